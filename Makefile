@@ -1,0 +1,46 @@
+# Everything a contributor types. `make help` lists it.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/demo ## What the package does today, on the course's own setting
+	$(BIN)/reticent account --examples 60000 --batch-size 256 --epochs 60 --noise-multiplier 1.1 --delta 1e-5
+
+test: .venv/dev ## The whole test suite, on every core
+	$(BIN)/python -m pytest --numprocesses logical --dist worksteal
+
+check: .venv/dev ## Format, lint, types, import contracts, and every snippet in the documentation
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest --quiet tests/docs
+
+format: .venv/dev ## Rewrites the code in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/dev ## Every benchmark: peers beside ours, in one run
+	$(BIN)/python -m benchmarks.startup
+
+clean: ## Removes the environment and every cache
+	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+# The environment is made once, and again whenever what it is made from changes.
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "reticent needs Python 3.11 or newer; run: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+
+.venv/demo: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) --editable .
+	@touch $@
+
+.venv/dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) --editable '.[dev]'
+	@touch $@ .venv/demo

@@ -1,0 +1,75 @@
+"""`reticent`: the command that the others hang from, and the only place where errors become exit codes.
+
+Exit codes: 0 fine, 1 wrong input or failure, 3 refused by the privacy budget.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from reticent import __version__
+from reticent.cli import output
+from reticent.core.errors import ReticentError
+
+app = typer.Typer(
+    name="reticent",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs a command line and exits with its code. `--debug` anywhere on it shows the traceback."""
+    given = sys.argv[1:] if arguments is None else arguments
+    sys.exit(_run([word for word in given if word != "--debug"], debug="--debug" in given))
+
+
+def _run(arguments: list[str], *, debug: bool) -> int:
+    try:
+        # A command that ends early by `typer.Exit` hands its code back instead of raising.
+        return app(arguments, standalone_mode=False) or 0
+    except BrokenPipeError:  # the reader (`head`, say) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        output.fail("Interrupted.")
+        return 130
+    except ReticentError as error:
+        return _report(error, str(error), error.exit_code, debug=debug)
+    except typer.TyperException as error:  # an option that does not exist, a value of the wrong kind
+        where = getattr(error, "ctx", None)
+        command = where.command_path if where else "reticent"
+        return _report(error, f"{error.format_message()} Try: {command} --help", 1, debug=debug)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: no user sees a traceback unasked
+        advice = "Run again with --debug to see where, and please report it."
+        return _report(error, f"Unexpected {type(error).__name__}: {error}. {advice}", 1, debug=debug)
+
+
+def _report(error: Exception, message: str, code: int, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    output.fail(message)
+    return code
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"reticent {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Example:  reticent datasets list")
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Private machine learning: train, account, attack, explain."""

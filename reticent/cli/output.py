@@ -1,0 +1,86 @@
+"""How every command speaks: results on stdout, everything said to a person on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else.")]
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout. Infinity is written as the string "inf": JSON has no word for it."""
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def note(message: str) -> None:
+    """A remark for the person at the keyboard."""
+    _stderr().print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def warn(message: str) -> None:
+    _stderr().print(f"warning: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+def fail(message: str) -> None:
+    """One line that says what went wrong and what to do."""
+    _stderr().print(
+        f"error: {' '.join(message.split())}", style="red", markup=False, highlight=False, soft_wrap=True
+    )
+
+
+def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]) -> None:
+    """A table on stdout. `columns` maps each heading to how it is aligned: "left" or "right"."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for heading, side in columns.items():
+        table.add_column(heading, justify="right" if side == "right" else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+@contextmanager
+def progress(description: str, total: float | None, *, unit: str = "bytes") -> Iterator[Any]:
+    """A bar on stderr with the time left; silent when nobody is watching.
+
+    Yields a function to call with how much more was done.
+    """
+    from rich import progress as bars
+
+    amount = bars.DownloadColumn() if unit == "bytes" else bars.MofNCompleteColumn()
+    with bars.Progress(
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        amount,
+        bars.TimeRemainingColumn(),
+        console=_stderr(),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    ) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda amount: bar.advance(task, amount)
+
+
+def _stderr():
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return "inf" if value > 0 else "-inf"
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,101 @@
+"""Every error that reticent raises on purpose.
+
+    ReticentError                   the base: catch this one to catch them all
+    ├── InvalidArgument             a value outside its range (also a ValueError)
+    │   └── CannotMeet              a target that no setting of the free quantity reaches
+    ├── DataError                   a file or array that cannot be read as what it claims to be
+    │   ├── DomainError             a domain that contradicts itself, its table, or is not public yet
+    │   └── IntegrityError          bytes that are not the ones promised (checksum, truncated download)
+    ├── Unavailable                 a dataset, file or network resource that cannot be had here
+    ├── Unproven                    a privacy claim for which there is no theorem
+    ├── KeyReuse                    randomness asked for twice
+    └── BudgetExceeded              a release that would pass the privacy limit
+
+Each carries two sentences: what happened, with the numbers, and what to do about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ReticentError(Exception):
+    """What went wrong, and what to do next.
+
+    Args:
+        happened: one sentence with the file, the name and the number in it.
+        remedy: one sentence that says what to change. Never empty: an error that leaves
+            its reader with nothing to do is a bug of ours.
+    """
+
+    exit_code = 1
+
+    def __init__(self, happened: str, *, remedy: str) -> None:
+        super().__init__(happened, remedy)
+        self.happened = happened
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.happened} {self.remedy}"
+
+    def __reduce__(self):
+        return _rebuild, (type(self), self.happened, self.remedy)
+
+
+class InvalidArgument(ReticentError, ValueError):
+    """A value outside the range in which it means something."""
+
+
+class CannotMeet(InvalidArgument):
+    """A target that no setting of the free quantity reaches."""
+
+
+class DataError(ReticentError):
+    """A file or an array that cannot be read as what it claims to be."""
+
+
+class DomainError(DataError):
+    """A domain that contradicts itself or its table, or that is not public yet."""
+
+
+class IntegrityError(DataError):
+    """Bytes that are not the ones that were promised."""
+
+
+class Unavailable(ReticentError):
+    """Something outside the program, a file or a server, that cannot be had here."""
+
+
+class Unproven(ReticentError):
+    """A privacy claim for which there is no theorem: refused, never guessed."""
+
+
+class KeyReuse(ReticentError):
+    """Randomness asked for a second time: noise used twice can be subtracted."""
+
+
+class BudgetExceeded(ReticentError):
+    """A release that would take a dataset past its privacy limit."""
+
+    exit_code = 3
+
+
+def suggest(wanted: str, known: Iterable[str]) -> str:
+    """A remedy for a name that is not there: the nearest one, or the whole list when it is short.
+
+    >>> suggest("incme", ["age", "income"])
+    "Did you mean 'income'?"
+    >>> suggest("zzz", ["age", "income"])
+    'There is: age, income.'
+    """
+    names = list(known)
+    nearest = difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)
+    if nearest:
+        return f"Did you mean '{nearest[0]}'?"
+    listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return f"There is: {listed}." if names else "There is none to choose from."
+
+
+def _rebuild(kind: type[ReticentError], happened: str, remedy: str) -> ReticentError:
+    return kind(happened, remedy=remedy)
