@@ -1,0 +1,117 @@
+"""Named datasets, found on this machine or fetched from the net.
+
+    splits = catalog.load("mnist")
+    splits.train["x"]        # (60000, 28, 28) uint8
+    splits.test["y"]         # (10000,) int32
+
+A dataset is looked for in the folder that the environment variable `RETICENT_DATA` names, then in the
+cache (`RETICENT_CACHE`, or the one of the operating system), then in a Debian package if there is one,
+and is downloaded at last, held to its size and checksum. `digits` and `breast_cancer` come with
+scikit-learn and are always there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reticent.core.errors import InvalidArgument, suggest
+from reticent.data.catalog import download, sources
+from reticent.data.catalog.download import Progress, silent
+from reticent.data.catalog.entries import entries
+from reticent.data.catalog.entry import Entry, File, Form, Rows
+from reticent.data.catalog.sources import Location
+from reticent.data.catalog.splits import Splits
+
+if TYPE_CHECKING:
+    from reticent.data.domain import Domain
+
+__all__ = [
+    "Entry",
+    "File",
+    "Form",
+    "Location",
+    "Progress",
+    "Rows",
+    "Splits",
+    "describe",
+    "domain",
+    "fetch",
+    "find",
+    "load",
+    "names",
+]
+
+
+def names() -> list[str]:
+    """Every dataset there is a name for.
+
+    >>> names()[:4]
+    ['digits', 'breast_cancer', 'mnist', 'fashion_mnist']
+    """
+    return list(entries())
+
+
+def describe(name: str) -> Entry:
+    """What is known of a dataset without looking at it: size, shape, licence, files and checksums.
+
+    Raises:
+        InvalidArgument: there is no dataset of that name; the message suggests the nearest.
+
+    >>> describe("mnist").rows
+    Rows(train=60000, test=10000, validation=0)
+    """
+    if name not in entries():
+        raise InvalidArgument(f"There is no dataset called '{name}'.", remedy=suggest(name, names()))
+    return entries()[name]
+
+
+def domain(name: str) -> Domain | None:
+    """What is public about the columns of a dataset, or None for images, text and plain vectors.
+
+    Bounds and categories come from the description that is published with the data, and none was looked
+    up in the records.
+
+    >>> domain("adult").columns["age"].bounds
+    (0, 100)
+    """
+    from reticent.data.catalog.domains import public_domain
+
+    return public_domain(describe(name).name)
+
+
+def find(name: str) -> Location | None:
+    """Where a dataset is on this machine, or None if it would have to be downloaded."""
+    return sources.find(describe(name))
+
+
+def fetch(name: str, *, progress: Progress = silent) -> Location:
+    """Makes sure that a dataset is on this machine, and says where.
+
+    Args:
+        progress: shows how far a download is; see `catalog.download.fetch`.
+
+    Raises:
+        Unavailable: it is nowhere to be had; the message lists what was tried and two ways out.
+        IntegrityError: a server gave other bytes than the checksum promises.
+    """
+    entry = describe(name)
+    return sources.find(entry) or download.fetch(entry, progress=progress)
+
+
+def load(name: str, *, progress: Progress = silent) -> Splits:
+    """A dataset as arrays, downloaded first if need be.
+
+    Images are bytes in `x`; vectors and encoded tables are float32 in `x`; text is in `text`. Labels are
+    int32 in `y`, counted from 0. A table with a public schema comes with its `Domain`, and
+    is encoded by it.
+
+    Raises:
+        Unavailable: it is nowhere to be had; the message lists what was tried and two ways out.
+        IntegrityError: a file is cut short, damaged, or not what the catalog says.
+
+    >>> load("digits").train
+    Dataset('digits', 1797 rows, unit record, x: float32[1797, 64], y: int32[1797])
+    """
+    from reticent.data.catalog import readers
+
+    return readers.read(describe(name), fetch(name, progress=progress))

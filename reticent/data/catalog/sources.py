@@ -1,0 +1,117 @@
+"""Where a dataset is found: `RETICENT_DATA`, then the cache, then a Debian package.
+
+Each is a folder, looked through in this order for a form of the dataset that is there in full.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from reticent.core.errors import Unavailable
+from reticent.data.catalog.entry import Entry, File, Form
+
+Source = Literal["scikit-learn", "RETICENT_DATA", "cache", "Debian package"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Location:
+    """Where a dataset is on this machine.
+
+    Args:
+        folder: None for one that comes with scikit-learn.
+        form: the form it has there.
+        paths: each file of that form, by the name it has in the catalog.
+    """
+
+    source: Source
+    folder: Path | None
+    form: Form
+    paths: Mapping[str, Path] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if self.folder is None:
+            return f"bundled with {self.source}"
+        return f"{self.folder} ({self.source})"
+
+
+class Place(NamedTuple):
+    """A folder in which a dataset may be."""
+
+    source: Source
+    folder: Path
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: `RETICENT_CACHE`, or what the operating system has for such things."""
+    if named := os.environ.get("RETICENT_CACHE"):
+        return Path(named).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "reticent"
+    if sys.platform == "win32":
+        return (
+            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "reticent" / "cache"
+        )
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reticent"
+
+
+def cached(entry: Entry) -> Path:
+    """The folder of the cache that holds this dataset, once it is downloaded."""
+    return cache_folder() / "datasets" / entry.folder
+
+
+def find(entry: Entry) -> Location | None:
+    """The first place that has the whole dataset, or None if no place has."""
+    if entry.is_bundled:
+        return Location(source="scikit-learn", folder=None, form=entry.forms[0])
+    for place in places(entry):
+        for form in entry.forms:
+            paths = {file.name: path for file in form.files if (path := _path_of(file, place.folder))}
+            if len(paths) == len(form.files):
+                return Location(source=place.source, folder=place.folder, form=form, paths=paths)
+    return None
+
+
+def places(entry: Entry) -> Iterator[Place]:
+    """The folders to look through, first come first."""
+    if named := os.environ.get("RETICENT_DATA"):
+        root = Path(named).expanduser()
+        if not root.is_dir():
+            raise Unavailable(
+                f"RETICENT_DATA names {root}, which is not a folder.",
+                remedy="Set it to the folder that holds the datasets, or unset it.",
+            )
+        yield Place("RETICENT_DATA", root / entry.folder)
+    yield Place("cache", cached(entry))
+    if entry.package:
+        yield Place("Debian package", Path(entry.package_folder))
+
+
+def what_is_missing(entry: Entry) -> list[str]:
+    """For each place, in order, why the dataset was not found there."""
+    said = [] if os.environ.get("RETICENT_DATA") else ["RETICENT_DATA (not set)"]
+    for place in places(entry):
+        label = f"the Debian package {entry.package}" if place.source == "Debian package" else place.source
+        said.append(f"{label} ({_what_lacks(entry, place.folder)})")
+    return said
+
+
+def _what_lacks(entry: Entry, folder: Path) -> str:
+    if not folder.is_dir():
+        return f"no folder {folder}"
+    missing = min(
+        ([file.name for file in form.files if not _path_of(file, folder)] for form in entry.forms), key=len
+    )
+    return f"no {', '.join(missing)} in {folder}"
+
+
+def _path_of(file: File, folder: Path) -> Path | None:
+    zipped = file.name if file.name.endswith(".gz") else f"{file.name}.gz"
+    for name in dict.fromkeys([file.name, zipped, zipped.removesuffix(".gz")]):
+        if (folder / name).is_file():
+            return folder / name
+    return None
