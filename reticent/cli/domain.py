@@ -1,0 +1,119 @@
+"""`reticent domain FILE`: a first domain for a table, to be read and confirmed by a person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reticent.cli import output
+from reticent.core.errors import DataError
+
+if TYPE_CHECKING:
+    from reticent.data.domain import Domain
+    from reticent.data.files import Table
+
+EPILOG = "Example:  reticent domain patients.csv --target readmitted -o patients.toml"
+
+_LONG = 20_000_000  # bytes; a scan of less is over before a bar is worth reading
+
+
+def run(
+    file: Annotated[
+        Path, typer.Argument(help="A table: CSV, TSV, Parquet, NPZ or libsvm.", show_default=False)
+    ],
+    target: Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write here instead of on stdout.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")] = False,
+    delimiter: Annotated[
+        str | None, typer.Option(help="One character, or 'tab'. Default: detected.", show_default=False)
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header", help="Whether the first line names the columns.", show_default="detected"
+        ),
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of a text file. Default: detected.", show_default=False)
+    ] = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Draft a domain file: the columns of a table, their bounds and words.
+
+    A domain says what is public about a table. The draft looks its values
+    up in the data, which may tell something about a person in it, so each
+    is marked "not yet public": read the file, write the values that you
+    would publish anyway, and remove the marks.
+    """
+    if write is not None and write.exists() and not force:
+        raise DataError(
+            f"{write} exists already, and may hold values that somebody confirmed.",
+            remedy="Choose another name, or replace it with --force.",
+        )
+    from reticent.data.drafting import draft
+    from reticent.data.files import open_table
+
+    separator = "\t" if delimiter in ("tab", "\\t") else delimiter
+    table = open_table(file, delimiter=separator, header=header, encoding=encoding)
+    output.note(f"{file}: {table.dialect.describe()}, {len(table.names)} columns")
+    with _progress(file) as on_progress:
+        domain = draft(table, target, on_progress=on_progress)
+    if write is not None:
+        domain.write(write)
+        output.note(f"Wrote {write}.")
+    if as_json:
+        output.print_json(_as_json(table, domain))
+    elif write is None:
+        print(domain.to_toml(), end="")
+    _advise(domain)
+
+
+@contextmanager
+def _progress(file: Path) -> Iterator[Callable[[float], None]]:
+    """A bar that follows the fraction read; nothing at all for a short file."""
+    size = file.stat().st_size
+    if size < _LONG:
+        yield lambda done: None
+        return
+    with output.progress("Scanning", size) as advance:
+        shown = 0.0
+
+        def follow(done: float) -> None:
+            nonlocal shown
+            advance((done - shown) * size)
+            shown = done
+
+        yield follow
+
+
+def _advise(domain: Domain) -> None:
+    """What is left to do for a person, column by column where there is more to say than the count."""
+    for name, column in domain.columns.items():
+        reason = getattr(column, "reason", "")
+        if reason:
+            output.note(f"Ignored {name}: {reason}")
+    pending = domain.not_public()
+    if pending:
+        output.note(
+            f"{len(pending)} values were looked up in the data and are not yet public: "
+            "confirm each by removing its looked_up mark, or pay for it."
+        )
+
+
+def _as_json(table: Table, domain: Domain) -> dict[str, Any]:
+    import tomllib
+
+    return {
+        "file": str(table.path),
+        "dialect": asdict(table.dialect),
+        "domain": tomllib.loads(domain.to_toml()),
+        "not_public": domain.not_public(),
+    }

@@ -1,0 +1,166 @@
+"""A domain as a TOML file.
+
+    version = 1
+    target = "income"
+    missing_markers = ["", "?"]
+
+    [columns.age]
+    kind = "integer"                # number | integer | category | label | ignored
+    bounds = [17, 90]
+    missing = false
+    looked_up = ["bounds", "missing"]  # not yet public: confirm or pay for it
+
+    [columns.income]
+    kind = "label"
+    values = ["<=50K", ">50K"]
+
+Whoever decides that a value may be published takes it out of `looked_up`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from reticent.core.errors import DomainError, suggest
+from reticent.data.kinds import KINDS, Column, Ignored, Integer, quoted
+
+VERSION = 1
+NOT_PUBLIC = "not yet public: confirm or pay for it"
+
+_KEYS = ("version", "target", "missing_markers", "columns")
+_WHAT = {str: "text in quotes", bool: "true or false", list: "a list in [ ]", dict: "a table"}
+
+
+def parse(text: str, *, source: str) -> tuple[dict[str, Column], str | None, tuple[str, ...] | None]:
+    """The columns, the target and the missing markers of a TOML document.
+
+    Raises:
+        DomainError: no TOML, an unknown key or a value of the wrong type, with file, column and key.
+    """
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise DomainError(
+            f"{source} is not valid TOML: {str(error).rstrip('.') or 'nested too deep'}.",
+            remedy="Correct that line.",
+        ) from None
+    _refuse_unknown(document, _KEYS, where=source)
+    if document.get("version") != VERSION or isinstance(document["version"], bool):
+        raise DomainError(
+            f"{source}, key 'version': {quoted(document.get('version'))} is no version of a domain file "
+            "that can be read here.",
+            remedy=f"Write version = {VERSION}.",
+        )
+    target = _typed(document, "target", str, where=source)
+    markers = _texts(document, "missing_markers", where=source)
+    columns = _typed(document, "columns", dict, where=source) or {}
+    return {name: _column(entry, source, name) for name, entry in columns.items()}, target, markers
+
+
+def render(columns: Mapping[str, Column], target: str | None, markers: tuple[str, ...]) -> str:
+    """The TOML document that `parse` reads back to the same three things."""
+    import tomlkit
+
+    document = tomlkit.document()
+    document.add(
+        tomlkit.comment("What is public about this table. Cells are read against it, never the reverse.")
+    )
+    document["version"] = VERSION
+    if target is not None:
+        document["target"] = target
+    document["missing_markers"] = list(markers)
+    tables = tomlkit.table(is_super_table=True)
+    for name, column in columns.items():
+        tables[name] = _table(column)
+    document["columns"] = tables
+    return tomlkit.dumps(document)
+
+
+def _table(column: Column):
+    import tomlkit
+
+    table = tomlkit.table()
+    table["kind"] = column.kind
+    for field in fields(column):
+        value = getattr(column, field.name)
+        if value is None or field.name == "looked_up" or (isinstance(column, Ignored) and not value):
+            continue
+        if field.name == "bounds":
+            value = [int(bound) if isinstance(column, Integer) else float(bound) for bound in value]
+        table[field.name] = list(value) if isinstance(value, tuple) else value
+    marks = sorted(getattr(column, "looked_up", ()))
+    if marks:
+        table["looked_up"] = tomlkit.item(marks).comment(NOT_PUBLIC)
+    return table
+
+
+def _column(entry: Any, source: str, name: str) -> Column:
+    where = f"{source}, column {quoted(name)}"
+    if not isinstance(entry, dict):
+        raise DomainError(f"{where}: not a table.", remedy=f"Start it with [columns.{name!r}].")
+    kind = _typed(entry, "kind", str, where=where)
+    if kind not in KINDS:
+        said = "is missing" if kind is None else f"{quoted(kind)} is no kind of column"
+        raise DomainError(f"{where}, key 'kind': {said}.", remedy=suggest(kind or "", KINDS))
+    made = KINDS[kind]
+    keys = [field.name for field in fields(made)]
+    _refuse_unknown(entry, ["kind", *keys], where=where)
+    values = {key: _READERS[key](entry, key, where=where) for key in keys if key in entry}
+    return made(**values)
+
+
+def _typed(entry: Mapping[str, Any], key: str, wanted: type, *, where: str) -> Any:
+    value = entry.get(key)
+    if value is not None and not isinstance(value, wanted):
+        raise DomainError(
+            f"{where}, key '{key}': {quoted(value)} is not {_WHAT[wanted]}.", remedy="Correct it."
+        )
+    return value
+
+
+def _flag(entry: Mapping[str, Any], key: str, *, where: str) -> bool:
+    return _typed(entry, key, bool, where=where)
+
+
+def _text(entry: Mapping[str, Any], key: str, *, where: str) -> str:
+    return _typed(entry, key, str, where=where)
+
+
+def _texts(entry: Mapping[str, Any], key: str, *, where: str) -> tuple[str, ...] | None:
+    values = _typed(entry, key, list, where=where)
+    for value in values or ():
+        if not isinstance(value, str):
+            raise DomainError(
+                f"{where}, key '{key}': {quoted(value)} is not text.",
+                remedy=f'Write it in quotes: "{value}".'
+                if isinstance(value, (int, float))
+                else "Write words.",
+            )
+    return None if values is None else tuple(values)
+
+
+def _marks(entry: Mapping[str, Any], key: str, *, where: str) -> frozenset[str]:
+    return frozenset(_texts(entry, key, where=where) or ())
+
+
+def _pair(entry: Mapping[str, Any], key: str, *, where: str) -> tuple[Any, ...]:
+    return tuple(_typed(entry, key, list, where=where))  # the column itself checks that it is a pair
+
+
+_READERS = {
+    "bounds": _pair,
+    "values": _texts,
+    "other": _flag,
+    "missing": _flag,
+    "looked_up": _marks,
+    "reason": _text,
+}
+
+
+def _refuse_unknown(entry: Mapping[str, Any], known: list[str] | tuple[str, ...], *, where: str) -> None:
+    for key in entry:
+        if key not in known:
+            raise DomainError(f"{where}: the key {quoted(key)} is not known.", remedy=suggest(key, known))

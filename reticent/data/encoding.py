@@ -1,0 +1,265 @@
+"""Rows as numbers, by a domain.
+
+What a row becomes depends on that row and on the domain, on nothing else: no mean, no maximum, no
+list of words is taken from the data. So encoding by a public domain costs no privacy, and a record
+moves only its own row.
+
+    number, integer     clipped to the bounds, scaled to [-1, 1]; 0 where missing
+    category            one feature a word, 1 where the cell is that word; one more for any other word
+    missing cells       a feature of their own, 1 where the cell is missing
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from reticent.core.errors import DataError, DomainError
+from reticent.data.arrow import compute
+from reticent.data.cells import as_numbers, as_words, first_failing, missing_cells, number_text
+from reticent.data.dataset import Dataset
+from reticent.data.domain import Category, Column, Domain, Integer, Label, Number
+from reticent.data.files import Rows, Table
+from reticent.data.kinds import quoted
+
+
+def encode(
+    table: Table,
+    domain: Domain,
+    *,
+    target: str | None = None,
+    into: str | os.PathLike[str] | None = None,
+    on_progress: Callable[[float], None] = lambda done: None,
+) -> Dataset:
+    """A table as arrays: `x` float32 (rows, features), and `y` if there is a target.
+
+    `y` holds int32 classes in the order of the label's values, or a numeric target as float32, clipped
+    to its bounds and in its own units. Rows are counted first and then streamed, so memory stays close
+    to the size of the arrays themselves. This does not ask whether the domain is public:
+    whoever trains on the result does (`domain.require_public()`).
+
+    Args:
+        target: another target than the domain's.
+        into: a folder; the arrays are written there as `x.npy` and `y.npy`, and memory-mapped.
+        on_progress: called with the fraction done, from 0 to 1.
+
+    Raises:
+        DomainError: a column has no declared bounds or values.
+        DataError: a cell is not what the domain says; the message names file, line and column.
+    """
+    if target is not None:
+        table.require([target])
+        domain = domain.with_target(target)
+    encoder = Encoder(domain)
+    table.require(encoder.columns)
+    with ExitStack() as unfinished:
+        x = _blank(table, (table.row_count, len(encoder.feature_names)), np.float32, into, "x", unfinished)
+        arrays, y = {"x": x}, None
+        if domain.target is not None:
+            kind = np.int32 if isinstance(domain.columns[domain.target], Label) else np.float32
+            y = arrays["y"] = _blank(table, (table.row_count,), kind, into, "y", unfinished)
+        filled = 0
+        for rows in table.batches(encoder.columns):
+            filled = rows.first + rows.batch.num_rows
+            if filled <= table.row_count:
+                here = slice(rows.first, filled)
+                encoder.fill(rows, table, x[here], None if y is None else y[here])
+            on_progress(rows.done)
+        if filled != table.row_count:
+            raise DataError(
+                f"{table.path} changed while it was read.", remedy="Try again once it is complete."
+            )
+        unfinished.pop_all()
+    if into is not None:
+        arrays = {name: _published(array, Path(into) / f"{name}.npy") for name, array in arrays.items()}
+    return Dataset(arrays=arrays, name=table.path.name)
+
+
+def feature_names(domain: Domain) -> tuple[str, ...]:
+    """What each column of `x` stands for, so that a model can be explained.
+
+    >>> feature_names(Domain(columns={"age": Number(bounds=(0, 99)), "job": Category(values=("a", "b"))}))
+    ('age', 'job = a', 'job = b', 'job = (other)')
+    """
+    return Encoder(domain).feature_names
+
+
+class Encoder:
+    """The function from rows to numbers that a domain defines.
+
+    Attributes:
+        feature_names: one a column of `x`.
+        columns: the names of the table's columns that are read, the target among them.
+
+    Raises:
+        DomainError: a column has no declared bounds or values, or no column is a feature.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        _require_declared(domain)
+        self._features = {
+            name: column
+            for name, column in domain.columns.items()
+            if name != domain.target and isinstance(column, (Number, Integer, Category))
+        }
+        if not self._features:
+            raise DomainError(
+                f"{domain.source}: no column is a feature.", remedy="Declare a number, integer or category."
+            )
+        names = {name: _names_of(name, column) for name, column in self._features.items()}
+        self.feature_names = tuple(feature for group in names.values() for feature in group)
+        self.columns = tuple(n for n in domain.columns if n in self._features or n == domain.target)
+
+    def fill(self, rows: Rows, table: Table, x: np.ndarray, y: np.ndarray | None) -> None:
+        """Writes a batch of rows into blank arrays of their length."""
+        at = 0
+        for name, column in self._features.items():
+            cells = _Cells(rows, table, self.domain, name)
+            width = len(_names_of(name, column))
+            features = x[:, at : at + width]  # (rows, features of this column)
+            at += width
+            if column.missing:
+                features[cells.missing, -1] = 1
+            elif cells.missing.any():
+                cells.refuse_missing()
+            if isinstance(column, Category):
+                _fill_category(column, cells, features)
+            else:
+                features[:, 0] = _scaled(cells.numbers(column), column)
+        if y is not None and self.domain.target is not None:
+            y[:] = self._targets(_Cells(rows, table, self.domain, self.domain.target))
+
+    def _targets(self, cells: _Cells) -> np.ndarray:
+        column = self.domain.columns[cells.name]
+        if cells.missing.any():
+            cells.refuse_missing()
+        if isinstance(column, Label):
+            return cells.codes(column.values or (), may_be_other=False)
+        assert isinstance(column, (Number, Integer))  # the domain allows no other target
+        return np.clip(cells.numbers(column), *_bounds(column))
+
+
+class _Cells:
+    """The cells of one column in one batch, and the words to refuse one of them."""
+
+    def __init__(self, rows: Rows, table: Table, domain: Domain, name: str) -> None:
+        self.name = name
+        self._column = rows.batch.column(name)
+        self._first = rows.first
+        self._table = table
+        self.missing = missing_cells(self._column, domain.missing_markers)
+
+    def numbers(self, column: Number | Integer) -> np.ndarray:
+        """The cells as float64, 0 where missing; each of them finite."""
+        decimal = self._table.dialect.decimal
+        try:
+            found = as_numbers(self._column, self.missing, decimal=decimal)
+        except pa.ArrowInvalid:
+            text = number_text(self._column, self.missing, decimal=decimal)
+            self._refuse(first_failing(text, pa.float64()), "is not a number")
+        wrong = ~np.isfinite(found) & ~self.missing
+        if wrong.any():
+            self._refuse(int(wrong.argmax()), "is not a finite number")
+        found = np.where(self.missing, 0.0, found)
+        if isinstance(column, Integer) and (found != np.floor(found)).any():
+            row = int((found != np.floor(found)).argmax())
+            self._refuse(row, "is not a whole number", 'Correct the cell, or declare kind = "number".')
+        return found
+
+    def codes(self, values: tuple[str, ...], *, may_be_other: bool) -> np.ndarray:
+        """The position of each cell among the values; one past the last for another word."""
+        known = pa.array(values, type=pa.string())
+        found = compute.index_in(as_words(self._column), value_set=known)
+        codes = found.fill_null(len(values)).to_numpy()
+        unknown = (codes == len(values)) & ~self.missing
+        if not may_be_other and unknown.any():
+            what = f"is none of the {len(values)} declared values"
+            self._refuse(int(unknown.argmax()), what, "Declare it in the domain, or correct the cell.")
+        return codes
+
+    def refuse_missing(self) -> NoReturn:
+        row = int(self.missing.argmax())
+        remedy = "Declare missing = true for this column, or remove the row."
+        self._refuse(row, "is missing, and the domain does not expect that", remedy)
+
+    def _refuse(
+        self, row: int, what: str, remedy: str = "Correct the cell, or list it in missing_markers."
+    ) -> NoReturn:
+        cell = self._column[row].as_py()
+        shown = "the cell" if cell is None or cell == "" else quoted(cell)
+        where = f"{self._table.path}, {self._table.place(self._first + row)}, column {quoted(self.name)}"
+        raise DataError(f"{where}: {shown} {what}.", remedy=remedy)
+
+
+def _fill_category(column: Category, cells: _Cells, features: np.ndarray) -> None:
+    codes = cells.codes(column.values or (), may_be_other=column.other)
+    present = np.flatnonzero(~cells.missing)
+    features[present, codes[present]] = 1
+
+
+def _scaled(numbers: np.ndarray, column: Number | Integer) -> np.ndarray:
+    low, high = _bounds(column)
+    middle, half = low / 2 + high / 2, high / 2 - low / 2  # halved first: their sum may overflow
+    if half == 0:
+        return np.zeros_like(numbers)
+    return np.clip((np.clip(numbers, low, high) - middle) / half, -1, 1)
+
+
+def _bounds(column: Number | Integer) -> tuple[float, float]:
+    assert column.bounds is not None  # checked when the encoder was made
+    return float(column.bounds[0]), float(column.bounds[1])
+
+
+def _names_of(name: str, column: Column) -> list[str]:
+    if isinstance(column, Category):
+        names = [f"{name} = {value}" for value in column.values or ()]
+        names += [f"{name} = (other)"] * column.other
+    else:
+        names = [name]
+    return names + [f"{name} = (missing)"] * getattr(column, "missing", False)
+
+
+def _require_declared(domain: Domain) -> None:
+    pending = domain.undeclared()
+    if pending:
+        what = " and ".join(sorted({key.rpartition(".")[2] for key in pending}))
+        names = [key.rpartition(".")[0] for key in pending]
+        raise DomainError(
+            f"Cannot encode: {len(pending)} of {len(domain.columns)} columns of {domain.source} "
+            f"have no declared {what} ({', '.join(names)}).",
+            remedy="Declare them in a domain file (reticent domain TABLE -o FILE), "
+            "or let a part of the budget find them: --prepare private.",
+        )
+
+
+def _blank(
+    table: Table, shape: tuple[int, ...], kind: type, into: object, name: str, unfinished: ExitStack
+) -> np.ndarray:
+    """Zeros in memory, or in an unfinished file that is removed if anything fails."""
+    try:
+        if into is None:
+            return np.zeros(shape, dtype=kind)
+        path = Path(str(into)) / f"{name}.npy.partial"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.callback(path.unlink, missing_ok=True)
+        return np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape)
+    except (MemoryError, OSError, ValueError) as error:
+        size = int(np.prod(shape, dtype=object)) * np.dtype(kind).itemsize
+        raise DataError(
+            f"{table.path} needs {size / 1e9:.3g} GB once it is encoded, and there is no place for it.",
+            remedy="Encode it into a folder on a larger disk (into=...), or ignore some columns.",
+        ) from error
+
+
+def _published(array: np.ndarray, path: Path) -> np.ndarray:
+    assert isinstance(array, np.memmap)
+    array.flush()
+    os.replace(f"{path}.partial", path)
+    return np.load(path, mmap_mode="r")

@@ -1,0 +1,99 @@
+"""Readers of tables in files: CSV and TSV, Parquet, NumPy arrays and libsvm, all of them streaming."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from reticent.core import checks
+from reticent.core.errors import DataError, InvalidArgument
+from reticent.data.files.dialect import Dialect
+from reticent.data.files.table import Rows, Table, damage_reported
+from reticent.data.files.text import LINE_LIMIT, check_encoding, opening
+
+__all__ = ["Dialect", "Rows", "Table", "open_table"]
+
+_FOREIGN = {  # what a file that is no table begins with
+    b"\x80\x04\x95": "a Python pickle, which is never loaded",
+    b"\x80\x05\x95": "a Python pickle, which is never loaded",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"SQLite format 3": "an SQLite database",
+    b"\x89HDF": "an HDF5 file",
+    b"%PDF": "a PDF document",
+    b"BZh": "packed with bzip2",
+    b"\xfd7zXZ": "packed with xz",
+    b"\x28\xb5\x2f\xfd": "packed with zstd",
+    b"ARROW1": "an Arrow file",
+}
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
+    line_limit: int = LINE_LIMIT,
+) -> Table:
+    """A table in a file, of whatever format its first bytes say it is.
+
+    Args:
+        delimiter: one character; `None` to detect. Saying it means that the file is delimited text.
+        header: whether the first line names the columns; `None` to detect.
+        encoding: of the text; `None` for UTF-8, UTF-16 with a mark, or else Latin-1.
+        line_limit: bytes; a longer line of text is refused, so that a file without line ends does not
+            fill the memory.
+
+    Raises:
+        DataError: there is no such file, or it cannot be read as a table.
+
+    Example:
+        >>> table = open_table("patients.csv")  # doctest: +SKIP
+        >>> table.dialect.describe()  # doctest: +SKIP
+        'CSV, separated by comma, with a header, quoted by ", utf-8'
+    """
+    path = Path(path)
+    _check_path(path)
+    _check_said(delimiter, encoding)
+    checks.count(line_limit=line_limit)
+    with damage_reported(path, "text"):
+        start = opening(path, 1 << 16)
+    for magic, what in _FOREIGN.items():
+        if start.startswith(magic):
+            raise DataError(f"{path} is {what}.", remedy="Save the table as CSV, Parquet or NPZ.")
+    is_text_by_word = delimiter is not None or header is not None or encoding is not None
+    from reticent.data.files import arrays, libsvm, parquet
+
+    if start.startswith(parquet.MAGIC):
+        return parquet.ParquetTable(path)
+    if start.startswith((arrays.NPZ_MAGIC, arrays.NPY_MAGIC)):
+        return arrays.ArraysTable(path)
+    if not is_text_by_word and libsvm.looks_like_libsvm(start):
+        return libsvm.LibsvmTable(path, line_limit=line_limit)
+    from reticent.data.files.delimited import DelimitedTable
+
+    return DelimitedTable(path, delimiter=delimiter, header=header, encoding=encoding, line_limit=line_limit)
+
+
+def _check_path(path: Path) -> None:
+    if path.is_dir():
+        raise DataError(f"{path} is a folder.", remedy="Give a file inside it.")
+    if not path.exists():
+        raise DataError(f"There is no file {path}.", remedy="Check the path.")
+    if not path.is_file():
+        raise DataError(f"{path} is not a regular file.", remedy="Save the table into a file first.")
+    with damage_reported(path, "text"):
+        with open(path, "rb"):
+            pass
+        if not path.stat().st_size:
+            raise DataError(f"{path} is empty.", remedy="Give a file with at least one row.")
+
+
+def _check_said(delimiter: str | None, encoding: str | None) -> None:
+    if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
+        raise InvalidArgument(
+            f"delimiter={delimiter!r} is not one plain character.",
+            remedy="Pass one, such as ',' or ';' or a tab.",
+        )
+    if encoding is not None:
+        check_encoding(encoding)

@@ -1,0 +1,178 @@
+"""Tables in NumPy's NPZ and NPY files: one array a column, or one matrix a group of columns.
+
+Arrays are read in slices, all of them in step, so a file larger than memory can be scanned.
+Pickled objects are never loaded: they could run any code.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from reticent.core.errors import DataError
+from reticent.data.arrow import compute
+from reticent.data.files.dialect import Dialect
+from reticent.data.files.table import Table, check_names, damage_reported, damaged
+from reticent.data.kinds import quoted
+
+NPZ_MAGIC = b"PK\x03\x04"
+NPY_MAGIC = b"\x93NUMPY"
+
+_SLICE = 8 << 20  # bytes of one array at once
+
+
+class _Member(NamedTuple):
+    name: str
+    open: Callable[[], IO[bytes]]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    is_fortran: bool
+
+    @property
+    def columns(self) -> list[str]:
+        if len(self.shape) == 1:
+            return [self.name]
+        return [f"{self.name}_{i}" for i in range(1, self.shape[1] + 1)]
+
+
+class ArraysTable(Table):
+    """The arrays of an NPZ file, or the one of an NPY file, side by side."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with damage_reported(path, "NumPy arrays"):
+            self._members = [_described(path, name, open_it) for name, open_it in _members(path)]
+        lengths = {member.name: member.shape[0] for member in self._members}
+        if not lengths or not max(lengths.values()):
+            raise DataError(f"{path} has no rows.", remedy="Give arrays with at least one row.")
+        if len(set(lengths.values())) > 1:
+            said = ", ".join(f"{name}: {rows}" for name, rows in list(lengths.items())[:8])
+            raise DataError(
+                f"{path}: its arrays differ in length ({said}).", remedy="Give every array one row a record."
+            )
+        self.names = tuple(name for member in self._members for name in member.columns)
+        check_names(path, self.names or ("",))
+        self.dialect = Dialect(format="npz")
+        self.unsupported = {
+            name: str(member.dtype) for member in self._members if member.dtype.kind not in "biufUS"
+            for name in member.columns
+        }  # fmt: skip
+        self._row_count = max(lengths.values())
+
+    def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        wanted = set(columns)
+        used = [member for member in self._members if wanted & set(member.columns)]
+        widest = max((member.dtype.itemsize * int(np.prod(member.shape[1:])) for member in used), default=1)
+        step = max(1, _SLICE // max(1, widest))
+        total = self.row_count
+        with damage_reported(self.path, "NumPy arrays"), ExitStack() as opened:
+            slices = [_slices(self.path, member, step, opened) for member in used]
+            for first, blocks in zip(range(0, total, step), zip(*slices, strict=True), strict=True):
+                found: dict[str, pa.Array] = {}
+                for member, block in zip(used, blocks, strict=True):
+                    parts = block.reshape(len(block), -1).T
+                    found |= {n: _plain(c) for n, c in zip(member.columns, parts, strict=True) if n in wanted}
+                batch = pa.RecordBatch.from_arrays([found[name] for name in columns], names=list(columns))
+                yield batch, (first + batch.num_rows) / total
+
+
+def _members(path: Path) -> list[tuple[str, Callable[[], IO[bytes]]]]:
+    """The names of a file's arrays, and how to open each."""
+    with open(path, "rb") as file:
+        if file.read(len(NPY_MAGIC)) == NPY_MAGIC:
+            return [("column", partial(open, path, "rb"))]
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    strangers = [name for name in names if not name.endswith(".npy")]
+    if strangers:
+        hint = (
+            "It is an Excel workbook: save it as CSV." if "xl/workbook.xml" in names else "Give a CSV file."
+        )
+        raise DataError(f"{path} is a ZIP archive that holds no NumPy arrays.", remedy=hint)
+    return [(name.removesuffix(".npy"), partial(_open_member, path, name)) for name in names]
+
+
+def _open_member(path: Path, name: str) -> IO[bytes]:
+    with zipfile.ZipFile(path) as archive:
+        try:
+            return archive.open(name)  # keeps the file open until it is closed itself
+        except (RuntimeError, NotImplementedError, KeyError):  # encrypted, or packed in an unknown way
+            raise damaged(path, "NumPy arrays") from None
+
+
+def _described(path: Path, name: str, open_it: Callable[[], IO[bytes]]) -> _Member:
+    with open_it() as file:
+        shape, is_fortran, dtype = _header(path, name, file)
+    where = f"{path}, array {quoted(name)}"
+    if dtype.hasobject:
+        raise DataError(
+            f"{where} holds pickled Python objects, which are never loaded: they could run any code.",
+            remedy="Save it as numbers or as text (dtype 'U').",
+        )
+    if len(shape) not in (1, 2):
+        raise DataError(
+            f"{where} has {len(shape)} axes where a table has one or two.",
+            remedy="Reshape it to one row a record: array.reshape(len(array), -1).",
+        )
+    return _Member(name, open_it, shape, dtype, is_fortran)
+
+
+def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    try:
+        version = np.lib.format.read_magic(file)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, is_fortran, dtype = read(file)
+        if any(size < 0 for size in shape) or not all(isinstance(size, int) for size in shape):
+            raise ValueError
+    except (ValueError, SyntaxError, TypeError, RecursionError, AttributeError, KeyError, IndexError):
+        raise DataError(
+            f"{path}, array {quoted(name)} does not begin as a NumPy array does.",
+            remedy="Save it again with numpy.savez.",
+        ) from None
+    return shape, is_fortran, dtype
+
+
+def _slices(path: Path, member: _Member, step: int, opened: ExitStack) -> Iterator[np.ndarray]:
+    """An array, `step` rows at a time."""
+    file = opened.enter_context(member.open())
+    _header(path, member.name, file)
+    rows, rest = member.shape[0], member.shape[1:]
+    if member.is_fortran and rest:  # its rows are scattered over the whole of it
+        whole = _values(path, file, member.dtype, member.shape[::-1]).T
+        yield from (whole[first : first + step] for first in range(0, rows, step))
+        return
+    for first in range(0, rows, step):
+        yield _values(path, file, member.dtype, (min(step, rows - first), *rest))
+
+
+def _values(path: Path, file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    size = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    content = file.read(size)
+    if len(content) != size:
+        raise damaged(path, "NumPy arrays", EOFError())
+    return np.frombuffer(content, dtype=dtype).reshape(shape) if size else np.zeros(shape, dtype=dtype)
+
+
+def _plain(column: np.ndarray) -> pa.Array:
+    kind: Any = column.dtype.kind
+    if kind == "b":
+        return pa.array(column.astype(np.uint8))
+    if kind in "US":
+        if kind == "S":
+            column = np.char.decode(column, "utf-8", errors="replace")
+        return compute.ascii_trim_whitespace(pa.array(column.astype(object), type=pa.string()))
+    wide = (
+        np.float64
+        if column.dtype.itemsize > 8 or column.dtype == np.float16
+        else column.dtype.newbyteorder("=")
+    )
+    return pa.array(np.ascontiguousarray(column, dtype=wide))

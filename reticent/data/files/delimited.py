@@ -1,0 +1,181 @@
+"""Tables in text with one row a line and a delimiter between cells: CSV, TSV and their relatives."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+
+from reticent.core.errors import DataError
+from reticent.data.arrow import compute
+from reticent.data.files.dialect import detect_layout, parse_records
+from reticent.data.files.table import Table, check_names, damage_reported
+from reticent.data.files.text import (
+    LINE_LIMIT,
+    SAMPLE,
+    CleanText,
+    detect_encoding,
+    is_gzip,
+    opening,
+    size_text,
+)
+
+_BLOCK = 1 << 20  # bytes of text parsed at once; a record has to fit into one block
+
+
+class DelimitedTable(Table):
+    """A CSV file, or one like it. Every column is text; blank lines are no rows."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        encoding: str | None = None,
+        line_limit: int = LINE_LIMIT,
+    ) -> None:
+        self.path = path
+        self.unsupported = {}
+        self._line_limit = line_limit
+        with damage_reported(path, "text"):
+            self._encoding = encoding or detect_encoding(opening(path, SAMPLE))
+            text, is_whole = self._sample()
+        layout = detect_layout(
+            text, path=path, is_whole=is_whole, delimiter=delimiter, header=header, encoding=self._encoding
+        )
+        check_names(path, layout.names)
+        if not layout.has_rows:
+            raise DataError(
+                f"{path} has a header and no rows.",
+                remedy="Give a file with at least one row, or pass --no-header if that line is one.",
+            )
+        self.names = layout.names
+        self.dialect = replace(layout.dialect, compression="gzip" if is_gzip(path) else None)
+        self._start = {"skip": layout.skip, "line": layout.line}
+        self._block = min(line_limit, max(_BLOCK, 2 * max(map(len, text.splitlines()), default=0)))
+
+    def place(self, row: int) -> str:
+        for index, (line, _) in enumerate(self._lines()):
+            if index == row:
+                return f"line {line}"
+        return f"row {row + 1}"
+
+    def _sample(self) -> tuple[str, bool]:
+        with CleanText(self.path, encoding=self._encoding, line_limit=self._line_limit) as stream:
+            start = stream.read(SAMPLE)
+            while b"\n" not in start and (more := stream.read(SAMPLE)):
+                start += more
+            is_whole = not stream.read(1)
+        return start.decode("utf-8", errors="ignore"), is_whole
+
+    def _lines(self) -> Iterator[tuple[int, int]]:
+        """The line at which each row begins, and its number of cells, by a second and slower parser."""
+        with CleanText(self.path, encoding=self._encoding, **self._start) as stream:
+            lines = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8", newline="")
+            try:
+                for record in parse_records(iter(lines), self.dialect.delimiter or ",", self.dialect.quote):
+                    yield self._start["line"] + record.starts, len(record.cells)
+            except csv.Error:  # a cell too long for Python's parser: rows from here on have no known line
+                return
+
+    def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        ragged: list[Any] = []
+        total = max(1, self.path.stat().st_size)
+        with damage_reported(self.path, "text"), self._stream() as stream:
+            try:
+                reader = self._open(stream, columns, ragged)
+                last = None
+                for batch in reader:
+                    last = batch
+                    yield _trimmed(batch), stream.position / total
+                self._check_quotes(stream, last)
+            except pa.ArrowInvalid as error:
+                raise self._explained(error, ragged) from None
+
+    def _stream(self) -> _CountingQuotes:
+        return _CountingQuotes(
+            self.path,
+            quote=self.dialect.quote,
+            encoding=self._encoding,
+            line_limit=self._block,
+            **self._start,
+        )
+
+    def _open(self, stream: CleanText, columns: Sequence[str], ragged: list[Any]) -> Any:
+        def remember(row: Any) -> str:
+            ragged.append(row)
+            return "error"
+
+        return arrow_csv.open_csv(
+            pa.PythonFile(stream, mode="r"),
+            # One thread: rows keep their numbers, and no block is read ahead of its turn.
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False, block_size=self._block, column_names=list(self.names)
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self.dialect.delimiter or ",",
+                quote_char=self.dialect.quote or False,
+                newlines_in_values=self.dialect.quote is not None,
+                invalid_row_handler=remember,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(self.names, pa.string()),
+                include_columns=list(columns),
+                strings_can_be_null=False,
+                check_utf8=False,  # the stream has checked it
+            ),
+        )
+
+    def _check_quotes(self, stream: _CountingQuotes, last: pa.RecordBatch | None) -> None:
+        """Refuses a quote that is opened and never closed: it swallows the rest of the file into a cell."""
+        if last is None or not last.num_rows or stream.quotes % 2 == 0:
+            return
+        if any("\n" in cell for cell in last.slice(last.num_rows - 1).to_pylist()[0].values()):
+            raise DataError(
+                f"{self.path}: the last row begins a quoted cell that never ends.",
+                remedy=f"Close the quote ({self.dialect.quote}), or remove it.",
+            )
+
+    def _explained(self, error: pa.ArrowInvalid, ragged: list[Any]) -> DataError:
+        """What the parser stumbled over, without its own words: they quote the whole row."""
+        if ragged:
+            row = ragged[0]
+            where = self.place(row.number - 1) if row.number else "one row"
+            return DataError(
+                f"{self.path}, {where} has {row.actual_columns} cells where there are "
+                f"{row.expected_columns} columns.",
+                remedy="Correct that line, or quote the cells that hold the delimiter.",
+            )
+        if "straddling" in str(error):
+            return DataError(
+                f"{self.path}: a row is longer than {size_text(self._block)}.",
+                remedy="Check that its lines end, and that every quote is closed.",
+            )
+        return DataError(
+            f"{self.path} cannot be read as a table with {len(self.names)} columns.",
+            remedy="Check the delimiter, or name it: --delimiter.",
+        )
+
+
+class _CountingQuotes(CleanText):
+    def __init__(self, path: Path, *, quote: str | None, **start: Any) -> None:
+        super().__init__(path, **start)
+        self._quote = (quote or "").encode()
+        self.quotes = 0
+
+    def read(self, size: int = -1) -> bytes:
+        piece = super().read(size)
+        self.quotes += piece.count(self._quote) if self._quote else 0
+        return piece
+
+
+def _trimmed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [compute.ascii_trim_whitespace(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

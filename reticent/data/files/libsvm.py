@@ -1,0 +1,138 @@
+"""Tables in libsvm's sparse text: a label, then `index:value` for every feature that is not zero."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from reticent.core.errors import DataError
+from reticent.data.arrow import compute
+from reticent.data.files.dialect import Dialect
+from reticent.data.files.table import Table, damage_reported
+from reticent.data.files.text import LINE_LIMIT, CleanText, is_gzip
+
+WIDEST = 50_000  # features; each row is written out in full, zeros and all
+
+_BLOCK = 1 << 20  # bytes of text
+_CELLS = 1 << 22  # in one batch
+_LINE = re.compile(rb"[+-]?[\d.][\w.+-]*(,[\d.]+)*([ \t]+[\w.]+:[+-]?[\w.][\w.+-]*)*[ \t]*(#.*)?")
+_PAIR = re.compile(rb"[ \t]\d+:")
+
+
+def looks_like_libsvm(start: bytes) -> bool:
+    """Whether the first lines are a number each, followed by pairs of index and value."""
+    lines = [line.strip(b"\r") for line in start.split(b"\n")[:20] if line.strip()]
+    return any(map(_PAIR.search, lines)) and all(map(_LINE.fullmatch, lines[: max(1, len(lines) - 1)]))
+
+
+class LibsvmTable(Table):
+    """A libsvm file: `label`, then `feature_1` to the highest index (from `feature_0` if that occurs)."""
+
+    def __init__(self, path: Path, *, line_limit: int = LINE_LIMIT) -> None:
+        self.path = path
+        self.unsupported = {}
+        self._line_limit = line_limit
+        self.dialect = Dialect(format="libsvm", compression="gzip" if is_gzip(path) else None)
+        lowest, highest, self._row_count = 1, 0, 0
+        for rows, _ in self._parsed():
+            self._row_count += len(rows.labels)
+            if len(rows.indices):
+                lowest, highest = min(lowest, rows.indices.min()), max(highest, rows.indices.max())
+        if not self._row_count:
+            raise DataError(f"{path} is empty.", remedy="Give a file with at least one row.")
+        self._lowest = int(lowest)
+        self.names = ("label", *(f"feature_{i}" for i in range(self._lowest, int(highest) + 1)))
+
+    def place(self, row: int) -> str:
+        for rows, _ in self._parsed():
+            if row < len(rows.lines):
+                return f"line {rows.lines[row]}"
+            row -= len(rows.lines)
+        return super().place(row)
+
+    def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        width = len(self.names) - 1
+        step = max(1, _CELLS // max(1, width))
+        positions = [self.names.index(name) - 1 for name in columns if name != "label"]
+        for rows, done in self._parsed():
+            for first in range(0, len(rows.labels), step):
+                labels = rows.labels[first : first + step]
+                dense = np.zeros((width, len(labels)), dtype=np.float64)
+                inside = (rows.owners >= first) & (rows.owners < first + step)
+                dense[rows.indices[inside] - self._lowest, rows.owners[inside] - first] = rows.values[inside]
+                features = {f"feature_{i + self._lowest}": pa.array(dense[i]) for i in positions}
+                cells = {"label": pa.array(labels)} | features
+                yield pa.RecordBatch.from_pydict({name: cells[name] for name in columns}), done
+
+    def _parsed(self) -> Iterator[tuple[_Rows, float]]:
+        total = max(1, self.path.stat().st_size)
+        with (
+            damage_reported(self.path, "text"),
+            CleanText(self.path, encoding="utf-8", line_limit=self._line_limit) as stream,
+        ):
+            line, rest = 1, b""
+            while piece := stream.read(_BLOCK):
+                whole, newline, rest = (rest + piece).rpartition(b"\n")
+                if newline:
+                    yield _parse(self.path, whole, line), stream.position / total
+                    line += whole.count(b"\n") + 1
+            if rest:
+                yield _parse(self.path, rest, line), 1.0
+
+
+class _Rows(NamedTuple):
+    lines: np.ndarray  # (rows,) where each stands in the file, from 1
+    labels: np.ndarray  # (rows,)
+    owners: np.ndarray  # (pairs,) which row a pair belongs to
+    indices: np.ndarray  # (pairs,)
+    values: np.ndarray  # (pairs,)
+
+
+def _parse(path: Path, text: bytes, first_line: int) -> _Rows:
+    """The rows of some whole lines, by Arrow's string functions: no loop over cells."""
+    every = pa.array(text.decode("utf-8").split("\n"), type=pa.string())
+    every = compute.ascii_trim_whitespace(compute.replace_substring_regex(every, "#.*", ""))
+    is_row = compute.not_equal(every, "").to_numpy(zero_copy_only=False)
+    lines = np.flatnonzero(is_row) + first_line
+    words = compute.ascii_split_whitespace(every.filter(pa.array(is_row)))
+    starts = words.offsets.to_numpy()
+    owners = np.repeat(np.arange(len(lines)), np.diff(starts))
+    is_label = np.zeros(len(owners), dtype=bool)
+    is_label[starts[:-1]] = True
+    flat = words.flatten()
+    labels = _cast(path, flat.filter(pa.array(is_label)), pa.float64(), lines, "the label is not a number")
+    pairs, owners = flat.filter(pa.array(~is_label)), owners[~is_label]
+    at = lines[owners]
+    broken = compute.not_equal(compute.count_substring(pairs, ":"), 1).to_numpy(zero_copy_only=False)
+    if broken.any():
+        raise _refusal(path, at[int(broken.argmax())], "a feature is not written as index:value")
+    halves = compute.split_pattern(pairs, ":").flatten()
+    even = np.arange(len(halves)) % 2 == 0
+    indices = _cast(path, halves.filter(pa.array(even)), pa.int64(), at, "a feature's index is not a number")
+    values = _cast(
+        path, halves.filter(pa.array(~even)), pa.float64(), at, "a feature's value is not a number"
+    )
+    wrong = (indices < 0) | (indices > WIDEST)
+    if wrong.any():
+        raise _refusal(path, at[int(wrong.argmax())], f"a feature's index is outside 0 to {WIDEST}")
+    return _Rows(lines, labels, owners, indices, values)
+
+
+def _cast(path: Path, words: pa.Array, kind: pa.DataType, lines: np.ndarray, complaint: str) -> np.ndarray:
+    try:
+        return compute.cast(words, kind).to_numpy()
+    except pa.ArrowInvalid:
+        from reticent.data.cells import first_failing
+
+        raise _refusal(path, lines[first_failing(words, kind)], complaint) from None
+
+
+def _refusal(path: Path, line: np.integer, complaint: str) -> DataError:
+    return DataError(
+        f"{path}, line {line}: {complaint}.", remedy="Write each line as: label index:value index:value ..."
+    )

@@ -1,0 +1,72 @@
+"""Tables in Parquet, read one slice of a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from reticent.core.errors import DataError
+from reticent.data.arrow import compute
+from reticent.data.files.dialect import Dialect
+from reticent.data.files.table import Table, check_names, damage_reported, damaged
+
+MAGIC = b"PAR1"
+
+_ROWS = 1 << 16  # at once
+
+
+class ParquetTable(Table):
+    """A Parquet file. Text and categories are text, booleans are 0 and 1, dates are text."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with damage_reported(path, "Parquet"), parquet.ParquetFile(path) as file:
+            schema, self._row_count = file.schema_arrow, file.metadata.num_rows
+            if set(file.schema.names) and not schema.names:
+                raise damaged(path, "Parquet")
+        if not schema.names or not self._row_count:
+            raise DataError(f"{path} has no rows.", remedy="Give a file with at least one row.")
+        check_names(path, schema.names)
+        self.names = tuple(schema.names)
+        self.dialect = Dialect(format="parquet")
+        self.unsupported = {
+            field.name: str(field.type) for field in schema if _plain_type(field.type) is None
+        }
+
+    def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        seen = 0
+        with damage_reported(self.path, "Parquet"), parquet.ParquetFile(self.path) as file:
+            for batch in file.iter_batches(batch_size=_ROWS, columns=list(columns), use_threads=False):
+                seen += batch.num_rows
+                plain = [_plain(batch.column(name)) for name in columns]
+                yield pa.RecordBatch.from_arrays(plain, names=list(columns)), seen / self._row_count
+        if seen != self._row_count:
+            raise damaged(self.path, "Parquet")
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type in which a column is handed out: text, a number, or `None` for neither."""
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_boolean(kind):
+        return pa.uint8()
+    if pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind):
+        return kind
+    if pa.types.is_float16(kind) or pa.types.is_decimal(kind):
+        return pa.float64()
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    if is_text or pa.types.is_temporal(kind) or pa.types.is_null(kind):
+        return pa.string()
+    return None
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    wanted = _plain_type(column.type)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    column.validate(full=True)  # a damaged file may claim to hold text that is not
+    column = compute.cast(column, wanted)
+    return compute.ascii_trim_whitespace(column) if pa.types.is_string(column.type) else column

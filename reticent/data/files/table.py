@@ -1,0 +1,144 @@
+"""A table in a file: named columns that can be read again and again, a batch of rows at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from reticent.core.errors import DataError, suggest
+from reticent.data.kinds import quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from reticent.data.files.dialect import Dialect
+
+
+class Rows(NamedTuple):
+    """A batch of rows: where it starts in the table (from 0), its cells, how much of the file is read."""
+
+    first: int
+    batch: pa.RecordBatch
+    done: float  # 0 to 1
+
+
+class Table(ABC):
+    """The columns of a file, streamed.
+
+    A column is text (Arrow strings, blanks at both ends removed) or numbers (any Arrow integer or
+    float). Text files give text only: whether a cell is a number is decided by whoever reads it.
+
+    Attributes:
+        path: the file.
+        names: the columns in their order.
+        unsupported: columns that hold neither text nor numbers, and the type they have instead.
+        dialect: what was detected about the file.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    dialect: Dialect
+    unsupported: dict[str, str]
+    _row_count: int | None = None
+
+    def batches(self, columns: Collection[str] | None = None) -> Iterator[Rows]:
+        """The rows from the first to the last, with these columns only (default: all that can be read).
+
+        Raises:
+            DataError: the file is damaged; the message names the line where there is one.
+        """
+        if columns is None:
+            columns = [name for name in self.names if name not in self.unsupported]
+        self.require(columns)
+        wanted = [name for name in self.names if name in set(columns)]
+        first = 0
+        for batch, done in self._read(wanted):
+            if batch.num_rows:
+                yield Rows(first, batch, min(1.0, done))
+                first += batch.num_rows
+
+    def require(self, columns: Collection[str]) -> None:
+        """Raises `DataError`, with the nearest name, for a column that is not there or cannot be read."""
+        for name in columns:
+            if name not in self.names:
+                raise DataError(
+                    f"{self.path} has no column {quoted(name)}.", remedy=suggest(name, self.names)
+                )
+            if name in self.unsupported:
+                raise DataError(
+                    f"{self.path}, column {quoted(name)} holds {self.unsupported[name]}.",
+                    remedy='Only text and numbers can be read: declare it kind = "ignored".',
+                )
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are; a delimited text is read through once to know."""
+        if self._row_count is None:
+            self._row_count = sum(rows.batch.num_rows for rows in self.batches(self.names[:1]))
+        return self._row_count
+
+    def place(self, row: int) -> str:
+        """Where a row stands, for a message: its number from 1, or its line in a text file."""
+        return f"row {row + 1}"
+
+    @abstractmethod
+    def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        """Batches with exactly these columns, and the fraction of the file read so far."""
+
+
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Raises `DataError` for a column without a name, and for a name that two columns have."""
+    for position, name in enumerate(names, start=1):
+        if not name:
+            raise DataError(
+                f"{path}: column {position} of {len(names)} has no name.",
+                remedy="Name it in the header (a row index is left out with index=False), "
+                "or pass --no-header if there is none.",
+            )
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise DataError(
+            f"{path}: {times} columns are named {quoted(name)}.", remedy="Give each column its own name."
+        )
+
+
+@contextmanager
+def damage_reported(path: Path, what: str) -> Iterator[None]:
+    """Turns whatever a decoder throws at a damaged file into a `DataError`.
+
+    The decoder's own words are left out: some of them quote the row they stumbled over.
+    """
+    import struct
+    import zipfile
+    import zlib
+
+    import pyarrow as pa
+
+    try:
+        yield
+    except (EOFError, zlib.error, zipfile.BadZipFile, struct.error, pa.ArrowException) as error:
+        raise damaged(path, what, error) from error
+    except MemoryError as error:
+        raise DataError(
+            f"{path}: reading the {what} needs more memory than there is.",
+            remedy="If it should be small, it is damaged: get it again from where it came from.",
+        ) from error
+    except OSError as error:
+        if error.errno is None:  # a decoder's complaint, not the operating system's
+            raise damaged(path, what, error) from error
+        raise DataError(
+            f"Cannot read {path}: {error.strerror}.",
+            remedy="Check that it is there and that you may read it.",
+        ) from error
+
+
+def damaged(path: Path, what: str, error: Exception | None = None) -> DataError:
+    cut = isinstance(error, EOFError)
+    return DataError(
+        f"{path} is {'cut short' if cut else 'damaged or cut short'}: it cannot be read as {what}.",
+        remedy="Get it again from where it came from.",
+    )

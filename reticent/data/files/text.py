@@ -1,0 +1,164 @@
+"""A text file as a stream of clean UTF-8 bytes.
+
+Whatever the file's compression and encoding, what comes out is UTF-8 without a byte-order mark,
+without NUL bytes, and without a line longer than a limit. The first that is not so ends the stream with a
+message that names the line.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from reticent.core.errors import DataError, InvalidArgument
+
+LINE_LIMIT = 64 << 20  # bytes; a longer line is no table
+SAMPLE = 1 << 20  # bytes that detection looks at, or the first line if that is longer
+
+_PIECE = 1 << 20
+_GZIP = b"\x1f\x8b"
+_MARKS = {  # byte-order marks; the longer ones first, since one begins like another
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+class CleanText(io.RawIOBase):
+    """The file from its first byte, or from byte `skip` of its clean text, which is on line `line`.
+
+    Raises:
+        DataError: from `read`, for NUL bytes, bytes that are not text, and over-long lines.
+    """
+
+    def __init__(
+        self, path: Path, *, encoding: str, skip: int = 0, line: int = 1, line_limit: int = LINE_LIMIT
+    ) -> None:
+        self._path = path
+        self._raw = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        self._file = unpacked(self._raw, is_gzip=is_gzip(path))
+        self._encoding = encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._ready = b""
+        self._skip = skip
+        self._line = line
+        self._line_length = 0
+        self._line_limit = line_limit
+        self._piece = min(_PIECE, line_limit)
+        self.is_finished = False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Exactly `size` bytes, or what is left."""
+        parts, missing = [], size if size >= 0 else float("inf")
+        while missing > 0 and (self._ready or self._refill()):
+            part = self._ready if missing >= len(self._ready) else self._ready[: int(missing)]
+            self._ready = self._ready[len(part) :]
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self.read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        self._file.close()
+        self._raw.close()
+        super().close()
+
+    @property
+    def position(self) -> int:
+        """How far into the file, as it is on disk, this has come."""
+        return self._raw.tell()
+
+    def _refill(self) -> bool:
+        while not self._ready and not self.is_finished:
+            piece = self._file.read(self._piece)
+            self.is_finished = not piece
+            clean = self._decoded(piece)
+            if self._skip:
+                clean, self._skip = clean[self._skip :], max(0, self._skip - len(clean))
+            self._inspect(clean)
+            self._ready = clean
+        return bool(self._ready)
+
+    def _decoded(self, piece: bytes) -> bytes:
+        try:
+            text = self._decoder.decode(piece, final=not piece)
+        except UnicodeError as error:
+            before = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
+            line = self._line + before.count(b"\n")
+            raise DataError(
+                f"{self._path}, line {line} holds bytes that are not {self._encoding.upper()} text.",
+                remedy="Say which encoding it is in, such as --encoding latin-1, or save the file as UTF-8.",
+            ) from None
+        return text.encode("utf-8", errors="replace")
+
+    def _inspect(self, clean: bytes) -> None:
+        nul = clean.find(b"\0")
+        if nul >= 0:
+            line = self._line + clean.count(b"\n", 0, nul)
+            raise DataError(
+                f"{self._path}, line {line} holds a NUL byte, which no text file does.",
+                remedy="Give a table as text (CSV, TSV, libsvm), Parquet or NPZ.",
+            )
+        # Lines inside this piece are shorter than it; only the one that crosses its edge can be too long.
+        breaks = [at for at in (clean.find(b"\n"), clean.find(b"\r")) if at >= 0]
+        self._line_length += min(breaks, default=len(clean))
+        if self._line_length > self._line_limit:
+            raise DataError(
+                f"{self._path}, line {self._line} is longer than {size_text(self._line_limit)}.",
+                remedy="Such a file is no table: check that its lines end, and that every quote is closed.",
+            )
+        if breaks:
+            self._line_length = len(clean) - max(clean.rfind(b"\n"), clean.rfind(b"\r")) - 1
+        self._line += clean.count(b"\n")
+
+
+def is_gzip(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(2) == _GZIP
+
+
+def unpacked(raw: io.RawIOBase | BinaryIO, *, is_gzip: bool) -> BinaryIO:
+    return cast("BinaryIO", gzip.GzipFile(fileobj=cast("BinaryIO", raw)) if is_gzip else raw)
+
+
+def opening(path: Path, size: int) -> bytes:
+    """The first bytes of a file, unpacked."""
+    with open(path, "rb") as raw, unpacked(raw, is_gzip=is_gzip(path)) as file:
+        return file.read(size)
+
+
+def detect_encoding(start: bytes) -> str:
+    """The encoding of a text from its first bytes: by its mark, else UTF-8 if it is that, else Latin-1."""
+    for mark, encoding in _MARKS.items():
+        if start.startswith(mark):
+            return encoding
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start, final=False)
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
+
+
+def check_encoding(encoding: str) -> None:
+    try:
+        codecs.getincrementaldecoder(encoding)().decode("".encode(encoding))
+    except (LookupError, ValueError, TypeError):
+        raise InvalidArgument(
+            f"encoding={encoding!r} is not known.", remedy="Try utf-8, latin-1, cp1252 or utf-16."
+        ) from None
+
+
+def size_text(size: int) -> str:
+    return f"{size >> 20} MB" if size >= 1 << 20 else f"{size} bytes"
