@@ -16,6 +16,7 @@ from pathlib import Path
 from reticent.core.errors import DataError, DomainError, suggest
 from reticent.data import domain_toml
 from reticent.data.kinds import (
+    MISSING_MARKERS,
     Category,
     Column,
     Ignored,
@@ -29,8 +30,6 @@ from reticent.data.kinds import (
 )
 
 __all__ = ["Category", "Column", "Domain", "Ignored", "Integer", "Label", "Number"]
-
-MISSING_MARKERS = ("", "?", "NA", "N/A", "nan", "NaN", "null", "NULL")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,9 +25,9 @@ import pyarrow as pa
 from reticent.core.errors import DataError
 from reticent.data.arrow import compute
 from reticent.data.cells import as_numbers, as_words, first_failing, is_text, missing_cells, number_text
-from reticent.data.domain import MISSING_MARKERS, Category, Column, Domain, Ignored, Integer, Label, Number
+from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Label, Number
 from reticent.data.files import Rows, Table
-from reticent.data.kinds import quoted
+from reticent.data.kinds import MISSING_MARKERS, quoted
 
 MOST_WORDS = 200  # different words of a category
 MOST_CLASSES = 50  # different whole numbers of a label

@@ -132,7 +132,7 @@ class Encoder:
             if isinstance(column, Category):
                 _fill_category(column, cells, features)
             else:
-                features[:, 0] = _scaled(cells.numbers(column), column)
+                features[:, 0] = np.where(cells.missing, 0, _scaled(cells.numbers(column), column))
         if y is not None and self.domain.target is not None:
             y[:] = self._targets(_Cells(rows, table, self.domain, self.domain.target))
 

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from reticent.core.errors import DomainError
 
 BLANKS = " \t\n\v\f\r"  # trimmed from both ends of every cell
+MISSING_MARKERS = ("", "?", "NA", "N/A", "nan", "NaN", "null", "NULL")  # cells that mean "not known"
 SHOWN = 40  # characters of a cell, a name or a value that a message may quote
 
 

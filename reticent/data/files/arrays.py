@@ -133,7 +133,7 @@ def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bo
         shape, is_fortran, dtype = read(file)
         if any(size < 0 for size in shape) or not all(isinstance(size, int) for size in shape):
             raise ValueError
-    except (ValueError, SyntaxError, TypeError, RecursionError, AttributeError, KeyError, IndexError):
+    except Exception:  # noqa: BLE001 - NumPy reads a header as Python source, and anything may come of that
         raise DataError(
             f"{path}, array {quoted(name)} does not begin as a NumPy array does.",
             remedy="Save it again with numpy.savez.",

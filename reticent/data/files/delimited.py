@@ -26,7 +26,7 @@ from reticent.data.files.text import (
     size_text,
 )
 
-_BLOCK = 1 << 20  # bytes of text parsed at once; a record has to fit into one block
+_BLOCK = 1 << 20  # bytes of text parsed at once, or more if a row needs more
 
 
 class DelimitedTable(Table):
@@ -86,25 +86,39 @@ class DelimitedTable(Table):
                 return
 
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        given = 0  # rows handed out before a block proved too small for the next one
+        while True:
+            seen = 0
+            try:
+                for batch, done in self._blocks(columns):
+                    yield batch.slice(min(batch.num_rows, max(0, given - seen))), done
+                    seen += batch.num_rows
+                    given = max(given, seen)
+                return
+            except _RecordTooLong as error:
+                if self._block >= self._line_limit:
+                    raise error.as_data_error(self.path, self._block) from None
+                self._block = min(self._line_limit, 8 * self._block)
+
+    def _blocks(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
         ragged: list[Any] = []
         total = max(1, self.path.stat().st_size)
         with damage_reported(self.path, "text"), self._stream() as stream:
+            last = None
             try:
-                reader = self._open(stream, columns, ragged)
-                last = None
-                for batch in reader:
-                    last = batch
-                    yield _trimmed(batch), stream.position / total
-                self._check_quotes(stream, last)
+                for batch in self._open(stream, columns, ragged):
+                    last = _trimmed(batch)
+                    yield last, stream.position / total
             except pa.ArrowInvalid as error:
                 raise self._explained(error, ragged) from None
+            self._check_quotes(stream, last)
 
     def _stream(self) -> _CountingQuotes:
         return _CountingQuotes(
             self.path,
             quote=self.dialect.quote,
             encoding=self._encoding,
-            line_limit=self._block,
+            line_limit=self._line_limit,
             **self._start,
         )
 
@@ -143,7 +157,7 @@ class DelimitedTable(Table):
                 remedy=f"Close the quote ({self.dialect.quote}), or remove it.",
             )
 
-    def _explained(self, error: pa.ArrowInvalid, ragged: list[Any]) -> DataError:
+    def _explained(self, error: pa.ArrowInvalid, ragged: list[Any]) -> Exception:
         """What the parser stumbled over, without its own words: they quote the whole row."""
         if ragged:
             row = ragged[0]
@@ -154,13 +168,20 @@ class DelimitedTable(Table):
                 remedy="Correct that line, or quote the cells that hold the delimiter.",
             )
         if "straddling" in str(error):
-            return DataError(
-                f"{self.path}: a row is longer than {size_text(self._block)}.",
-                remedy="Check that its lines end, and that every quote is closed.",
-            )
+            return _RecordTooLong()
         return DataError(
             f"{self.path} cannot be read as a table with {len(self.names)} columns.",
             remedy="Check the delimiter, or name it: --delimiter.",
+        )
+
+
+class _RecordTooLong(Exception):
+    """A row does not fit into a block of text."""
+
+    def as_data_error(self, path: Path, limit: int) -> DataError:
+        return DataError(
+            f"{path}: a row is longer than {size_text(limit)}.",
+            remedy="Check that its lines end, and that every quote is closed.",
         )
 
 

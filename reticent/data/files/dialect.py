@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reticent.core.errors import DataError
-from reticent.data.kinds import BLANKS
+from reticent.data.kinds import BLANKS, MISSING_MARKERS
 
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}  # in order of preference in a tie
 
@@ -27,7 +27,6 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _DECIMAL_POINT = re.compile(r"[+-]?\d+\.\d+")
 _IN_APOSTROPHES = re.compile(r"(^|[,;\t|]) ?'[^'\n]*' ?($|[,;\t|])", re.MULTILINE)
-_MARKERS = ("", "?", "NA", "N/A", "nan", "NaN", "null", "NULL")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +113,7 @@ def detect_layout(
         quote=quote,
         encoding=encoding,
         decimal=_decimal(cells, delimiter),
-        missing_markers=tuple(marker for marker in _MARKERS if marker in cells),
+        missing_markers=tuple(marker for marker in MISSING_MARKERS if marker in cells),
     )
     skip = len("".join(lines[:start]).encode("utf-8", errors="replace"))
     return Layout(dialect, tuple(names), skip, start + 1, bool(rows) or not is_whole)
@@ -197,9 +196,11 @@ def _records_after_comments(lines: list[str], delimiter: str, quote: str | None)
 
 def _looks_like_header(first: list[str], rest: list[list[str]]) -> bool:
     """Names rather than values: no number among them, and unlike what stands below them."""
-    if not any(first) or any(cell in _MARKERS[1:] or _NUMBER.fullmatch(cell) for cell in first):
+    if not any(first) or any(cell in MISSING_MARKERS[1:] or _NUMBER.fullmatch(cell) for cell in first):
         return False
-    below = [[row[i] for row in rest if i < len(row) and row[i] not in _MARKERS] for i in range(len(first))]
+    below = [
+        [row[i] for row in rest if i < len(row) and row[i] not in MISSING_MARKERS] for i in range(len(first))
+    ]
     if any(column and all(_NUMBER.fullmatch(cell) for cell in column[:20]) for column in below):
         return True
     return not any(cell and cell in column for cell, column in zip(first, below, strict=True))

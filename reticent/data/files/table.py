@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from reticent.core.errors import DataError, suggest
+from reticent.core.errors import DataError, ReticentError, suggest
 from reticent.data.kinds import quoted
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Table(ABC):
         self.require(columns)
         wanted = [name for name in self.names if name in set(columns)]
         first = 0
-        for batch, done in self._read(wanted):
+        for batch, done in self._read(wanted) if wanted else ():
             if batch.num_rows:
                 yield Rows(first, batch, min(1.0, done))
                 first += batch.num_rows
@@ -118,10 +118,11 @@ def damage_reported(path: Path, what: str) -> Iterator[None]:
 
     import pyarrow as pa
 
+    refusals = (pa.ArrowException, ValueError, LookupError, RuntimeError, EOFError, OverflowError)
     try:
         yield
-    except (EOFError, zlib.error, zipfile.BadZipFile, struct.error, pa.ArrowException) as error:
-        raise damaged(path, what, error) from error
+    except ReticentError:
+        raise
     except MemoryError as error:
         raise DataError(
             f"{path}: reading the {what} needs more memory than there is.",
@@ -134,6 +135,8 @@ def damage_reported(path: Path, what: str) -> Iterator[None]:
             f"Cannot read {path}: {error.strerror}.",
             remedy="Check that it is there and that you may read it.",
         ) from error
+    except (*refusals, zlib.error, zipfile.BadZipFile, struct.error) as error:
+        raise damaged(path, what, error) from error
 
 
 def damaged(path: Path, what: str, error: Exception | None = None) -> DataError:

@@ -1,0 +1,99 @@
+"""The readers on real files: headerless, padded, blank, sparse, with comments and free text."""
+
+from __future__ import annotations
+
+import tarfile
+
+import numpy as np
+import pytest
+
+from reticent.data.domain import Category, Ignored, Integer, Label, Number
+from reticent.data.drafting import draft
+from reticent.data.encoding import encode, feature_names
+from reticent.data.files import open_table
+
+
+def test_adult_is_read_without_header_and_with_its_missing_cells(shared_data) -> None:
+    table = open_table(shared_data("adult") / "adult.data.gz")
+    assert table.dialect.describe().startswith("CSV, separated by comma, without a header")
+    assert table.dialect.missing_markers == ("?",)
+    domain = draft(table, "column_15")
+    assert domain.columns["column_1"] == Integer(bounds=(17, 90), looked_up=frozenset({"bounds", "missing"}))
+    assert domain.columns["column_15"] == Label(values=("<=50K", ">50K"), looked_up=frozenset({"values"}))
+    with_missing = {name for name, column in domain.columns.items() if getattr(column, "missing", False)}
+    assert with_missing == {"column_2", "column_7", "column_14"}
+    data = encode(table, domain)
+    assert np.bincount(data["y"]).tolist() == [24720, 7841]
+    is_missing = [name.endswith("(missing)") for name in feature_names(domain)]
+    assert np.count_nonzero(data["x"][:, is_missing].any(axis=1)) == 2399
+
+
+def test_the_comment_at_the_head_of_adult_test_is_no_row(shared_data) -> None:
+    table = open_table(shared_data("adult") / "adult.test.gz")
+    assert table.row_count == 16281
+    assert table.place(0) == "line 2"
+    assert draft(table, "column_15").columns["column_15"] == Label(
+        values=("<=50K.", ">50K."), looked_up=frozenset({"values"})
+    )
+
+
+def test_kddcup99_drafts_and_encodes(shared_data) -> None:
+    table = open_table(shared_data("kddcup99") / "kddcup.data_10_percent.gz")
+    domain = draft(table, "column_42")
+    service, share = domain.columns["column_3"], domain.columns["column_25"]
+    assert isinstance(service, Category)
+    assert len(service.values or ()) == 66
+    assert isinstance(share, Number)
+    data = encode(table, domain)
+    assert len(data) == 494_021
+    label = domain.columns["column_42"]
+    assert isinstance(label, Label)
+    assert np.count_nonzero(data["y"] == (label.values or ()).index("smurf.")) == 280_790
+
+
+def test_california_housing_has_blanks_in_one_column(shared_data) -> None:
+    table = open_table(shared_data("california_housing") / "housing.csv.gz")
+    domain = draft(table, "median_house_value")
+    assert [name for name, column in domain.columns.items() if getattr(column, "missing", False)] == [
+        "total_bedrooms"
+    ]
+    data = encode(table, domain)
+    names = feature_names(domain)
+    assert data["x"][:, names.index("total_bedrooms = (missing)")].sum() == 207
+    assert data["y"].min() == 14999
+    assert data["y"].dtype == np.float32
+
+
+@pytest.mark.parametrize(("name", "rows", "features"), [("a9a", 32561, 123), ("w8a", 49749, 300)])
+def test_libsvm_files_have_the_published_shape(shared_data, name: str, rows: int, features: int) -> None:
+    table = open_table(shared_data("libsvm") / f"{name}.gz")
+    data = encode(table, draft(table, "label"))
+    assert data["x"].shape == (rows, features)
+    assert set(np.unique(data["y"])) == {0, 1}
+
+
+def test_covtype_arrays_are_a_table(shared_data) -> None:
+    table = open_table(shared_data("covtype") / "covtype.npz")
+    data = encode(table, draft(table, "label"))
+    assert np.bincount(data["y"]).tolist() == [211840, 283301, 35754, 2747, 9493, 17367, 20510]
+
+
+def test_location_with_its_quoted_class(shared_data, tmp_path) -> None:
+    with tarfile.open(shared_data("location30") / "dataset_location.tgz") as archive:
+        member = archive.extractfile(next(entry for entry in archive if entry.isfile()))
+        assert member is not None
+        (tmp_path / "bangkok").write_bytes(member.read())
+    table = open_table(tmp_path / "bangkok")
+    data = encode(table, draft(table, "column_1"))
+    assert data["x"].shape == (5010, 446)
+    assert len(np.unique(data["y"])) == 30
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("sst2/train.tsv.gz", "sentence"), ("sms_spam/SMSSpamCollection", "column_2")]
+)
+def test_free_text_is_ignored_with_advice(shared_data, name: str, text: str) -> None:
+    folder, file = name.split("/")
+    column = draft(open_table(shared_data(folder) / file)).columns[text]
+    assert isinstance(column, Ignored)
+    assert "free text" in column.reason
