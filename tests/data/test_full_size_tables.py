@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,6 +80,21 @@ def test_covtype_arrays_are_a_table(shared_data) -> None:
     table = open_table(shared_data("covtype") / "covtype.npz")
     data = encode(table, draft(table, "label"))
     assert np.bincount(data["y"]).tolist() == [211840, 283301, 35754, 2747, 9493, 17367, 20510]
+
+
+def test_a_csv_of_half_a_million_rows_needs_less_than_three_times_its_arrays(shared_data, tmp_path) -> None:
+    source, table = shared_data("covtype") / "covtype.npz", tmp_path / "covtype.csv"
+    write = "import sys, pathlib, benchmarks.reading as b; b.write_covtype(*map(pathlib.Path, sys.argv[1:]))"
+    _in_a_process("-c", write, source, table)
+    measured = json.loads(_in_a_process("-m", "benchmarks.reading", "read_and_encode", table))
+    assert measured["rows"] == 581_012
+    assert measured["encoded"] < measured["grown"] < 3 * measured["encoded"]
+
+
+def _in_a_process(*words: object) -> bytes:
+    command = [sys.executable, *map(str, words)]
+    root = Path(__file__).resolve().parents[2]
+    return subprocess.run(command, check=True, capture_output=True, cwd=root).stdout
 
 
 def test_location_with_its_quoted_class(shared_data, tmp_path) -> None:

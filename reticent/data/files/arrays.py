@@ -131,7 +131,7 @@ def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bo
             np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         )
         shape, is_fortran, dtype = read(file)
-        if any(size < 0 for size in shape) or not all(isinstance(size, int) for size in shape):
+        if any(type(size) is not int or size < 0 for size in shape):
             raise ValueError
     except Exception:  # noqa: BLE001 - NumPy reads a header as Python source, and anything may come of that
         raise DataError(
