@@ -63,6 +63,7 @@ def server() -> Iterator[Server]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("RETICENT_DATA", raising=False)
     monkeypatch.setenv("RETICENT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("no_proxy", "*")
     return tmp_path / "cache" / "datasets" / "toys"
 
 
@@ -170,6 +171,7 @@ def test_a_name_that_does_not_resolve_is_no_traceback(cache: Path):
 
 def test_a_server_that_talks_nonsense_is_no_traceback(cache: Path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
 
         def answer() -> None:
             connection, _ = listener.accept()
@@ -205,11 +207,10 @@ def test_a_dataset_without_an_address_says_that_somebody_has_to_supply_it(cache:
 
 
 def test_a_cache_that_cannot_be_written_names_the_variable_to_set(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("not a folder")
-    monkeypatch.delenv("RETICENT_DATA", raising=False)
     monkeypatch.setenv("RETICENT_CACHE", str(in_the_way))
     with pytest.raises(Unavailable, match="Cannot write") as caught:
         download.fetch(toys(server.gives("/toys.bin")))

@@ -15,9 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reticent.core.errors import InvalidArgument, suggest
-from reticent.data.catalog import download, sources
+from reticent.data.catalog import download, entries, sources
 from reticent.data.catalog.download import Progress, silent
-from reticent.data.catalog.entries import entries
 from reticent.data.catalog.entry import Entry, File, Form, Rows
 from reticent.data.catalog.sources import Location
 from reticent.data.catalog.splits import Splits
@@ -48,7 +47,7 @@ def names() -> list[str]:
     >>> names()[:4]
     ['digits', 'breast_cancer', 'mnist', 'fashion_mnist']
     """
-    return list(entries())
+    return list(entries.by_name())
 
 
 def describe(name: str) -> Entry:
@@ -60,9 +59,9 @@ def describe(name: str) -> Entry:
     >>> describe("mnist").rows
     Rows(train=60000, test=10000, validation=0)
     """
-    if name not in entries():
+    if name not in entries.by_name():
         raise InvalidArgument(f"There is no dataset called '{name}'.", remedy=suggest(name, names()))
-    return entries()[name]
+    return entries.by_name()[name]
 
 
 def domain(name: str) -> Domain | None:

@@ -107,8 +107,9 @@ def _receive(url: str, file: File, partial: IO[bytes], advance: Callable[[int], 
 
 def _chunks(url: str) -> Iterator[bytes]:
     request = urllib.request.Request(url, headers={"User-Agent": f"reticent/{__version__}"})
+    opener = urllib.request.build_opener()  # the one of urlopen keeps the first proxy it has seen for good
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS_OF_SILENCE) as answer:
+        with opener.open(request, timeout=_SECONDS_OF_SILENCE) as answer:
             while chunk := answer.read(_CHUNK):
                 yield chunk
     except urllib.error.HTTPError as error:

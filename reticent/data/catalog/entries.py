@@ -11,7 +11,7 @@ from reticent.data.catalog.entry import Entry, File, Form, Rows
 
 
 @cache
-def entries() -> dict[str, Entry]:
+def by_name() -> dict[str, Entry]:
     """Every dataset of the catalog by its name, in the order of the table."""
     table = resources.files("reticent.data.catalog").joinpath("entries.toml").read_text(encoding="utf-8")
     return {name: _entry(name, row) for name, row in tomllib.loads(table).items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-Task = Literal["classification", "language model"]
+Task = Literal["classification", "regression", "language model"]
 
 
 class Rows(NamedTuple):
@@ -53,7 +53,7 @@ class Entry:
 
     Args:
         shape: of one record; () for a text or a character, of which `record` says which it is.
-        classes: how many labels there are; 0 where there is none to predict.
+        classes: how many labels there are; 0 where the target is a quantity, or there is none.
         folder: where its files lie below `RETICENT_DATA` and below the cache.
         forms: the first is the one that is downloaded; the others are accepted where they are found.
         package: a Debian package with the same files, which it puts into `package_folder`.
