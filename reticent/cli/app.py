@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import output
+from reticent.cli import datasets, domain, output
 from reticent.core.errors import ReticentError
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(datasets.app, name="datasets")
+app.command("domain", epilog=domain.EPILOG)(domain.run)
 
 
 def main(arguments: list[str] | None = None) -> None:

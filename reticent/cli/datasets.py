@@ -1,0 +1,189 @@
+"""`reticent datasets`: the named datasets, where they are, and how to get them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reticent.cli import output
+
+if TYPE_CHECKING:
+    from reticent.data.catalog import Entry, Location
+    from reticent.data.domain import Domain
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List, describe and fetch the named datasets.",
+    epilog="Example:  reticent datasets get fashion_mnist",
+)
+
+
+def _complete(incomplete: str) -> list[str]:
+    from reticent.data import catalog
+
+    return [name for name in catalog.names() if name.startswith(incomplete)]
+
+
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="A dataset, as in: reticent datasets list", autocompletion=_complete),
+]
+
+
+@app.command("list", epilog="Example:  reticent datasets list --json")
+def list_datasets(as_json: output.AsJson = False) -> None:
+    """List every named dataset and where it is.
+
+    Datasets are looked for in the folder that RETICENT_DATA names, then in
+    the cache, then in a Debian package. The last column says which of them
+    has it, or what a download would take. Rows are train + test + validation.
+    """
+    from reticent.data import catalog
+
+    listed = [(catalog.describe(name), catalog.find(name)) for name in catalog.names()]
+    if as_json:
+        output.print_json([_as_json(entry, found) for entry, found in listed])
+        return
+    columns = {"name": "left", "rows": "right", "record": "left", "classes": "right", "where": "left"}
+    rows = [
+        (entry.name, _rows(entry, found), _shape(entry), str(entry.classes or ""), _where(entry, found))
+        for entry, found in listed
+    ]
+    output.print_table("Named datasets", columns, rows)
+
+
+@app.command(epilog="Example:  reticent datasets show adult")
+def show(name: Name, as_json: output.AsJson = False) -> None:
+    """Describe a dataset: rows, licence, files, checksums, public columns.
+
+    Nothing is downloaded and no record is read.
+    """
+    from reticent.data import catalog
+
+    entry, found = catalog.describe(name), catalog.find(name)
+    columns = _columns(catalog.domain(name))
+    if as_json:
+        output.print_json({**_as_json(entry, found), "files": _files(entry), "columns": columns})
+        return
+    facts = {
+        "name": entry.name,
+        "task": f"{entry.task}, {entry.classes} classes" if entry.classes else entry.task,
+        "rows": _rows(entry, found),
+        "record": _shape(entry),
+        "licence": entry.licence,
+        "source": entry.source,
+        "where": str(found) if found else _where(entry, found),
+    }
+    output.print_table(entry.title, {"": "left", " ": "left"}, list(facts.items()))
+    _print_files(entry)
+    if columns:
+        headings = {"column": "left", "kind": "left", "public values": "left"}
+        rows = [(column["name"], column["kind"], _public(column)) for column in columns]
+        output.print_table("\nPublic about its columns", headings, rows)
+
+
+@app.command(epilog="Example:  reticent datasets get mnist")
+def get(name: Name, as_json: output.AsJson = False) -> None:
+    """Fetch a dataset into the cache, or say where it already is.
+
+    A download is held to its size and checksum, and leaves nothing behind if
+    it fails. The cache is the folder that RETICENT_CACHE names, or else the
+    one that the operating system has for such things.
+    """
+    from reticent.data import catalog
+
+    was_here = catalog.find(name) is not None
+    location = catalog.fetch(name, progress=output.progress)
+    if as_json:
+        output.print_json({"name": name, "was_here": was_here, **_place(location)})
+    elif was_here:
+        print(f"{name} is already here: {location}")
+    else:
+        print(f"{name} is now in {location}")
+
+
+def _as_json(entry: Entry, found: Location | None) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "task": entry.task,
+        "rows": entry.rows._asdict(),
+        "shape": entry.shape,
+        "classes": entry.classes,
+        "licence": entry.licence,
+        "source": entry.source,
+        "download_bytes": entry.size if entry.is_downloadable else None,
+        "found": _place(found) if found else None,
+    }
+
+
+def _place(location: Location) -> dict[str, Any]:
+    return {
+        "source": location.source,
+        "folder": str(location.folder) if location.folder else None,
+        "rows": location.form.rows._asdict(),
+        "paths": [str(path) for path in location.paths.values()],
+    }
+
+
+def _files(entry: Entry) -> list[dict[str, Any]]:
+    return [
+        {"name": file.name, "size": file.size, "sha256": file.sha256, "urls": file.urls}
+        for file in entry.files
+    ]
+
+
+def _columns(domain: Domain | None) -> list[dict[str, Any]]:
+    from dataclasses import asdict
+
+    if domain is None:
+        return []
+    return [
+        {"name": name, "kind": column.kind}
+        | {key: value for key, value in asdict(column).items() if key != "looked_up"}
+        for name, column in domain.columns.items()
+    ]
+
+
+def _public(column: dict[str, Any]) -> str:
+    said = []
+    if column.get("bounds"):
+        said.append("{:g} to {:g}".format(*column["bounds"]))
+    if column.get("values"):
+        said.append(", ".join(column["values"]))
+    if column.get("missing"):
+        said.append("or missing")
+    return " ".join(said) or column.get("reason", "")
+
+
+def _print_files(entry: Entry) -> None:
+    for file in entry.files:
+        print(f"\n{file.name}  {file.size:,} bytes\n  sha256 {file.sha256}")
+        for url in file.urls:
+            print(f"  {url}")
+
+
+def _rows(entry: Entry, found: Location | None) -> str:
+    """Train + test + validation, of the form that is here: it may hold fewer than the whole."""
+    here = found.form.rows if found else entry.rows
+    counted = " + ".join(f"{rows:,}" for rows in here if rows)
+    return counted if here == entry.rows else f"{counted} of {sum(entry.rows):,}"
+
+
+def _shape(entry: Entry) -> str:
+    return " x ".join(str(length) for length in entry.shape) or entry.record
+
+
+def _where(entry: Entry, found: Location | None) -> str:
+    if entry.is_bundled:
+        return "bundled"
+    if found:
+        return found.source
+    if entry.is_downloadable:
+        return f"download {_megabytes(entry.size)}"
+    return "supply by hand"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size / 1e6:.1f} MB"
