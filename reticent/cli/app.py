@@ -23,7 +23,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("domain", epilog=domain.EPILOG)(domain.run)
 app.add_typer(datasets.app, name="datasets")
 app.command("domain", epilog=domain.EPILOG)(domain.run)
 
