@@ -165,10 +165,10 @@ def _print_files(entry: Entry) -> None:
 
 
 def _rows(entry: Entry, found: Location | None) -> str:
-    """Train + test + validation, of the form that is here: it may hold fewer than the whole."""
-    here = found.form.rows if found else entry.rows
-    counted = " + ".join(f"{rows:,}" for rows in here if rows)
-    return counted if here == entry.rows else f"{counted} of {sum(entry.rows):,}"
+    """Train + test + validation; or how many of them all, where only a part is on this machine."""
+    if found and found.form.rows != entry.rows:
+        return f"{sum(found.form.rows):,} of {sum(entry.rows):,}"
+    return " + ".join(f"{rows:,}" for rows in entry.rows if rows)
 
 
 def _shape(entry: Entry) -> str:
