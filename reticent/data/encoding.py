@@ -64,17 +64,7 @@ def encode(
         if domain.target is not None:
             kind = np.int32 if isinstance(domain.columns[domain.target], Label) else np.float32
             y = arrays["y"] = _blank(table, (table.row_count,), kind, into, "y", unfinished)
-        filled = 0
-        for rows in table.batches(encoder.columns):
-            filled = rows.first + rows.batch.num_rows
-            if filled <= table.row_count:
-                here = slice(rows.first, filled)
-                encoder.fill(rows, table, x[here], None if y is None else y[here])
-            on_progress(rows.done)
-        if filled != table.row_count:
-            raise DataError(
-                f"{table.path} changed while it was read.", remedy="Try again once it is complete."
-            )
+        _fill_all(encoder, table, x, y, on_progress)
         unfinished.pop_all()
     if into is not None:
         arrays = {name: _published(array, Path(into) / f"{name}.npy") for name, array in arrays.items()}
@@ -196,6 +186,20 @@ class _Cells:
         shown = "the cell" if cell is None or cell == "" else quoted(cell)
         where = f"{self._table.path}, {self._table.place(self._first + row)}, column {quoted(self.name)}"
         raise DataError(f"{where}: {shown} {what}.", remedy=remedy)
+
+
+def _fill_all(
+    encoder: Encoder, table: Table, x: np.ndarray, y: np.ndarray | None, on_progress: Callable[[float], None]
+) -> None:
+    filled = 0
+    for rows in table.batches(encoder.columns):
+        filled = rows.first + rows.batch.num_rows
+        if filled <= len(x):
+            here = slice(rows.first, filled)
+            encoder.fill(rows, table, x[here], None if y is None else y[here])
+        on_progress(rows.done)
+    if filled != len(x):
+        raise DataError(f"{table.path} changed while it was read.", remedy="Try again once it is complete.")
 
 
 def _fill_category(column: Category, cells: _Cells, features: np.ndarray) -> None:

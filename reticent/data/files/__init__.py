@@ -38,9 +38,10 @@ def open_table(
     """A table in a file, of whatever format its first bytes say it is.
 
     Args:
-        delimiter: one character; `None` to detect. Saying it means that the file is delimited text.
+        delimiter: one character; `None` to detect.
         header: whether the first line names the columns; `None` to detect.
         encoding: of the text; `None` for UTF-8, UTF-16 with a mark, or else Latin-1.
+            To say any of these three is to say that a text is delimited, not libsvm.
         line_limit: bytes; a longer line of text is refused, so that a file without line ends does not
             fill the memory.
 
@@ -56,23 +57,28 @@ def open_table(
     _check_path(path)
     _check_said(delimiter, encoding)
     checks.count(line_limit=line_limit)
-    with damage_reported(path, "text"):
-        start = opening(path, 1 << 16)
-    for magic, what in _FOREIGN.items():
-        if start.startswith(magic):
-            raise DataError(f"{path} is {what}.", remedy="Save the table as CSV, Parquet or NPZ.")
-    is_text_by_word = delimiter is not None or header is not None or encoding is not None
-    from reticent.data.files import arrays, libsvm, parquet
+    start = _recognisable_start(path)
+    is_delimited_by_word = delimiter is not None or header is not None or encoding is not None
+    from reticent.data.files import arrays, delimited, libsvm, parquet
 
     if start.startswith(parquet.MAGIC):
         return parquet.ParquetTable(path)
     if start.startswith((arrays.NPZ_MAGIC, arrays.NPY_MAGIC)):
         return arrays.ArraysTable(path)
-    if not is_text_by_word and libsvm.looks_like_libsvm(start):
+    if not is_delimited_by_word and libsvm.looks_like_libsvm(start):
         return libsvm.LibsvmTable(path, line_limit=line_limit)
-    from reticent.data.files.delimited import DelimitedTable
+    return delimited.DelimitedTable(
+        path, delimiter=delimiter, header=header, encoding=encoding, line_limit=line_limit
+    )
 
-    return DelimitedTable(path, delimiter=delimiter, header=header, encoding=encoding, line_limit=line_limit)
+
+def _recognisable_start(path: Path) -> bytes:
+    with damage_reported(path, "text"):
+        start = opening(path, 1 << 16)
+    for magic, what in _FOREIGN.items():
+        if start.startswith(magic):
+            raise DataError(f"{path} is {what}.", remedy="Save the table as CSV, Parquet or NPZ.")
+    return start
 
 
 def _check_path(path: Path) -> None:
