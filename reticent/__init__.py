@@ -23,7 +23,7 @@ _HOMES = {
     "Keys": "reticent.core.keys",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]
+__all__ = ["BudgetExceeded", "Keys", "ReticentError", "__version__"]
 
 
 def __getattr__(name: str) -> object:

@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from reticent.core import checks
@@ -97,12 +98,13 @@ class Keys:
         for taken in self._taken[stream]:
             if max(taken.start, wanted.start) < min(taken.stop, wanted.stop):
                 raise KeyReuse(
-                    f"The {stream.value} keys of steps {taken.start} to {taken.stop - 1} were handed out before.",
+                    f"The {stream.value} keys of steps {taken.start} to {taken.stop - 1} were taken before.",
                     remedy="Ask for later steps, or start from fresh keys: Keys.from_os().",
                 )
         self._taken[stream] = _merged([*self._taken[stream], wanted])
         digest = hashlib.blake2b(stream.value.encode(), key=self._secret, digest_size=_KEY_BYTES).digest()
-        return jax.random.wrap_key_data(np.frombuffer(digest, dtype="<u4").astype(np.uint32), impl="rbg")
+        words = np.frombuffer(digest, dtype="<u4")
+        return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32), impl="rbg")
 
     def __repr__(self) -> str:
         return f"Keys({'seeded, for tests' if self.is_seeded else 'from the operating system'})"

@@ -29,7 +29,7 @@ def zeros_like(tree: Tree) -> Tree:
 def dot(left: Tree, right: Tree) -> jax.Array:
     """The inner product over all leaves, accumulated in float32."""
     products = jax.tree.map(lambda a, b: jnp.vdot(_wide(a), _wide(b)), left, right)
-    return sum(jax.tree.leaves(products), start=jnp.float32(0))
+    return jnp.sum(jnp.stack([jnp.float32(0), *jax.tree.leaves(products)]))
 
 
 def norm(tree: object) -> jax.Array:

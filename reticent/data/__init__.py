@@ -1,1 +1,1 @@
-"""Where records come from: datasets, domains (what is public about a table), files, and a catalog of named data."""
+"""Where records come from: datasets, domains (what is public of a table), files, a catalog of named data."""
