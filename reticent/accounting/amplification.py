@@ -1,0 +1,45 @@
+"""What a random sample buys: a release on a batch says less about a record that may not be in it."""
+
+from __future__ import annotations
+
+import math
+
+from reticent.core import checks
+
+
+def poisson(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
+    """(epsilon, delta)-DP on a batch that each record joins with probability `rate`.
+
+    >>> round(poisson(1.0, 0.0, 0.01)[0], 10)
+    0.0170368632
+
+    Guarantee:
+        (ln(1 + rate (e^epsilon - 1)), rate delta) under add-or-remove; the same under replacement
+        for batches of fixed size drawn without replacement, with rate = batch / examples.
+
+    Reference:
+        Balle, Barthe and Gaboardi (2018), Theorems 8 and 9, arXiv:1807.01647.
+    """
+    checks.not_negative(epsilon=epsilon)
+    checks.probability(delta=delta, rate=rate)
+    if epsilon > 700:
+        return epsilon + math.log(rate) if rate else 0.0, rate * delta
+    return math.log1p(rate * math.expm1(epsilon)), rate * delta
+
+
+def poisson_simple(rate: float) -> float:
+    """The lecture's first bound: a 1-DP release on a batch of rate r is (2 r)-DP. For comparison only.
+
+    Reference:
+        Smith (2009), Differential privacy and the secrecy of the sample, Lemma 3.
+    """
+    checks.probability(rate=rate)
+    return 2 * rate
+
+
+def inner_epsilon(epsilon: float, rate: float) -> float:
+    """The inverse: the epsilon that a release on the batch may have, so that `epsilon` comes out."""
+    checks.not_negative(epsilon=epsilon)
+    checks.positive(rate=rate)
+    checks.probability(rate=rate)
+    return math.log1p(math.expm1(min(epsilon, 700.0)) / rate)

@@ -1,0 +1,276 @@
+"""Composes lattices by FFT, with every error term carried along.
+
+The T-fold sum of losses is tilted (each mass times e^{tilt * loss}) so that the part that decides
+epsilon sits in the middle of the window with probability of order one: float64 then resolves a delta
+of 1e-20 as well as one of 1e-2. The choice of tilt and window affects how tight the result is, never
+whether it holds. Section 4 of docs/accounting.md derives each term; comments name it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import fft
+
+from reticent.accounting.lattice import Lattice, Sketch
+from reticent.accounting.pairs import UNIT
+
+_LARGEST_WINDOW = 2**23  # points: 64 MB a copy
+_NEGLIGIBLE = 1e-7  # of the answer: what may fall outside the window on either side
+
+
+class Part(NamedTuple):
+    """A release and how often it is made."""
+
+    lattice: Lattice
+    times: int
+
+
+class Composition(NamedTuple):
+    """The composed losses x, with P(x) in [mass - error, mass + error] * exp(log_scale - tilt * x).
+
+    outside: tilted mass beyond the window, which wraps around into it.
+    beyond: P mass of finite losses right of the window.
+    infinite: P mass of an infinite loss.
+    relative: how wrong the whole may be by rounding of the weights and of sums.
+    """
+
+    losses: np.ndarray
+    mass: np.ndarray
+    error: float
+    tilt: float
+    log_scale: float
+    outside: float
+    beyond: float
+    infinite: float
+    relative: float
+
+    def epsilon_above(self, delta: float) -> float | None:
+        """The smallest epsilon in the window whose delta is certainly at most `delta`.
+
+        None when it lies left of the window, infinity when there is none.
+        """
+        lost = (self.beyond + self.infinite) * (1 + self.relative)
+        if lost >= delta:
+            return np.inf
+        mass = (np.maximum(self.mass, 0.0) + self.error) * (1 + self.relative)
+        return self._crossing(mass, delta - lost)
+
+    def epsilon_below(self, delta: float) -> float | None:
+        """The largest epsilon in the window whose delta is certainly at least `delta`."""
+        if self.infinite * (1 - self.relative) > delta:
+            return np.inf
+        delta = delta - self.infinite * (1 - self.relative)
+        mass = np.maximum(self.mass - self.error, 0.0) * (1 - self.relative)
+        rough = self._crossing(mass, delta)
+        if rough is None:
+            return None
+        for margin in np.array([0.001, 0.01, 0.1, 1.0, 10.0]) / self.tilt:
+            # Right of `least`, what wrapped around weighs no more than it does there.
+            least = max(rough - margin, 0.0)
+            wrapped = self.outside * np.exp(min(self.log_scale - self.tilt * least, 700.0))
+            found = self._crossing(mass, delta + wrapped)
+            if found is not None and found >= least:
+                return found
+        return 0.0
+
+    def _start(self) -> float:
+        """Losses below this matter to no epsilon, or carry weights beyond the range of float64."""
+        return max(0.0, float(self.losses[0]), (self.log_scale - 600.0) / self.tilt)
+
+    def _crossing(self, mass: np.ndarray, delta: float) -> float | None:
+        """Where sum of mass * weight * (1 - e^{epsilon - x}) over x > epsilon falls to `delta`.
+
+        Between two lattice points that sum is A - e^epsilon B, so the crossing is known exactly.
+        """
+        start = int(np.searchsorted(self.losses, self._start(), side="left"))
+        x = self.losses[start:]
+        if not len(x):
+            return None
+        origin = float(x[0])
+        weighted = mass[start:] * np.exp(self.log_scale - self.tilt * x)
+        above = np.cumsum(weighted[::-1])[::-1]
+        scaled = np.cumsum((weighted * np.exp(np.maximum(origin - x, -700.0)))[::-1])[::-1]
+        # delta at x[i] uses the points right of it: above[i] - e^{x[i] - origin} scaled[i], as x[i] adds 0.
+        grown = np.exp(np.minimum(x - origin, 700.0))
+        is_above = above - grown * scaled > delta
+        if not is_above[0]:
+            # Left of the first point, down to zero, the same points count.
+            if self._start() > 0.0:
+                return None
+            index = 0
+        else:
+            index = int(np.flatnonzero(is_above)[-1]) + 1
+        if index == len(x) or above[index] <= delta:
+            return max(float(x[index - 1]), 0.0) if index else 0.0
+        crossing = origin + float(np.log((above[index] - delta) / scaled[index]))
+        return max(crossing, 0.0)
+
+
+def log_moment(lattice: Lattice, tilt: float) -> float:
+    """ln E[e^{tilt * loss}] over the finite losses, in P."""
+    exponents = tilt * lattice.losses
+    top = exponents[lattice.masses > 0].max()
+    return float(top + np.log(np.sum(lattice.masses * np.exp(np.minimum(exponents - top, 0.0)))))
+
+
+def compose(parts: list[Part], copies: list[Sketch], tilt: float, width: float) -> Composition:
+    """The composition of all parts, on a window of at least `width` around the tilted mean.
+
+    `copies` are coarse copies of the parts; they help to choose the window.
+    """
+    total_times = sum(part.times for part in parts)
+    tilted = [_tilted(part.lattice, tilt) for part in parts]
+    log_scale = sum(part.times * item.log_moment for part, item in zip(parts, tilted, strict=True))
+    mean = sum(part.times * item.mean for part, item in zip(parts, tilted, strict=True))
+    spacing = parts[0].lattice.spacing
+    window = _choose_window(parts, copies, tilt, mean, width, log_scale)
+    shift = sum(part.times * part.lattice.offset for part in parts)
+    origin = int(np.floor((mean - shift) / spacing)) - window.size // 2
+    mass, error = _convolve(parts, tilted, window.size, origin)
+    losses = shift + spacing * (origin + np.arange(window.size))
+    infinite = -np.expm1(sum(part.times * np.log1p(-min(part.lattice.infinite, 1 - UNIT)) for part in parts))
+    # Rounding of the tilted weights and of the log moments, once a release, and of running sums (4.5).
+    largest = max(float(np.abs(item.exponents).max()) for item in tilted)
+    rounding = UNIT * (8 * total_times * (4 + largest) + 8 * (1 + abs(log_scale)) + 4 * window.size)
+    relative = float(np.expm1(rounding))
+    return Composition(
+        losses=losses,
+        mass=mass,
+        error=error,
+        tilt=tilt,
+        log_scale=log_scale,
+        outside=window.outside,
+        beyond=window.beyond,
+        infinite=float(infinite),
+        relative=relative,
+    )
+
+
+class _Tilted(NamedTuple):
+    weights: np.ndarray  # sum to 1
+    exponents: np.ndarray
+    log_moment: float
+    mean: float
+
+
+class _Window(NamedTuple):
+    size: int
+    outside: float
+    beyond: float
+
+
+def _tilted(lattice: Lattice, tilt: float) -> _Tilted:
+    losses = lattice.losses
+    exponents = tilt * losses
+    top = exponents[lattice.masses > 0].max()
+    exponents = np.clip(exponents - top, -745.0, 0.0)
+    weights = lattice.masses * np.exp(exponents)
+    total = weights.sum()
+    weights /= total
+    return _Tilted(weights, exponents, float(top + np.log(total)), float(weights @ losses))
+
+
+def _choose_window(
+    parts: list[Part], copies: list[Sketch], tilt: float, mean: float, width: float, log_scale: float
+) -> _Window:
+    """The smallest handy size that holds `width`, widened until next to nothing is outside.
+
+    Chernoff's bound on both sides: the mass beyond x is at most E[e^{s (loss - x)}] for every s > 0.
+    A coarse copy finds a good s, the lattice itself says what it proves.
+    """
+    tilts = np.geomspace(0.02, 50, 24) * _unit_tilt(parts, copies, tilt)
+    rightward = _coarse_moments(parts, copies, tilt + tilts)
+    leftward = _coarse_moments(parts, copies, tilt - tilts)
+    spacing = parts[0].lattice.spacing
+    size = _handy(max(16, int(width / spacing)))
+    while True:
+        half = (size // 2 - 1) * spacing
+        right, left = mean + half, mean - half
+        s = tilt + tilts[np.argmin(rightward - tilts * right)]
+        beyond = _log_sum_moment(parts, s) - s * right
+        outside = _exp(beyond + tilt * right - log_scale)
+        if outside <= _NEGLIGIBLE or size >= _LARGEST_WINDOW:
+            s = tilt - tilts[np.argmin(leftward + tilts * left)]
+            outside += _exp(_log_sum_moment(parts, s) - s * left + tilt * left - log_scale)
+        if outside <= _NEGLIGIBLE or size >= _LARGEST_WINDOW:
+            return _Window(size, min(outside, 1.0), min(_exp(beyond), 1.0) * (1 + 1e-9))
+        size = _handy(size + size // 4)
+
+
+def _coarse_moments(parts: list[Part], copies: list[Sketch], tilts: np.ndarray) -> np.ndarray:
+    total = np.zeros(len(tilts))
+    for part, copy in zip(parts, copies, strict=True):
+        exponents = np.multiply.outer(tilts, copy.losses) + np.log(copy.masses)
+        total += part.times * np.logaddexp.reduce(exponents, axis=1)
+    return total
+
+
+def _unit_tilt(parts: list[Part], copies: list[Sketch], tilt: float) -> float:
+    """One over the composed standard deviation under this tilt: the natural size of a change of it."""
+    variance = 0.0
+    for part, copy in zip(parts, copies, strict=True):
+        exponents = tilt * copy.losses + np.log(copy.masses)
+        weights = np.exp(exponents - exponents.max())
+        weights /= weights.sum()
+        variance += part.times * float(weights @ np.square(copy.losses - weights @ copy.losses))
+    return 1 / max(np.sqrt(variance), parts[0].lattice.spacing)
+
+
+def _log_sum_moment(parts: list[Part], tilt: float) -> float:
+    return sum(part.times * log_moment(part.lattice, tilt) for part in parts)
+
+
+def _convolve(parts: list[Part], tilted: list[_Tilted], size: int, origin: int) -> tuple[np.ndarray, float]:
+    """The tilted masses of the composed losses in the window, and a bound on the error of each.
+
+    A transform of n values is wrong by at most c u log2(n) times their absolute sum in every entry
+    (section 4.4); here that sum is 1.
+    """
+    noise = 8 * UNIT * np.log2(size)
+    count = size // 2 + 1
+    spectra = [_spectrum(_wrapped(item.weights, size)) for item in tilted]
+    sizes = [np.abs(spectrum) for spectrum in spectra]
+    # Frequencies whose power is below e^-60 count as zero; each is wrong by its bound.
+    keep, dropped = np.ones(count, dtype=bool), 0.0
+    for part, size_of in zip(parts, sizes, strict=True):
+        least = np.exp(-60.0 / part.times)
+        keep &= size_of > least
+        dropped = max(dropped, _exp(part.times * np.log(least + noise)))
+    where = np.flatnonzero(keep)
+    log_size, log_bound, phase = (np.zeros(len(where)) for _ in range(3))
+    for part, spectrum, size_of in zip(parts, spectra, sizes, strict=True):
+        log_size += part.times * np.log(size_of[where])
+        log_bound += part.times * np.log(size_of[where] + noise)
+        phase += np.mod(part.times * np.angle(spectrum[where]), 2 * np.pi)
+    # A shift of the window is a turn of every phase; whole turns are left out before they cost digits.
+    shift = (sum(part.times * part.lattice.first for part in parts) - origin) % size
+    phase -= np.mod(shift * where, size) * (2 * np.pi / size)
+    powered = np.zeros(count, dtype=complex)
+    powered[where] = np.exp(log_size + 1j * phase)
+    mass = np.asarray(fft.irfft(powered, size))
+    total_times = sum(part.times for part in parts)
+    power_error = 16 * UNIT * (total_times + 4)  # of a phase or a logarithm, times the power
+    reached = np.exp(log_size)
+    errors = np.exp(log_bound) - reached + reached * (power_error + noise)
+    return mass, float(2 * (errors.sum() + dropped * (count - len(where))) / size)
+
+
+def _spectrum(weights: np.ndarray) -> np.ndarray:
+    return np.asarray(fft.rfft(weights), dtype=np.complex128)
+
+
+def _handy(size: int) -> int:
+    """The next size whose prime factors are small, so that its transform is fast and accurate."""
+    return int(fft.next_fast_len(size, real=True) or size)
+
+
+def _wrapped(weights: np.ndarray, size: int) -> np.ndarray:
+    """The weights laid round a circle of `size` points."""
+    rows = -(-len(weights) // size)
+    return np.pad(weights, (0, rows * size - len(weights))).reshape(rows, size).sum(axis=0)
+
+
+def _exp(value: float) -> float:
+    return float(np.exp(min(value, 700.0)))

@@ -1,0 +1,189 @@
+"""The tightest epsilon: the smallest valid upper bound there is, and a lower bound beside it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from reticent.accounting import dominating, gaussian_dp, renyi
+from reticent.accounting.dominating import Directions, Neighbours
+from reticent.accounting.guarantee import Guarantee, Unit
+from reticent.accounting.loss_distribution import (
+    RELATIVE_WIDTH,
+    Bracket,
+    Release,
+    lower_epsilon,
+    upper_epsilon,
+)
+from reticent.core import checks
+from reticent.core.errors import Unproven
+from reticent.mechanisms import events
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Event
+
+_SLACK_OF_EXACT = 1e-9  # relative; the closed form is good to ten digits
+
+
+class Cost(NamedTuple):
+    """Bounds on epsilon, and which accountant gave the upper one."""
+
+    lower: float
+    upper: float
+    accountant: str
+
+
+def tight(
+    event: Event, delta: float, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE, *, group: int = 1
+) -> Cost:
+    """The smallest valid epsilon of an event at `delta`, by all accountants that have a theorem for it.
+
+    >>> from reticent.mechanisms.events import Gaussian, Repeated
+    >>> cost = tight(Repeated(event=Gaussian(noise_multiplier=50.0), times=1000), 1e-5)
+    >>> round(cost.upper, 6), cost.accountant
+    (2.594383, 'exact Gaussian')
+
+    Guarantee:
+        `upper` is an upper bound and `lower` a lower bound on the epsilon of the event's worst case over
+        datasets and over adaptive choices, up to the floating-point model of docs/accounting.md.
+
+    Raises:
+        Unproven: no accountant has a theorem for the event under this adjacency.
+    """
+    checks.inside_unit(delta=delta)
+    neighbours = Neighbours(adjacency, group)
+    counts = dominating.flatten(event)
+    if any(isinstance(item, events.NonPrivate) for item in counts):
+        return Cost(math.inf, math.inf, "non-private")
+    if not counts:
+        return Cost(0.0, 0.0, "nothing released")
+    if len(counts) == 1 and isinstance(only := next(iter(counts)), events.Gaussian):
+        exact = gaussian_dp.epsilon(adjacency.reach * group / only.noise_multiplier, delta)
+        return Cost(exact * (1 - _SLACK_OF_EXACT), exact * (1 + _SLACK_OF_EXACT), "exact Gaussian")
+    by_renyi = _renyi_or_none(event, delta, neighbours)
+    try:
+        bracket = bracket_event(event, delta, neighbours)
+    except Unproven:
+        if by_renyi is None:
+            raise
+        return Cost(0.0, by_renyi, "renyi")
+    if by_renyi is not None and by_renyi < bracket.upper:
+        return Cost(min(bracket.lower, by_renyi), by_renyi, "renyi")
+    return Cost(bracket.lower, bracket.upper, "privacy loss distribution")
+
+
+def guarantee(
+    event: Event,
+    delta: float,
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE,
+    *,
+    group: int = 1,
+    unit: Unit = "record",
+    assumptions: tuple[str, ...] = (),
+) -> Guarantee:
+    """The sentence that may be printed about an event."""
+    cost = tight(event, delta, adjacency, group=group)
+    return Guarantee(
+        epsilon=cost.upper,
+        epsilon_lower=cost.lower,
+        delta=delta,
+        adjacency=adjacency,
+        unit=unit,
+        group=group,
+        accountant=f"{cost.accountant}, numerical upper bound"
+        if "loss" in cost.accountant
+        else cost.accountant,
+        assumptions=assumptions,
+    )
+
+
+def bracket_event(event: Event, delta: float, neighbours: Neighbours) -> Bracket:
+    """Bounds by the loss distribution alone, over both directions."""
+    parts = _directions(event, neighbours)
+    slack = _slack(parts)
+    if slack > 0:
+        return _bracket_with_slack(parts, delta, slack)
+    return _bracket(parts, delta)
+
+
+def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
+    """The upper end of `tight` alone: what calibration needs, at half the work."""
+    counts = dominating.flatten(event)
+    if any(isinstance(item, events.NonPrivate) for item in counts):
+        return math.inf
+    if not counts or (len(counts) == 1 and isinstance(next(iter(counts)), events.Gaussian)):
+        return tight(event, delta, neighbours.adjacency, group=neighbours.group).upper
+    parts = _directions(event, neighbours)
+    if _slack(parts) > 0:
+        return bracket_event(event, delta, neighbours).upper
+    return _upper(parts, delta)
+
+
+_Parts = list[tuple[Directions, int]]
+
+
+def _directions(event: Event, neighbours: Neighbours) -> _Parts:
+    return [
+        (dominating.directions(item, neighbours), times) for item, times in dominating.flatten(event).items()
+    ]
+
+
+def _slack(parts: _Parts) -> float:
+    return math.fsum(part.slack * times for part, times in parts)
+
+
+def _bracket(parts: _Parts, delta: float) -> Bracket:
+    upper = _upper(parts, delta)
+    lower = max(lower_epsilon(side, delta) for side in _sides(parts, attained=True)[:1])
+    if upper - lower > RELATIVE_WIDTH * max(upper, 1e-3) and math.isfinite(upper):
+        # The added record may be the worse direction, or the shape asks for a finer lattice.
+        for side in _sides(parts, attained=True)[1:]:
+            lower = max(lower, lower_epsilon(side, delta))
+        if upper - lower > 2 * RELATIVE_WIDTH * max(upper, 1e-3):
+            upper = min(upper, _upper(parts, delta, relative_width=RELATIVE_WIDTH / 8))
+            finer = RELATIVE_WIDTH / 8
+            for side in _sides(parts, attained=True):
+                lower = max(lower, lower_epsilon(side, delta, relative_width=finer))
+    return Bracket(min(lower, upper), upper)
+
+
+def _upper(parts: _Parts, delta: float, *, relative_width: float = RELATIVE_WIDTH) -> float:
+    first, *others = _sides(parts, attained=False)
+    upper = upper_epsilon(first, delta, relative_width=relative_width)
+    for side in others:
+        # A rough bound on the other direction is mostly enough to see that it does not matter.
+        if upper_epsilon(side, delta, relative_width=64 * relative_width) > upper:
+            upper = max(upper, upper_epsilon(side, delta, relative_width=relative_width))
+    return upper
+
+
+def _sides(parts: _Parts, *, attained: bool) -> list[list[Release]]:
+    """The releases with the record removed and with it added; one list when the two look alike."""
+    removed = [Release(part.attained[0] if attained else part.removed, times) for part, times in parts]
+    added = [Release(part.attained[1] if attained else part.added, times) for part, times in parts]
+    return [removed] if removed == added else [removed, added]
+
+
+def _bracket_with_slack(parts: _Parts, delta: float, slack: float) -> Bracket:
+    """Bounds when the real releases are within total variation `slack` of the accounted ones.
+
+    delta grows by (1 + e^epsilon) slack. The lower bound loses the same amount.
+    """
+    first = _bracket(parts, delta)
+    bump = 1e-3 * max(first.upper, 1e-3)
+    while True:
+        reserved = slack * (1 + math.exp(min(first.upper + bump, 700.0)))
+        if reserved >= delta:
+            return Bracket(0.0, math.inf)
+        upper = _upper(parts, delta - reserved)
+        if upper <= first.upper + bump:
+            break
+        bump *= 4
+    lower = _bracket(parts, min(delta + reserved, 1 - 1e-12)).lower
+    return Bracket(min(lower, upper), upper)
+
+
+def _renyi_or_none(event: Event, delta: float, neighbours: Neighbours) -> float | None:
+    try:
+        return renyi.epsilon(event, delta, neighbours)
+    except Unproven:
+        return None

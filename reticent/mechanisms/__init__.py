@@ -1,0 +1,1 @@
+"""How one number is made private: events (what was released), sensitivity, and the noise itself."""

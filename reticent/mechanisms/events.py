@@ -1,0 +1,289 @@
+"""What was released: a closed set of descriptions that accountants interpret later.
+
+An event says nothing about how it was computed and holds nothing private. Noise is always given
+relative to the largest contribution of one record (`noise_multiplier`); how far neighbours move the
+released value is then a matter of the adjacency, and no caller ever passes a factor of two.
+
+    Gaussian, Laplace, RandomizedResponse, ExponentialMechanism      one noisy release
+    PureDp, ApproximateDp                                            a guarantee proved elsewhere
+    PoissonSampled, TruncatedPoissonSampled, FixedSizeSampled        a release computed on a random batch
+    Repeated, Composed                                               several releases, chosen adaptively
+    NonPrivate                                                       a release without protection
+
+Every event is written to JSON and read back unchanged; an unknown one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+from reticent.core import checks
+from reticent.core.errors import InvalidArgument, suggest
+from reticent.mechanisms.adjacency import Adjacency
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """A sum plus Gaussian noise of `noise_multiplier` times the largest L2 contribution of one record."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        checks.positive(noise_multiplier=self.noise_multiplier)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace:
+    """A sum plus Laplace noise of `noise_multiplier` times the largest L1 contribution of one record."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        checks.positive(noise_multiplier=self.noise_multiplier)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse:
+    """One answer among `choices`: the true one with probability `truth`, otherwise another one evenly."""
+
+    truth: float
+    choices: int = 2
+
+    def __post_init__(self) -> None:
+        checks.count(minimum=2, choices=self.choices)
+        checks.probability(truth=self.truth)
+        if self.truth < 1 / self.choices:
+            raise InvalidArgument(
+                f"truth={self.truth} is below an even guess among {self.choices} choices.",
+                remedy="Pass a truth of at least 1 / choices.",
+            )
+
+    @property
+    def epsilon(self) -> float:
+        lie = (1 - self.truth) / (self.choices - 1)
+        return math.log(self.truth / lie) if lie > 0 else math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMechanism:
+    """A choice with probability proportional to exp(epsilon * utility / (2 * sensitivity)).
+
+    Pure `epsilon`, and of bounded range `epsilon`, which is why it composes better than pure DP. The
+    sensitivity is that of the utility under this adjacency.
+    """
+
+    epsilon: float
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE
+
+    def __post_init__(self) -> None:
+        checks.positive(epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureDp:
+    """Something proved elsewhere to be `epsilon`-DP under this adjacency."""
+
+    epsilon: float
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE
+
+    def __post_init__(self) -> None:
+        checks.not_negative(epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproximateDp:
+    """Something proved elsewhere to be (`epsilon`, `delta`)-DP under this adjacency."""
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE
+
+    def __post_init__(self) -> None:
+        checks.not_negative(epsilon=self.epsilon)
+        checks.probability(delta=self.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonSampled:
+    """`event`, computed on a batch that every record joins by its own coin of probability `rate`."""
+
+    rate: float
+    event: Event
+
+    def __post_init__(self) -> None:
+        checks.probability(rate=self.rate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncatedPoissonSampled:
+    """As `PoissonSampled`, but of a batch above `capacity` only a random `capacity` is kept.
+
+    `examples` is the declared, public size of the dataset: it decides how rarely that happens.
+    """
+
+    rate: float
+    capacity: int
+    examples: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        checks.probability(rate=self.rate)
+        checks.count(capacity=self.capacity, examples=self.examples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedSizeSampled:
+    """`event`, computed on `batch_size` of `examples` records drawn without replacement."""
+
+    batch_size: int
+    examples: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        checks.count(batch_size=self.batch_size, examples=self.examples)
+        if self.batch_size > self.examples:
+            raise InvalidArgument(
+                f"A batch of {self.batch_size} cannot be drawn from {self.examples} examples.",
+                remedy="Pass a batch_size of at most examples.",
+            )
+
+    @property
+    def rate(self) -> float:
+        return self.batch_size / self.examples
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """The same kind of release, `times` times, each chosen with the earlier ones in view."""
+
+    event: Event
+    times: int
+
+    def __post_init__(self) -> None:
+        checks.count(minimum=0, times=self.times)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composed:
+    """Several releases about the same data, each chosen with the earlier ones in view."""
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(self.events))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonPrivate:
+    """A release without any protection: it costs infinity."""
+
+
+Event = (
+    Gaussian
+    | Laplace
+    | RandomizedResponse
+    | ExponentialMechanism
+    | PureDp
+    | ApproximateDp
+    | PoissonSampled
+    | TruncatedPoissonSampled
+    | FixedSizeSampled
+    | Repeated
+    | Composed
+    | NonPrivate
+)
+
+_NAMES: dict[str, type[Any]] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "randomized_response": RandomizedResponse,
+    "exponential_mechanism": ExponentialMechanism,
+    "pure_dp": PureDp,
+    "approximate_dp": ApproximateDp,
+    "poisson_sampled": PoissonSampled,
+    "truncated_poisson_sampled": TruncatedPoissonSampled,
+    "fixed_size_sampled": FixedSizeSampled,
+    "repeated": Repeated,
+    "composed": Composed,
+    "non_private": NonPrivate,
+}
+_KINDS = {kind: name for name, kind in _NAMES.items()}
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """The event as plain JSON values.
+
+    >>> to_json(PoissonSampled(rate=0.5, event=Gaussian(noise_multiplier=1.0)))
+    {'kind': 'poisson_sampled', 'rate': 0.5, 'event': {'kind': 'gaussian', 'noise_multiplier': 1.0}}
+    """
+    values = {item.name: getattr(event, item.name) for item in fields(event)}
+    return {"kind": _KINDS[type(event)], **{name: _value_to_json(value) for name, value in values.items()}}
+
+
+def from_json(value: Any) -> Event:
+    """The event that `to_json` wrote. Everything is checked: the file may be a stranger's.
+
+    Raises:
+        InvalidArgument: an unknown kind, a field too many or too few, a value outside its range.
+    """
+    try:
+        return _read(value)
+    except RecursionError:
+        raise InvalidArgument(
+            "The event is nested too deeply.", remedy="Write it with fewer levels of composition."
+        ) from None
+
+
+def read(text: str) -> Event:
+    """The event in a JSON text."""
+    try:
+        return from_json(json.loads(text))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidArgument(
+            f"This is not JSON: {error}.", remedy="Write an event such as to_json makes."
+        ) from None
+
+
+def _read(value: Any) -> Event:
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+        raise InvalidArgument(
+            f"An event is an object with a 'kind', got {type(value).__name__}.",
+            remedy=f"The kinds are: {', '.join(_NAMES)}.",
+        )
+    name = value["kind"]
+    if name not in _NAMES:
+        raise InvalidArgument(f"There is no event of kind '{name}'.", remedy=suggest(name, _NAMES))
+    kind = _NAMES[name]
+    given = {key: _value_from_json(key, item) for key, item in value.items() if key != "kind"}
+    known = {item.name for item in fields(kind)}
+    if unknown := sorted(set(given) - known):
+        raise InvalidArgument(f"A '{name}' has no field '{unknown[0]}'.", remedy=suggest(unknown[0], known))
+    try:
+        return kind(**given)
+    except TypeError:
+        missing = ", ".join(sorted(known - set(given)))
+        raise InvalidArgument(f"A '{name}' lacks: {missing}.", remedy="Add it to the JSON.") from None
+
+
+def _value_to_json(value: Any) -> Any:
+    if isinstance(value, Adjacency):
+        return value.value
+    if isinstance(value, tuple):
+        return [to_json(item) for item in value]
+    return to_json(value) if type(value) in _KINDS else value
+
+
+def _value_from_json(key: str, value: Any) -> Any:
+    if key == "adjacency":
+        checks.one_of([item.value for item in Adjacency], adjacency=value)
+        return Adjacency(value)
+    if key == "event":
+        return _read(value)
+    if key == "events":
+        if not isinstance(value, list):
+            raise InvalidArgument("'events' is a list of events.", remedy="Write it in square brackets.")
+        return tuple(_read(item) for item in value)
+    return value

@@ -1,0 +1,28 @@
+"""A sum over records that knows how far one record can move it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from reticent.core import checks
+from reticent.mechanisms.adjacency import Adjacency
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedSum:
+    """A tree of arrays, the sum of one contribution a record, each of L2 norm at most `max_norm`.
+
+    Whoever makes one has clipped the contributions (or proved the bound); whoever adds noise reads
+    the bound from here. The two cannot disagree.
+    """
+
+    value: Any
+    max_norm: float
+
+    def __post_init__(self) -> None:
+        checks.positive(max_norm=self.max_norm)
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        """How far the sum moves between neighbours, in L2."""
+        return adjacency.reach * self.max_norm
