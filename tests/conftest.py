@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from reticent.data.catalog import Rows, Splits
+
+# The first example of a test may wait for a compiler, and the machine may be busy: no limit each.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
 
 _BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

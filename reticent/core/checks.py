@@ -15,6 +15,8 @@ from typing import Any
 
 from reticent.core.errors import InvalidArgument, suggest
 
+_SHOWN = 60  # characters of a value that a message may quote
+
 
 def positive(**values: float) -> None:
     for name, value in values.items():
@@ -53,13 +55,28 @@ def one_of(choices: Iterable[str], **values: str) -> None:
     known = list(choices)
     for name, value in values.items():
         if value not in known:
-            raise InvalidArgument(f"{name}={value!r} is not known.", remedy=suggest(str(value), known))
+            wanted = value if isinstance(value, str) else ""
+            raise InvalidArgument(f"{name}={_shown(value)} is not known.", remedy=suggest(wanted, known))
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number too large for a float
+        return False
 
 
 def _require(holds: bool, name: str, value: Any, what: str) -> None:
     if not holds:
-        raise InvalidArgument(f"{name} must be {what}, got {value!r}.", remedy=f"Pass another {name}.")
+        raise InvalidArgument(f"{name} must be {what}, got {_shown(value)}.", remedy=f"Pass another {name}.")
+
+
+def _shown(value: Any) -> str:
+    """The value on one line of a sentence, cut where it is long."""
+    try:
+        shown = " ".join(repr(value).split())
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return "a very large number"
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."

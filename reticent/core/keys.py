@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import threading
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
@@ -32,6 +33,7 @@ Tree = TypeVar("Tree")
 
 _SECRET_BYTES = 32  # of entropy
 _KEY_BYTES = 16  # what a jax `rbg` key holds
+_MOST_STEPS = 2**31  # a step is counted in 32 bits inside jit: the next one would be negative, or 0 again
 
 
 class Stream(StrEnum):
@@ -55,7 +57,13 @@ class Keys:
     """
 
     def __init__(self, secret: bytes, *, is_seeded: bool) -> None:
+        if len(secret) != _SECRET_BYTES:
+            raise InvalidArgument(
+                f"A secret has {_SECRET_BYTES} bytes, got {len(secret)}.",
+                remedy="Let the operating system make it: Keys.from_os().",
+            )
         self._secret = secret
+        self._guard = threading.Lock()
         self._taken: dict[Stream, list[range]] = {stream: [] for stream in Stream}
         self._owner = os.getpid()
         self.is_seeded = is_seeded
@@ -95,6 +103,13 @@ class Keys:
                 "These keys belong to the process that made them, and this is a fork of it.",
                 remedy="Make new ones here with Keys.from_os().",
             )
+        with self._guard:  # two threads that ask at once get it once
+            self._strike_off(stream, wanted)
+        digest = hashlib.blake2b(stream.value.encode(), key=self._secret, digest_size=_KEY_BYTES).digest()
+        words = np.frombuffer(digest, dtype="<u4")
+        return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32), impl="rbg")
+
+    def _strike_off(self, stream: Stream, wanted: range) -> None:
         for taken in self._taken[stream]:
             if max(taken.start, wanted.start) < min(taken.stop, wanted.stop):
                 raise KeyReuse(
@@ -102,9 +117,6 @@ class Keys:
                     remedy="Ask for later steps, or start from fresh keys: Keys.from_os().",
                 )
         self._taken[stream] = _merged([*self._taken[stream], wanted])
-        digest = hashlib.blake2b(stream.value.encode(), key=self._secret, digest_size=_KEY_BYTES).digest()
-        words = np.frombuffer(digest, dtype="<u4")
-        return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32), impl="rbg")
 
     def __repr__(self) -> str:
         return f"Keys({'seeded, for tests' if self.is_seeded else 'from the operating system'})"
@@ -122,7 +134,15 @@ class Keys:
 
 
 def step_key(root: jax.Array, step: jax.typing.ArrayLike) -> jax.Array:
-    """The key of one step of a stream; works on a traced step."""
+    """The key of one step of a stream; works on a traced step.
+
+    Raises:
+        InvalidArgument: the step is no whole number. JAX would take 1.5 for 1, and give its key twice.
+    """
+    if not jnp.issubdtype(jnp.result_type(step), jnp.integer):
+        raise InvalidArgument(
+            f"step must be a whole number, got {jnp.result_type(step)}.", remedy="Count steps in integers."
+        )
     return jax.random.fold_in(root, step)
 
 
@@ -138,6 +158,11 @@ def _as_range(steps: Sequence[int]) -> range:
         raise InvalidArgument(
             f"steps must be a non-empty range that counts upwards, got {steps!r}.",
             remedy="Pass for example range(0, 100).",
+        )
+    if steps.stop > _MOST_STEPS:
+        raise InvalidArgument(
+            f"steps must stay below {_MOST_STEPS}, got {steps!r}.",
+            remedy="Start from fresh keys: Keys.from_os().",
         )
     return steps
 

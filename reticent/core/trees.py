@@ -9,6 +9,8 @@ import jax.numpy as jnp
 
 Tree = TypeVar("Tree")
 
+_SMALLEST = 2.0**-126  # the smallest normal float32; its reciprocal is normal too
+
 
 def add(left: Tree, right: Tree) -> Tree:
     return jax.tree.map(jnp.add, left, right)
@@ -19,7 +21,17 @@ def subtract(left: Tree, right: Tree) -> Tree:
 
 
 def scale(tree: Tree, factor: jax.typing.ArrayLike) -> Tree:
-    return jax.tree.map(lambda leaf: leaf * jnp.asarray(factor, leaf.dtype), tree)
+    """The tree times a number, multiplied in float32 at least and rounded once, to each leaf's own type.
+
+    A factor rounded to bfloat16 first could be larger than the one that was asked for, and a clipped
+    gradient longer than its bound. Leaves of whole numbers become float32.
+    """
+
+    def scaled(leaf: jax.Array) -> jax.Array:
+        product = _wide(leaf) * factor
+        return product.astype(leaf.dtype) if jnp.issubdtype(leaf.dtype, jnp.inexact) else product
+
+    return jax.tree.map(scaled, tree)
 
 
 def zeros_like(tree: Tree) -> Tree:
@@ -37,13 +49,16 @@ def norm(tree: object) -> jax.Array:
 
     Divides by the largest entry before it squares, so that entries of 1e30 do not overflow and
     entries of 1e-30 do not vanish: a norm that under-reports would let an example through unclipped.
-    NaN and infinity give NaN and infinity.
+    NaN and infinity give NaN and infinity. Entries below 1.2e-38 (the subnormal ones) count as zero, as
+    they do wherever XLA computes with them.
     """
     leaves = [_wide(leaf) for leaf in jax.tree.leaves(tree) if leaf.size]
     if not leaves:
         return jnp.float32(0)
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in leaves]))
-    unit = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1.0)
+    # XLA may divide by multiplying with 1 / unit. Beyond 8.5e37 that is subnormal, hence zero, and so
+    # would be the norm of the very longest gradients.
+    unit = jnp.clip(largest, _SMALLEST, 1 / _SMALLEST)
     return unit * jnp.sqrt(sum(jnp.sum(jnp.square(leaf / unit)) for leaf in leaves))
 
 
