@@ -16,8 +16,9 @@ from scipy import fft
 from reticent.accounting.lattice import Lattice, Sketch
 from reticent.accounting.pairs import UNIT
 
-_LARGEST_WINDOW = 2**23  # points: 64 MB a copy
-_NEGLIGIBLE = 1e-7  # of the answer: what may fall outside the window on either side
+_LARGEST_WINDOW = 2**22  # points: 32 MB a copy
+_PRECISIONS = ((np.float64, UNIT), (np.longdouble, float(np.finfo(np.longdouble).eps) / 2))
+_MOST_EXTENDED = 2**18  # points: extended precision is several times slower
 
 
 class Part(NamedTuple):
@@ -115,20 +116,26 @@ def log_moment(lattice: Lattice, tilt: float) -> float:
     return float(top + np.log(np.sum(lattice.masses * np.exp(np.minimum(exponents - top, 0.0)))))
 
 
-def compose(parts: list[Part], copies: list[Sketch], tilt: float, width: float) -> Composition:
+def compose(
+    parts: list[Part], copies: list[Sketch], tilt: float, width: float, tolerated: float
+) -> Composition:
     """The composition of all parts, on a window of at least `width` around the tilted mean.
 
-    `copies` are coarse copies of the parts; they help to choose the window.
+    Args:
+        copies: coarse copies of the parts, which help to choose the window.
+        tolerated: the tilted mass that may fall outside the window, or that rounding may add up to
+            before extended precision is worth its time.
     """
     total_times = sum(part.times for part in parts)
     tilted = [_tilted(part.lattice, tilt) for part in parts]
     log_scale = sum(part.times * item.log_moment for part, item in zip(parts, tilted, strict=True))
     mean = sum(part.times * item.mean for part, item in zip(parts, tilted, strict=True))
     spacing = parts[0].lattice.spacing
-    window = _choose_window(parts, copies, tilt, mean, width, log_scale)
+    window = _choose_window(parts, copies, tilt, mean, width, log_scale, tolerated)
     shift = sum(part.times * part.lattice.offset for part in parts)
     origin = int(np.floor((mean - shift) / spacing)) - window.size // 2
-    mass, error = _convolve(parts, tilted, window.size, origin)
+    points = min(window.size, 1 / (tilt * spacing))  # that carry weight near epsilon
+    mass, error = _convolve(parts, tilted, window.size, origin, tolerated / points)
     losses = shift + spacing * (origin + np.arange(window.size))
     infinite = -np.expm1(sum(part.times * np.log1p(-min(part.lattice.infinite, 1 - UNIT)) for part in parts))
     # Rounding of the tilted weights and of the log moments, once a release, and of running sums (4.5).
@@ -173,7 +180,13 @@ def _tilted(lattice: Lattice, tilt: float) -> _Tilted:
 
 
 def _choose_window(
-    parts: list[Part], copies: list[Sketch], tilt: float, mean: float, width: float, log_scale: float
+    parts: list[Part],
+    copies: list[Sketch],
+    tilt: float,
+    mean: float,
+    width: float,
+    log_scale: float,
+    tolerated: float,
 ) -> _Window:
     """The smallest handy size that holds `width`, widened until next to nothing is outside.
 
@@ -191,10 +204,10 @@ def _choose_window(
         s = tilt + tilts[np.argmin(rightward - tilts * right)]
         beyond = _log_sum_moment(parts, s) - s * right
         outside = _exp(beyond + tilt * right - log_scale)
-        if outside <= _NEGLIGIBLE or size >= _LARGEST_WINDOW:
+        if outside <= tolerated or size >= _LARGEST_WINDOW:
             s = tilt - tilts[np.argmin(leftward + tilts * left)]
             outside += _exp(_log_sum_moment(parts, s) - s * left + tilt * left - log_scale)
-        if outside <= _NEGLIGIBLE or size >= _LARGEST_WINDOW:
+        if outside <= tolerated or size >= _LARGEST_WINDOW:
             return _Window(size, min(outside, 1.0), min(_exp(beyond), 1.0) * (1 + 1e-9))
         size = _handy(size + size // 4)
 
@@ -222,43 +235,74 @@ def _log_sum_moment(parts: list[Part], tilt: float) -> float:
     return sum(part.times * log_moment(part.lattice, tilt) for part in parts)
 
 
-def _convolve(parts: list[Part], tilted: list[_Tilted], size: int, origin: int) -> tuple[np.ndarray, float]:
+def _convolve(
+    parts: list[Part], tilted: list[_Tilted], size: int, origin: int, tolerated: float
+) -> tuple[np.ndarray, float]:
     """The tilted masses of the composed losses in the window, and a bound on the error of each.
 
-    A transform of n values is wrong by at most c u log2(n) times their absolute sum in every entry
-    (section 4.4); here that sum is 1.
+    A transform of n values is wrong by at most 8 u log2(n) times their absolute sum in every entry
+    (section 4.4). Where that is more than is tolerated, extended precision is tried.
     """
-    noise = 8 * UNIT * np.log2(size)
+    mass, error = np.zeros(size), np.inf
+    for kind, unit in _PRECISIONS:
+        mass, error = _convolve_in(kind, unit, parts, tilted, size, origin)
+        if error <= tolerated or size > _MOST_EXTENDED:
+            break
+    return mass, error
+
+
+def _convolve_in(
+    kind: type[np.floating],
+    unit: float,
+    parts: list[Part],
+    tilted: list[_Tilted],
+    size: int,
+    origin: int,
+) -> tuple[np.ndarray, float]:
     count = size // 2 + 1
-    spectra = [_spectrum(_wrapped(item.weights, size)) for item in tilted]
-    sizes = [np.abs(spectrum) for spectrum in spectra]
-    # Frequencies whose power is below e^-60 count as zero; each is wrong by its bound.
     keep, dropped = np.ones(count, dtype=bool), 0.0
-    for part, size_of in zip(parts, sizes, strict=True):
-        least = np.exp(-60.0 / part.times)
-        keep &= size_of > least
-        dropped = max(dropped, _exp(part.times * np.log(least + noise)))
+    powers = []
+    for part, item in zip(parts, tilted, strict=True):
+        # The heaviest point is left out of the transform and put back exactly: F = 1 + (F' - rest).
+        heaviest = int(np.argmax(item.weights))
+        others = item.weights.astype(kind)
+        others[heaviest] = 0.0
+        rest = others.sum()
+        noise = float(8 * unit * np.log2(size) * rest + 4 * unit)
+        change = np.asarray(fft.rfft(_wrapped(others, size, heaviest))) - rest
+        real, imaginary = change.real, change.imag
+        log_size = _log_modulus(real, imaginary)
+        # Frequencies whose power is below e^-60 count as zero; each is wrong by its bound.
+        keep &= part.times * log_size > -60.0
+        dropped = max(dropped, _exp(part.times * np.log(np.exp(-60.0 / part.times) + noise)))
+        powers.append((part.times, part.lattice.first + heaviest, log_size, real, imaginary, noise))
     where = np.flatnonzero(keep)
-    log_size, log_bound, phase = (np.zeros(len(where)) for _ in range(3))
-    for part, spectrum, size_of in zip(parts, spectra, sizes, strict=True):
-        log_size += part.times * np.log(size_of[where])
-        log_bound += part.times * np.log(size_of[where] + noise)
-        phase += np.mod(part.times * np.angle(spectrum[where]), 2 * np.pi)
+    log_power, log_bound, phase = (np.zeros(len(where), kind) for _ in range(3))
+    turns = 0
+    for times, index, log_size, real, imaginary, noise in powers:
+        log_power += times * log_size[where]
+        log_bound += times * (log_size[where] + np.log1p(noise * np.exp(-log_size[where])))
+        phase += np.mod(times * np.arctan2(imaginary[where], 1 + real[where]), 2 * np.pi)
+        turns += times * index
     # A shift of the window is a turn of every phase; whole turns are left out before they cost digits.
-    shift = (sum(part.times * part.lattice.first for part in parts) - origin) % size
-    phase -= np.mod(shift * where, size) * (2 * np.pi / size)
-    powered = np.zeros(count, dtype=complex)
-    powered[where] = np.exp(log_size + 1j * phase)
-    mass = np.asarray(fft.irfft(powered, size))
+    phase -= np.mod(((turns - origin) % size) * where, size) * (2 * np.pi / size)
+    power = np.exp(log_power)
+    powered = np.zeros(count, np.result_type(kind, np.complex64))
+    powered[where] = power * (np.cos(phase) + 1j * np.sin(phase))
+    mass = np.asarray(fft.irfft(powered, size), np.float64)
     total_times = sum(part.times for part in parts)
-    power_error = 16 * UNIT * (total_times + 4)  # of a phase or a logarithm, times the power
-    reached = np.exp(log_size)
-    errors = np.exp(log_bound) - reached + reached * (power_error + noise)
-    return mass, float(2 * (errors.sum() + dropped * (count - len(where))) / size)
+    power_error = 16 * unit * (total_times + 4) + 8 * unit * np.log2(size)
+    errors = power * (np.expm1(log_bound - log_power) + power_error)
+    total = float(errors.sum()) + dropped * (count - len(where))
+    return mass, 2 * total / size + UNIT * float(np.abs(mass).max())
 
 
-def _spectrum(weights: np.ndarray) -> np.ndarray:
-    return np.asarray(fft.rfft(weights), dtype=np.complex128)
+def _log_modulus(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
+    """ln |1 + real + i imaginary|, with all its digits also where that is near 0."""
+    excess = real * (2 + real) + imaginary * imaginary
+    with np.errstate(divide="ignore"):
+        far = 0.5 * np.log(np.square(1 + real) + np.square(imaginary))
+    return np.where(np.abs(excess) < 0.5, 0.5 * np.log1p(np.maximum(excess, -0.5)), far)
 
 
 def _handy(size: int) -> int:
@@ -266,10 +310,11 @@ def _handy(size: int) -> int:
     return int(fft.next_fast_len(size, real=True) or size)
 
 
-def _wrapped(weights: np.ndarray, size: int) -> np.ndarray:
-    """The weights laid round a circle of `size` points."""
+def _wrapped(weights: np.ndarray, size: int, origin: int) -> np.ndarray:
+    """The weights laid round a circle of `size` points, with the one at `origin` at position 0."""
     rows = -(-len(weights) // size)
-    return np.pad(weights, (0, rows * size - len(weights))).reshape(rows, size).sum(axis=0)
+    circle = np.pad(weights, (0, rows * size - len(weights))).reshape(rows, size).sum(axis=0)
+    return np.roll(circle, -origin)
 
 
 def _exp(value: float) -> float:

@@ -17,6 +17,9 @@ from reticent.accounting.convolution import Part, compose
 from reticent.accounting.lattice import Sketch, cut_offs, round_down, round_up, sketch
 from reticent.accounting.pairs import UNIT, Pair
 
+_REFINEMENTS = 4
+_LARGE = 100.0  # an epsilon that protects nobody
+_MOST_POINTS = 2**20  # of a window
 RELATIVE_WIDTH = 8e-4  # of a bracket, relative to epsilon
 
 
@@ -39,71 +42,113 @@ class _Setting(NamedTuple):
     estimate: float
     deviation: float
     spacing: float
+    tolerated: float
 
 
 def upper_epsilon(
     releases: Sequence[Release], delta: float, *, relative_width: float = RELATIVE_WIDTH
 ) -> float:
     """The smallest certified epsilon at `delta`; infinity when there is none."""
-    return _solve(releases, delta, relative_width, is_upper=True)
+    near = None
+    upper = math.inf
+    for _ in range(_REFINEMENTS):
+        found, expected = _solve(releases, delta, relative_width, near, is_upper=True)
+        upper = min(upper, found)
+        # Where a single rare jump decides, Chernoff's estimate is far off: start again from what was found.
+        if not upper < 0.7 * expected:
+            break
+        near = upper
+    return upper
 
 
 def lower_epsilon(
-    releases: Sequence[Release], delta: float, *, relative_width: float = RELATIVE_WIDTH
+    releases: Sequence[Release],
+    delta: float,
+    *,
+    near: float | None = None,
+    relative_width: float = RELATIVE_WIDTH,
 ) -> float:
-    """An epsilon that the composition certainly exceeds or equals at `delta`."""
-    return _solve(releases, delta, relative_width, is_upper=False)
+    """An epsilon that the composition certainly exceeds or equals at `delta`.
+
+    `near`, an epsilon known to be close, helps to choose the lattice.
+    """
+    return _solve(releases, delta, relative_width, near, is_upper=False)[0]
 
 
-def _solve(releases: Sequence[Release], delta: float, relative_width: float, *, is_upper: bool) -> float:
+def _solve(
+    releases: Sequence[Release], delta: float, relative_width: float, near: float | None, *, is_upper: bool
+) -> tuple[float, float]:
+    """The bound, and the epsilon that the lattice was made for."""
     releases = [release for release in releases if release.times > 0]
     if not releases:
-        return 0.0
+        return 0.0, 0.0
     sketches = [sketch(release.pair) for release in releases]
-    setting = _choose(releases, sketches, delta, relative_width)
+    setting = _choose(releases, sketches, delta, relative_width, near)
     parts = [
         _rounded(release, copy, setting, delta / _total(releases), is_upper=is_upper)
         for release, copy in zip(releases, sketches, strict=True)
     ]
+    nothing = (math.inf if is_upper else 0.0), setting.estimate
     if not all(part.lattice.masses.any() for part in parts):
-        return 0.0 if not is_upper else math.inf
+        return nothing
     # Rounding of the edges themselves: every loss may be off by this much (section 3.5).
     drift = sum(part.times * 8 * UNIT * (1 + max(map(abs, _ends(part)))) for part in parts)
     width = 10.6 * setting.deviation + min(4 / setting.tilt, 4 * setting.estimate + 1)
     for _ in range(6):
-        composed = compose(parts, sketches, setting.tilt, width)
+        composed = compose(parts, sketches, setting.tilt, width, setting.tolerated)
         found = composed.epsilon_above(delta) if is_upper else composed.epsilon_below(delta)
         if found is not None:
-            return max(found + drift, 0.0) if is_upper else max(found - drift, 0.0)
+            return max(found + drift if is_upper else found - drift, 0.0), setting.estimate
         width = 2.5 * (composed.losses[-1] - composed.losses[0])
-    return math.inf if is_upper else 0.0
+    return nothing
 
 
 def _choose(
-    releases: Sequence[Release], sketches: Sequence[Sketch], delta: float, relative_width: float
+    releases: Sequence[Release],
+    sketches: Sequence[Sketch],
+    delta: float,
+    relative_width: float,
+    near: float | None,
 ) -> _Setting:
     """The saddle point of Chernoff's bound on delta, and the spacing that meets the wanted width."""
     tilts = np.geomspace(1e-3, 1e6, 73)
     tilt = estimate = 1.0
     for _ in range(2):
-        moments = sum(
-            release.times * _log_moments(copy, tilts)
-            for release, copy in zip(releases, sketches, strict=True)
-        )
-        # Renyi divergence at order 1 + tilt, converted to epsilon (Canonne, Kamath and Steinke 2020).
-        epsilons = (moments - np.log(delta * (1 + tilts))) / tilts + np.log(tilts / (1 + tilts))
-        best = int(np.argmin(epsilons))
-        estimate = max(float(epsilons[best]), 0.0)
-        low, high = tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)]
+        moments = np.zeros(len(tilts))
+        for release, copy in zip(releases, sketches, strict=True):
+            moments += release.times * _log_moments(copy, tilts)
+        if near is None:
+            # Renyi divergence at order 1 + tilt, converted to epsilon (Canonne, Kamath and Steinke 2020).
+            scores = (moments - np.log(delta * (1 + tilts))) / tilts + np.log(tilts / (1 + tilts))
+            estimate = max(float(scores.min()), 0.0)
+            enough = scores.min() + 1e-3 * abs(scores.min())
+        else:
+            scores, estimate = moments - tilts * near, near
+            enough = scores.min() + 0.1
+        # The smallest tilt that is as good as the best: bounded losses would drive it to infinity.
+        best = int(np.argmax(scores <= enough))
         tilt = float(tilts[best])
-        tilts = np.geomspace(low, high, 17)
-    deviation = math.sqrt(
-        sum(release.times * _variance(copy, tilt) for release, copy in zip(releases, sketches, strict=True))
+        tilts = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 17)
+    variance = sum(
+        release.times * _variance(copy, tilt) for release, copy in zip(releases, sketches, strict=True)
     )
     # A cell of width h spreads a release's loss by at most h^2 / 4: epsilon moves by T h^2 (1 + tilt) / 8.
-    wanted = relative_width * max(estimate, 1e-2)
+    wanted = relative_width * max(estimate, 1e-2) * (1 if estimate < _LARGE else 10)
     spacing = math.sqrt(6 * wanted / (_total(releases) * (1 + tilt)))
-    return _Setting(tilt, estimate, deviation, _hit_atoms(releases, spacing))
+    # No finer than the largest window allows; nor does an epsilon of no use need a fourth digit.
+    spacing = max(spacing, 10.6 * math.sqrt(variance) / _MOST_POINTS)
+    # Near epsilon a tilted mass m is worth m e^{log moment - tilt epsilon} of delta.
+    log_worth = float(_log_moment_at(releases, sketches, tilt)) - tilt * estimate
+    tolerated = 1e-4 * math.exp(min(max(math.log(delta) - log_worth, -300.0), 0.0))
+    return _Setting(tilt, estimate, math.sqrt(variance), _hit_atoms(releases, spacing), tolerated)
+
+
+def _log_moment_at(releases: Sequence[Release], sketches: Sequence[Sketch], tilt: float) -> float:
+    at = np.array([tilt])
+    return sum(
+        release.times * float(_log_moments(copy, at)[0])
+        for release, copy in zip(releases, sketches, strict=True)
+    )
 
 
 def _hit_atoms(releases: Sequence[Release], spacing: float) -> float:

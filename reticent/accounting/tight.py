@@ -22,6 +22,7 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
 _SLACK_OF_EXACT = 1e-9  # relative; the closed form is good to ten digits
+_LARGE = 30.0  # an epsilon beyond which a wider bracket is good enough
 
 
 class Cost(NamedTuple):
@@ -133,16 +134,18 @@ def _slack(parts: _Parts) -> float:
 
 def _bracket(parts: _Parts, delta: float) -> Bracket:
     upper = _upper(parts, delta)
-    lower = max(lower_epsilon(side, delta) for side in _sides(parts, attained=True)[:1])
-    if upper - lower > RELATIVE_WIDTH * max(upper, 1e-3) and math.isfinite(upper):
-        # The added record may be the worse direction, or the shape asks for a finer lattice.
-        for side in _sides(parts, attained=True)[1:]:
-            lower = max(lower, lower_epsilon(side, delta))
-        if upper - lower > 2 * RELATIVE_WIDTH * max(upper, 1e-3):
-            upper = min(upper, _upper(parts, delta, relative_width=RELATIVE_WIDTH / 8))
-            finer = RELATIVE_WIDTH / 8
-            for side in _sides(parts, attained=True):
-                lower = max(lower, lower_epsilon(side, delta, relative_width=finer))
+    if not math.isfinite(upper):
+        return Bracket(0.0, upper)
+    lower = 0.0
+    for relative_width in (RELATIVE_WIDTH, RELATIVE_WIDTH / 10):
+        # The first direction is mostly the worse one; the finer lattice is for unusual shapes.
+        for side in _sides(parts, attained=True):
+            lower = max(lower, lower_epsilon(side, delta, near=upper, relative_width=relative_width))
+            if upper - lower <= 1.25 * RELATIVE_WIDTH * max(upper, 1e-2):
+                return Bracket(min(lower, upper), upper)
+        if upper > _LARGE or any(part.attained != (part.removed, part.added) for part, _ in parts):
+            break  # no use for more digits, or bounds from different pairs, which stay apart
+        upper = min(upper, _upper(parts, delta, relative_width=relative_width / 10))
     return Bracket(min(lower, upper), upper)
 
 

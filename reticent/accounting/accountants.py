@@ -1,0 +1,134 @@
+"""One row an accountant: what each theorem of the course says about the same event."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from reticent.accounting import amplification, composition, dominating, gaussian_dp, moments, renyi, zcdp
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.tight import bracket_event
+from reticent.core.errors import Unproven
+from reticent.mechanisms import events
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Event
+
+Accountant = Callable[[Event, float, Neighbours], float]
+
+
+def basic(event: Event, delta: float, neighbours: Neighbours) -> float:
+    """Every release made (epsilon, delta / T)-DP on its own, amplified by sampling, then added up."""
+    steps = _steps(event, delta, neighbours)
+    return composition.basic(steps)[0]
+
+
+def advanced(event: Event, delta: float, neighbours: Neighbours) -> float:
+    """The same with half of delta for advanced composition of all releases."""
+    steps = _steps(event, delta / 2, neighbours)
+    return min(composition.advanced_heterogeneous(steps, delta / 2)[0], basic(event, delta, neighbours))
+
+
+def moments_accountant(event: Event, delta: float, neighbours: Neighbours) -> float:
+    """Abadi's accountant, for one kind of Poisson-sampled (or full-batch) Gaussian step."""
+    counts = dominating.flatten(event)
+    if len(counts) != 1 or neighbours != Neighbours(Adjacency.ADD_OR_REMOVE):
+        raise Unproven("The moments accountant covers one kind of step.", remedy="Use 'rdp' or 'pld'.")
+    step, times = next(iter(counts.items()))
+    if isinstance(step, events.Gaussian):
+        return moments.epsilon(1.0, step.noise_multiplier, times, delta)
+    if isinstance(step, events.PoissonSampled) and isinstance(step.event, events.Gaussian):
+        return moments.epsilon(step.rate, step.event.noise_multiplier, times, delta)
+    raise Unproven("The moments accountant covers sampled Gaussian steps.", remedy="Use 'rdp' or 'pld'.")
+
+
+def loss_distribution(event: Event, delta: float, neighbours: Neighbours) -> float:
+    return bracket_event(event, delta, neighbours).upper
+
+
+ACCOUNTANTS: dict[str, Accountant] = {
+    "basic": basic,
+    "advanced": advanced,
+    "zcdp": zcdp.epsilon,
+    "moments": moments_accountant,
+    "rdp": renyi.epsilon,
+    "pld": loss_distribution,
+}
+
+
+def account(event: Event, delta: float, neighbours: Neighbours) -> dict[str, float | None]:
+    """Epsilon by every accountant; None where one has no theorem for the event."""
+    values: dict[str, float | None] = {}
+    is_open = any(isinstance(item, events.NonPrivate) for item in dominating.flatten(event))
+    for name, accountant in ACCOUNTANTS.items():
+        try:
+            values[name] = math.inf if is_open else accountant(event, delta, neighbours)
+        except Unproven:
+            values[name] = None
+    return values
+
+
+def _steps(event: Event, delta: float, neighbours: Neighbours) -> list[tuple[float, float]]:
+    """Each release as (epsilon, its share of delta)."""
+    counts = _unmerged(event)
+    total = sum(counts.values())
+    steps: list[tuple[float, float]] = []
+    for item, times in counts.items():
+        steps += [_step(item, delta / total, neighbours)] * times
+    return steps
+
+
+def _unmerged(event: Event) -> dict[Event, int]:
+    """Single releases, without the exact composition of Gaussians: that is not a theorem of these rows."""
+    counts: dict[Event, int] = {}
+    stack: list[tuple[Event, int]] = [(event, 1)]
+    while stack:
+        item, times = stack.pop()
+        if isinstance(item, events.Repeated):
+            stack.append((item.event, times * item.times))
+        elif isinstance(item, events.Composed):
+            stack += [(inner, times) for inner in item.events]
+        elif times:
+            counts[item] = counts.get(item, 0) + times
+    return counts
+
+
+def _step(event: Event, delta: float, neighbours: Neighbours) -> tuple[float, float]:
+    reach = neighbours.adjacency.reach * neighbours.group
+    match event:
+        case events.Gaussian(noise_multiplier=noise):
+            return gaussian_dp.epsilon(reach / noise, delta), delta
+        case events.Laplace(noise_multiplier=noise):
+            return reach / noise, 0.0
+        case events.PureDp(epsilon=cost, adjacency=adjacency):
+            return dominating.claim(event, cost, 0.0, adjacency, neighbours)
+        case events.ExponentialMechanism(epsilon=cost, adjacency=adjacency):
+            return dominating.claim(event, cost, 0.0, adjacency, neighbours)
+        case events.ApproximateDp(epsilon=cost, delta=own, adjacency=adjacency):
+            return dominating.claim(event, cost, own, adjacency, neighbours)
+        case events.RandomizedResponse(epsilon=cost):
+            dominating.directions(event, neighbours)  # refuses what has no theorem
+            return cost, 0.0
+        case events.PoissonSampled(rate=rate, event=inner):
+            is_covered = neighbours.adjacency is not Adjacency.REPLACE and neighbours.group == 1
+            return _amplified(event, inner, rate, delta, neighbours, is_covered=is_covered)
+        case events.FixedSizeSampled(rate=rate, event=inner):
+            is_covered = neighbours == Neighbours(Adjacency.REPLACE)
+            return _amplified(event, inner, rate, delta, neighbours, is_covered=is_covered)
+        case _:
+            raise Unproven(
+                f"No row-by-row theorem for {type(event).__name__}.", remedy="Use the loss distribution."
+            )
+
+
+def _amplified(
+    event: Event, inner: Event, rate: float, delta: float, neighbours: Neighbours, *, is_covered: bool
+) -> tuple[float, float]:
+    if not is_covered:
+        raise Unproven(
+            f"No amplification theorem for {type(event).__name__} under '{neighbours.adjacency}'.",
+            remedy="Poisson sampling wants add-or-remove, batches of fixed size want replace.",
+        )
+    if rate == 0:
+        return 0.0, 0.0
+    base = _step(dominating.sampled_base(inner), min(delta / rate, 0.5), neighbours)
+    return amplification.poisson(*base, rate)
