@@ -36,8 +36,13 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str], *, debug: bool) -> int:
     try:
         # A command that ends early by `typer.Exit` hands its code back instead of raising.
-        return app(arguments, standalone_mode=False) or 0
-    except BrokenPipeError:  # the reader (`head`, say) has seen enough
+        code = app(arguments, prog_name="reticent", standalone_mode=False) or 0
+        sys.stdout.flush()  # a reader who has gone is noticed here, not while the interpreter shuts down
+        return code
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        # The reader (`head`, say) has seen enough, which typer and rich would call a failure.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KeyboardInterrupt, typer.Abort):
@@ -46,9 +51,13 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     except ReticentError as error:
         return _report(error, str(error), error.exit_code, debug=debug)
     except typer.TyperException as error:  # an option that does not exist, a value of the wrong kind
+        said = error.format_message()
+        if not said:  # no command was given, and the help is printed already
+            return 0
+        said += "" if said.endswith((".", "?")) else "."
         where = getattr(error, "ctx", None)
         command = where.command_path if where else "reticent"
-        return _report(error, f"{error.format_message()} Try: {command} --help", 1, debug=debug)
+        return _report(error, f"{said} Try: {command} --help", 1, debug=debug)
     except Exception as error:  # noqa: BLE001 - the last line of defence: no user sees a traceback unasked
         advice = "Run again with --debug to see where, and please report it."
         return _report(error, f"Unexpected {type(error).__name__}: {error}. {advice}", 1, debug=debug)

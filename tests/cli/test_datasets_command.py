@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from reticent.cli import app
 from reticent.data import catalog
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+def run(reticent: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a command line on a machine without data, cache or network: exit code, stdout, stderr."""
     monkeypatch.delenv("RETICENT_DATA", raising=False)
     monkeypatch.setenv("RETICENT_CACHE", str(tmp_path / "cache"))
@@ -28,14 +27,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     for scheme in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(scheme, "http://127.0.0.1:9")  # the discard port: nobody listens
     monkeypatch.setenv("no_proxy", "")
-
-    def run(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exited:
-            app.main(list(words))
-        out, err = capfd.readouterr()
-        return exited.value.code if isinstance(exited.value.code, int) else 0, out, err
-
-    return run
+    return reticent
 
 
 def test_the_list_names_every_dataset_and_how_to_come_by_it(run: Run):

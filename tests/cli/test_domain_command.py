@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from reticent.cli.app import main
 from reticent.data.domain import Domain
 
 
@@ -15,17 +14,6 @@ def table(tmp_path):
     path = tmp_path / "patients.csv"
     path.write_text("age;work;sick\n39;state;no\n50;private;yes\n38;;no\n61;state;no\n")
     return path
-
-
-@pytest.fixture
-def reticent(capsys):
-    def run(*words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
 
 
 def test_a_draft_is_a_domain_on_stdout_and_remarks_on_stderr(reticent, table) -> None:

@@ -1,0 +1,29 @@
+"""A command line, run as somebody at a terminal would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from reticent.cli import app
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def reticent(capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command line in this process: exit code, stdout, stderr.
+
+    code, out, err = reticent("datasets", "list")
+    """
+
+    def run(*words: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            app.main([str(word) for word in words])
+        out, err = capfd.readouterr()
+        code = ended.value.code or 0
+        assert isinstance(code, int)
+        return code, out, err
+
+    return run

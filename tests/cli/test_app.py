@@ -1,0 +1,279 @@
+"""What every command shares: exit codes, one line for a mistake, help, JSON, a quick start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from reticent import __version__
+from reticent.cli import app as cli
+from reticent.cli import datasets
+from reticent.core.errors import BudgetExceeded, InvalidArgument
+
+COMMAND = Path(sys.executable).with_name("reticent")
+HEAVY = {"jax", "numpy", "sklearn", "matplotlib", "pyarrow", "scipy", "PIL", "tomlkit"}
+
+
+def commands(group: Any = None, path: str = "reticent") -> Iterator[tuple[str, Any]]:
+    """Every command below the root, groups too, by what one types to reach it."""
+    group = typer.main.get_command(cli.app) if group is None else group
+    for name, command in group.commands.items():
+        yield f"{path} {name}", command
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{path} {name}")
+
+
+EVERY = dict(commands())
+LEAVES = {path: command for path, command in EVERY.items() if not hasattr(command, "commands")}
+
+every_command = pytest.mark.parametrize("path", EVERY)
+every_leaf = pytest.mark.parametrize("path", LEAVES)
+
+
+def in_a_process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, *words], capture_output=True, text=True, env={**os.environ, **environment}, check=False
+    )
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["nosuch"], "error: No such command 'nosuch'. Try: reticent --help\n"),
+        (["domian"], "error: No such command 'domian'. Did you mean 'domain'? Try: reticent --help\n"),
+        (["--nosuch"], "error: No such option: --nosuch. Try: reticent --help\n"),
+        (["datasets", "nosuch"], "error: No such command 'nosuch'. Try: reticent datasets --help\n"),
+        (["datasets", "list", "--nosuch"], "Try: reticent datasets list --help\n"),
+        (["datasets", "show"], "error: Missing argument 'NAME'. Try: reticent datasets show --help\n"),
+        (["datasets", "list", "--json", "one", "more"], "Try: reticent datasets list --help\n"),
+        (
+            ["domain", "a.csv", "--target"],
+            "error: Option '--target' requires an argument. Try: reticent --help\n",
+        ),
+    ],
+)
+def test_a_mistake_gets_one_line_on_stderr_and_exit_1(reticent, words: list[str], complaint: str):
+    code, out, err = reticent(*words)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert err.endswith(complaint)
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [[], ["datasets"]], ids=["reticent", "reticent datasets"])
+def test_without_a_command_the_help_is_shown_and_nothing_is_wrong(reticent, words: list[str]):
+    code, out, err = reticent(*words)
+    assert (code, err) == (0, "")
+    assert "Usage: " in out
+    assert "Commands" in out
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch):
+    """Makes `reticent datasets list` fail with an error of one's choice."""
+
+    def fail_with(error: BaseException) -> None:
+        def fail() -> None:
+            raise error
+
+        monkeypatch.setattr("reticent.data.catalog.names", fail)
+
+    return fail_with
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidArgument("The jar is empty.", remedy="Fill it."), 1),
+        (BudgetExceeded("The jar is empty.", remedy="Fill it."), 3),
+    ],
+)
+def test_an_error_of_ours_is_one_line_with_its_exit_code(reticent, failing, error, code: int):
+    failing(error)
+    assert reticent("datasets", "list") == (code, "", "error: The jar is empty. Fill it.\n")
+
+
+def test_an_unexpected_error_is_one_line_that_asks_to_be_reported(reticent, failing):
+    failing(ZeroDivisionError("over\nnothing"))
+    code, out, err = reticent("datasets", "list")
+    assert (code, out) == (1, "")
+    assert err == (
+        "error: Unexpected ZeroDivisionError: over nothing. "
+        "Run again with --debug to see where, and please report it.\n"
+    )
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("nothing"), InvalidArgument("The jar is empty.", remedy="Fill it.")]
+)
+def test_debug_anywhere_on_the_line_shows_the_traceback(reticent, failing, place: int, error: Exception):
+    failing(error)
+    words = ["datasets", "list"]
+    code, out, err = reticent(*words[:place], "--debug", *words[place:])
+    assert (code, out) == (1, "")
+    assert err.startswith("Traceback (most recent call last):")
+    assert err.splitlines()[-1].startswith("error: ")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), typer.Abort()], ids=["ctrl-c", "abort"])
+def test_an_interruption_exits_with_130_and_without_a_traceback(reticent, failing, error: BaseException):
+    failing(error)
+    code, out, err = reticent("datasets", "list")
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("code", [0, 1, 3])
+def test_the_exit_code_of_a_command_is_the_exit_code(reticent, failing, code: int):
+    failing(typer.Exit(code))
+    assert reticent("datasets", "list") == (code, "", "")
+
+
+def test_a_message_in_square_brackets_is_shown_as_it_is(reticent, failing):
+    failing(InvalidArgument("Column [bold]age[/bold] is odd.", remedy="Rename it."))
+    assert reticent("datasets", "list")[2] == "error: Column [bold]age[/bold] is odd. Rename it.\n"
+
+
+def test_a_long_message_stays_one_line(reticent, failing, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    failing(InvalidArgument("word " * 100 + "end.", remedy="Cut it."))
+    assert reticent("datasets", "list")[2].count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words", [["datasets", "list"], ["datasets", "list", "--json"], ["--help"], ["--version"], []], ids=str
+)
+def test_a_reader_who_has_seen_enough_is_no_failure(words: list[str]):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([COMMAND, *words], stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# Help
+
+
+def test_the_version(reticent):
+    assert reticent("--version") == (0, f"reticent {__version__}\n", "")
+
+
+def test_the_walk_sees_the_commands():
+    assert {"reticent domain", "reticent datasets list", "reticent datasets get"} <= set(LEAVES)
+    assert "reticent datasets" in set(EVERY) - set(LEAVES)
+
+
+@every_command
+def test_every_command_has_a_line_of_help_that_fits_on_one(path: str):
+    line = (EVERY[path].help or "").strip().partition("\n")[0]
+    assert line.endswith("."), f"{path}: {line!r}"
+    assert 20 <= len(line) <= 75
+
+
+@every_leaf
+def test_every_command_has_a_longer_help(path: str):
+    _, _, more = (LEAVES[path].help or "").strip().partition("\n\n")
+    assert len(more.split()) >= 7, f"{path} has no second paragraph"
+
+
+@every_command
+def test_every_command_shows_an_example_that_it_understands(path: str):
+    epilog: str = EVERY[path].epilog or ""
+    assert epilog.startswith(f"Example:  {path} "), f"{path}: {epilog!r}"
+    words = epilog.removeprefix("Example:  reticent ").split()
+    root: Any = typer.main.get_command(cli.app)
+    _parse(root, "reticent", words, None)
+
+
+def test_an_example_that_is_not_understood_would_be_noticed():
+    with pytest.raises(typer.TyperException, match="No such option"):
+        _parse(typer.main.get_command(cli.app), "reticent", ["datasets", "list", "--all"], None)
+
+
+def _parse(command: Any, name: str, words: list[str], parent: Any) -> None:
+    """Parses a command line down to its last command without running anything; raises if it is wrong."""
+    context = command.make_context(name, words, parent=parent)
+    if hasattr(command, "commands"):
+        name, command, words = command.resolve_command(context, context._protected_args + context.args)
+        _parse(command, name, words, context)
+
+
+@every_command
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_shows_the_line_and_the_example(reticent, monkeypatch, path: str, flag: str):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, err = reticent(*path.split()[1:], flag)
+    assert (code, err) == (0, "")
+    assert (EVERY[path].help or "").strip().partition("\n")[0] in out
+    assert (EVERY[path].epilog or "").split("  ")[-1] in out
+
+
+@every_leaf
+def test_every_option_and_argument_is_explained(path: str):
+    for parameter in LEAVES[path].params:
+        if parameter.name != "help":
+            assert parameter.help, f"{path}: {parameter.name} has no help"
+
+
+@every_leaf
+def test_every_command_speaks_json(path: str):
+    assert any("--json" in parameter.opts for parameter in LEAVES[path].params)
+
+
+def test_a_command_without_json_would_be_noticed():
+    plain = typer.Typer()
+    plain.command("bare")(lambda: None)
+    plain.command("full")(datasets.list_datasets)
+    found = dict(commands(typer.main.get_command(plain)))
+    assert not any("--json" in parameter.opts for parameter in found["reticent bare"].params)
+    assert any("--json" in parameter.opts for parameter in found["reticent full"].params)
+
+
+# Start
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], [], *([*path.split()[1:], "--help"] for path in EVERY)], ids=" ".join
+)
+def test_help_imports_nothing_heavy(words: list[str]):
+    code = (
+        "import sys; from reticent.cli import app\n"
+        f"try: app.main({words!r})\n"
+        f"finally: print(sorted({HEAVY!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "[]\n")
+    assert done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_of_each_shell_can_be_shown(shell: str):
+    done = in_a_process(_RETICENT_COMPLETE=f"source_{shell}")
+    assert done.returncode == 0
+    assert "_RETICENT_COMPLETE" in done.stdout
+    assert "reticent" in done.stdout
+
+
+def test_the_shell_completes_commands_and_names_of_datasets():
+    first = in_a_process(_RETICENT_COMPLETE="complete_bash", COMP_WORDS="reticent data", COMP_CWORD="1")
+    assert first.stdout.split() == ["datasets"]
+    third = in_a_process(
+        _RETICENT_COMPLETE="complete_bash", COMP_WORDS="reticent datasets show fash", COMP_CWORD="3"
+    )
+    assert third.stdout.split() == ["fashion_mnist"]
+
+
+def test_the_installed_command_is_this_one():
+    done = in_a_process("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"reticent {__version__}\n", "")
