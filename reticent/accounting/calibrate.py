@@ -1,0 +1,177 @@
+"""Give all but one of epsilon, delta, noise, steps and batch size: the missing one comes out.
+
+Always on the safe side: the epsilon delivered is at most the one asked for, and within a
+thousandth of it where the free quantity is continuous.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from reticent.accounting import gaussian_dp
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.setting import Sampling, Setting, steps_for
+from reticent.accounting.solving import smallest_count
+from reticent.accounting.tight import upper_bound
+from reticent.core import checks
+from reticent.core.errors import CannotMeet
+
+_CLOSE = 5e-4  # relative: how near to the target the search stops
+_LARGEST_NOISE = 1e7
+_MOST_STEPS = 10**9
+
+
+def epsilon_of(setting: Setting, delta: float) -> float:
+    """What a setting costs."""
+    return upper_bound(setting.event, delta, Neighbours(setting.adjacency, setting.group))
+
+
+def noise_multiplier(setting: Setting, *, epsilon: float, delta: float) -> float:
+    """The least noise with which the setting stays within (epsilon, delta).
+
+    Guarantee:
+        The setting with the returned noise costs at most `epsilon`, by `epsilon_of`.
+    """
+    _check_target(epsilon, delta)
+    if setting.steps == 0:
+        raise CannotMeet("A run of no steps needs no noise.", remedy="Ask for at least one step.")
+
+    def cost(noise: float) -> float:
+        return epsilon_of(replace(setting, noise_multiplier=noise), delta)
+
+    return _cross(cost, epsilon, _first_guess(setting, epsilon, delta), "noise_multiplier", _LARGEST_NOISE)
+
+
+def delta(setting: Setting, *, epsilon: float) -> float:
+    """The smallest delta at which the setting costs at most `epsilon`."""
+    checks.positive(epsilon=epsilon)
+    smallest = 1e-30
+    if epsilon_of(setting, 0.9) > epsilon:
+        raise CannotMeet(
+            f"At no delta below 0.9 does this setting cost as little as epsilon {epsilon:g}.",
+            remedy="Add noise or take fewer steps.",
+        )
+    low, high = math.log(smallest), math.log(0.9)
+    if epsilon_of(setting, smallest) <= epsilon:
+        return smallest
+    while high - low > 1e-4 * abs(high) + 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if epsilon_of(setting, math.exp(middle)) <= epsilon else (middle, high)
+    return math.exp(high)
+
+
+def steps(setting: Setting, *, epsilon: float, delta: float) -> int:
+    """The most steps that fit within (epsilon, delta)."""
+    _check_target(epsilon, delta)
+
+    def is_too_much(count: int) -> bool:
+        return epsilon_of(replace(setting, steps=count), delta) > epsilon
+
+    if is_too_much(1):
+        needed = noise_multiplier(replace(setting, steps=1), epsilon=epsilon, delta=delta)
+        raise CannotMeet(
+            f"One step with noise multiplier {setting.noise_multiplier:g} already costs more than "
+            f"epsilon {epsilon:g}.",
+            remedy=f"Use a noise multiplier of at least {needed:.4g}.",
+        )
+    return _first_too_much(is_too_much, "steps") - 1
+
+
+def batch_size(setting: Setting, *, epochs: float, epsilon: float, delta: float) -> int:
+    """The largest batch with which `epochs` passes over the data stay within (epsilon, delta)."""
+    _check_target(epsilon, delta)
+
+    def is_too_much(size: int) -> bool:
+        if size > setting.examples:
+            return True
+        count = steps_for(epochs, setting.examples, size)
+        return epsilon_of(replace(setting, batch_size=size, steps=count), delta) > epsilon
+
+    if is_too_much(1):
+        raise CannotMeet(
+            f"Even batches of one example cost more than epsilon {epsilon:g} over {epochs:g} epochs.",
+            remedy="Add noise, or train for fewer epochs.",
+        )
+    return smallest_count(is_too_much, 1, setting.examples + 1) - 1
+
+
+def _first_too_much(is_too_much: Callable[[int], bool], name: str) -> int:
+    high = 2
+    while not is_too_much(high):
+        high *= 2
+        if high > _MOST_STEPS:
+            raise CannotMeet(
+                f"Even {high // 2} {name} stay below the target.", remedy=f"Choose the {name} yourself."
+            )
+    return smallest_count(is_too_much, high // 2, high)
+
+
+def _cross(cost: Callable[[float], float], target: float, guess: float, name: str, largest: float) -> float:
+    """A value whose cost is just below `target`, for a cost that falls as the value grows.
+
+    A bracket is kept around the crossing; inside it the next value comes from a straight line through
+    the logarithms, which the cost nearly is.
+    """
+    safe, unsafe = _bracketed(cost, target, guess, name, largest)
+    for _ in range(60):
+        if safe[1] >= target * (1 - _CLOSE) or safe[0] / unsafe[0] - 1 < 1e-12:
+            break
+        value = _between(safe, unsafe, target * (1 - _CLOSE / 2))
+        found = cost(value)
+        if found <= target:
+            safe = (value, found)
+        else:
+            unsafe = (value, found)
+    return safe[0]
+
+
+def _bracketed(
+    cost: Callable[[float], float], target: float, guess: float, name: str, largest: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    value, found = guess, cost(guess)
+    factor = 1.02
+    safe = unsafe = None
+    while safe is None or unsafe is None:
+        if found <= target:
+            safe = (value, found)
+            value = value / factor
+        else:
+            unsafe = (value, found)
+            value = value * factor
+        if safe is not None and unsafe is not None:
+            break
+        if not largest**-1 < value < largest:
+            raise CannotMeet(
+                f"No {name} between {1 / largest:g} and {largest:g} gives epsilon {target:g}.",
+                remedy="Ask for an epsilon and a delta of a more usual size.",
+            )
+        found = cost(value)
+        factor = factor**2
+    return safe, unsafe
+
+
+def _between(safe: tuple[float, float], unsafe: tuple[float, float], target: float) -> float:
+    """Where a line through the logarithms meets the target, kept off the ends of the bracket."""
+    low, high = math.log(unsafe[0]), math.log(safe[0])
+    if math.isinf(unsafe[1]) or safe[1] <= 0:
+        return math.exp((low + high) / 2)
+    share = (math.log(unsafe[1]) - math.log(target)) / (math.log(unsafe[1]) - math.log(safe[1]))
+    return math.exp(low + min(max(share, 0.02), 0.98) * (high - low))
+
+
+def _first_guess(setting: Setting, epsilon: float, delta: float) -> float:
+    """From the central limit of the composition: an estimate, good enough to start from."""
+    reach = setting.adjacency.reach * setting.group
+    mu = 1 / gaussian_dp.noise_multiplier(epsilon, delta)
+    if setting.sampling in (Sampling.FULL, Sampling.SHUFFLED) or setting.rate == 1:
+        count = setting.epochs_begun if setting.sampling is Sampling.SHUFFLED else setting.steps
+        return reach * math.sqrt(count) / mu
+    scaled = mu * mu / (setting.rate**2 * setting.steps)
+    return min(max(reach / math.sqrt(math.log1p(scaled)), 0.05), 1e6)
+
+
+def _check_target(epsilon: float, delta: float) -> None:
+    checks.positive(epsilon=epsilon)
+    checks.inside_unit(delta=delta)
