@@ -1,0 +1,220 @@
+"""What keeps the project readable and portable, held by a machine so that nobody has to remember it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "reticent"
+
+LONGEST = 400  # lines of a module
+LONGER_ON_PURPOSE: dict[str, str] = {}  # path below the root -> the reason why it is one file
+VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "manager", "engine", "misc"}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def tracked() -> list[Path]:
+    """The files that a clone gets, or all but the caches where there is no git."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split("\0")
+    files = [ROOT / name for name in listed if name]
+    if not files:
+        pytest.skip("needs a git checkout, to know which files belong to the project")
+    return [path for path in files if path.is_file()]
+
+
+def texts(paths: list[Path]) -> Iterator[tuple[str, str]]:
+    for path in paths:
+        try:
+            yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_is_short_enough_to_be_read_in_one_sitting(path: Path):
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    if name_of(path) in LONGER_ON_PURPOSE:
+        assert lines > LONGEST, f"{name_of(path)} is short again: remove its exception"
+    else:
+        assert lines <= LONGEST, f"{name_of(path)} has {lines} lines: it holds two ideas"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_is_named_for_what_it_holds(path: Path):
+    assert not VAGUE & {part.removesuffix(".py") for part in path.relative_to(PACKAGE).parts}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_says_what_it_is_for(path: Path):
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_function_fits_on_a_page(path: Path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 75, f"{name_of(path)}: {node.name} is too long"
+
+
+# What may not be written anywhere
+
+_REGISTRY = "|".join(["pypi" + r"\.org", "python" + r"hosted\.org", "conda" + r"\.anaconda\.org"])
+_OPTIONS = "|".join(
+    ["--index" + "-url", "--extra-index" + "-url", "--trusted" + "-host", "--find" + "-links"]
+)
+_MACHINE = r"(?<![\w.~/-])/(?:home|Users|root|work|opt|mnt|srv)/[\w.-]+"
+FORBIDDEN = {
+    "a package registry": re.compile(f"{_REGISTRY}|{_OPTIONS}"),
+    "a path of one machine": re.compile(_MACHINE),
+    "64-bit arithmetic in JAX, which is global": re.compile("jax_enable" + "_x64|JAX_ENABLE" + "_X64"),
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_of_the_project_names(what: str):
+    found = [
+        f"{name}: {match[0]}" for name, text in texts(tracked()) for match in FORBIDDEN[what].finditer(text)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("what", "example"),
+    [
+        ("a package registry", "https://files.python" + "hosted.org/packages"),
+        ("a package registry", "pip install --index" + "-url http://mirror"),
+        ("a path of one machine", 'open("/ho' + 'me/ada/data.csv")'),
+        ("a path of one machine", "see /Us" + "ers/ada/data"),
+        ("64-bit arithmetic in JAX, which is global", 'jax.config.update("jax_enable' + '_x64", True)'),
+    ],
+)
+def test_each_of_these_would_be_noticed(what: str, example: str):
+    assert FORBIDDEN[what].search(example)
+
+
+@pytest.mark.parametrize(
+    "example", ["https://example.org/home/page", "../shared/data", "~/home/x", "tests/root/a"]
+)
+def test_an_address_is_no_path_of_a_machine(example: str):
+    assert not FORBIDDEN["a path of one machine"].search(example)
+
+
+# Nothing a stranger wrote is ever executed
+
+
+def executing_calls(source: str) -> list[str]:
+    """The calls that run what they read: unpickling, eval, shells."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        says = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+        module, _, function = called.rpartition(".")
+        is_unpickling = module in {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"} and (
+            function in {"load", "loads", "Unpickler", "open"}
+        )
+        is_eval = called in {"eval", "exec", "os.system"} or says.get("shell") == "True"
+        if is_unpickling or is_eval or says.get("allow_pickle", "False") != "False":
+            found.append(f"line {node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_the_package_executes_nothing_that_it_reads(path: Path):
+    assert executing_calls(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pickle.load(file)",
+        "np.load(path, allow_pickle=True)",
+        "joblib.load(path)",
+        "eval(text)",
+        "subprocess.run(text, shell=True)",
+    ],
+)
+def test_a_call_that_executes_what_it_reads_would_be_noticed(line: str):
+    assert executing_calls(line)
+
+
+# Dependencies
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+IMPORTED_AS = {"scikit-learn": "sklearn", "pillow": "PIL"}
+
+
+def name_in(requirement: str) -> str:
+    return re.split(r"[\[<>=!~ ;]", requirement)[0]
+
+
+def declared() -> list[str]:
+    """Every dependency that the project names: to build, to run, to develop."""
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    wanted = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"], *chain(*extras)]
+    return [name_in(requirement) for requirement in wanted]
+
+
+def runtime_modules() -> set[str]:
+    names = map(name_in, PROJECT["project"]["dependencies"])
+    return {IMPORTED_AS.get(name, name) for name in names}
+
+
+def imported(path: Path) -> set[str]:
+    """The top-level modules that a file imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def test_the_constraints_are_names_and_versions_only():
+    for line in CONSTRAINTS:
+        assert line.startswith("#") or re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.+!]*", line), line
+
+
+def test_the_constraints_are_sorted_and_have_no_doubles():
+    names = [line.partition("==")[0].lower() for line in CONSTRAINTS if not line.startswith("#")]
+    assert names == sorted(set(names))
+
+
+@pytest.mark.parametrize("name", declared())
+def test_every_declared_dependency_is_pinned(name: str):
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in CONSTRAINTS}
+    assert name.lower().replace("_", "-") in pinned
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_imports_declared_dependencies_only(path: Path):
+    assert imported(path) <= runtime_modules() | {"reticent"} | set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_pickling_module_is_imported(path: Path):
+    assert not {"pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"} & imported(path)
+
+
+@pytest.mark.parametrize("module", sorted(runtime_modules()))
+def test_every_dependency_earns_its_place(module: str):
+    assert any(module in imported(path) for path in MODULES), f"nothing imports {module}"
