@@ -11,6 +11,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from reticent.accounting.solving import bisect
 from reticent.core import checks
+from reticent.core.errors import InvalidArgument
 
 
 def delta(mu: float, epsilon: float) -> float:
@@ -59,6 +60,25 @@ def noise_multiplier(epsilon_: float, delta_: float) -> float:
     while delta(1 / high, epsilon_) > delta_:
         high *= 2
     return bisect(lambda value: delta(1 / value, epsilon_) <= delta_, high * 2.0**-60, high)
+
+
+def classical_noise_multiplier(epsilon_: float, delta_: float) -> float:
+    """The textbook formula sqrt(2 ln(1.25 / delta)) / epsilon, proved for epsilon up to 1 only.
+
+    Reference:
+        Dwork and Roth (2014), Theorem A.1. At epsilon 10 and delta 1e-5 it gives too little noise.
+
+    Raises:
+        InvalidArgument: epsilon is above 1.
+    """
+    checks.positive(epsilon=epsilon_)
+    checks.inside_unit(delta=delta_)
+    if epsilon_ > 1:
+        raise InvalidArgument(
+            f"The classical formula is proved for epsilon up to 1, and epsilon is {epsilon_:g}.",
+            remedy="Use noise_multiplier, which is exact for every epsilon (and gives less noise below 1).",
+        )
+    return math.sqrt(2 * math.log(1.25 / delta_)) / epsilon_
 
 
 def central_limit_mu(rate: float, noise: float, steps: int) -> float:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from reticent.core import checks
 from reticent.mechanisms.adjacency import Adjacency
 
+Norm = Literal["l1", "l2"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedSum:
-    """A tree of arrays, the sum of one contribution a record, each of L2 norm at most `max_norm`.
+    """A tree of arrays, the sum of one contribution a record, each of norm at most `max_norm`.
 
     Whoever makes one has clipped the contributions (or proved the bound); whoever adds noise reads
     the bound from here. The two cannot disagree.
@@ -19,10 +21,12 @@ class BoundedSum:
 
     value: Any
     max_norm: float
+    norm: Norm = "l2"
 
     def __post_init__(self) -> None:
         checks.positive(max_norm=self.max_norm)
+        checks.one_of(("l1", "l2"), norm=self.norm)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        """How far the sum moves between neighbours, in L2."""
+        """How far the sum moves between neighbours, in its norm."""
         return adjacency.reach * self.max_norm

@@ -1,0 +1,47 @@
+"""Gaussian noise for trees of arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import leaf_keys
+from reticent.mechanisms.events import Gaussian
+from reticent.mechanisms.sensitivity import BoundedSum
+
+
+def add_gaussian_noise(key: jax.Array, total: BoundedSum, event: Gaussian) -> Any:
+    """Adds independent noise of `event.noise_multiplier * total.max_norm` to every number of the sum.
+
+    Leaves narrower than float32 are widened first: noise rounded to eight bits is not Gaussian.
+
+    Guarantee:
+        The result costs `event`, whatever the adjacency: how far neighbours move the sum is the
+        accountant's to know. A bound in the L1 norm is one in the L2 norm too.
+    """
+    standard_deviation = event.noise_multiplier * total.max_norm
+    return jax.tree.map(
+        lambda leaf, leaf_key: (
+            widened(leaf) + standard_deviation * jax.random.normal(leaf_key, jnp.shape(leaf), jnp.float32)
+        ),
+        total.value,
+        leaf_keys(key, total.value),
+    )
+
+
+def widened(leaf: Any) -> jax.Array:
+    """A floating leaf in at least float32.
+
+    Raises:
+        InvalidArgument: the leaf holds integers; noise on them would be rounded away.
+    """
+    leaf = jnp.asarray(leaf)
+    if not jnp.issubdtype(leaf.dtype, jnp.floating):
+        raise InvalidArgument(
+            f"Noise cannot be added to a leaf of {leaf.dtype} with shape {leaf.shape}.",
+            remedy="Release floating-point sums, or leave that leaf out of the tree.",
+        )
+    return leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))
