@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import datasets, domain, output
+from reticent.cli import account, calibrate, datasets, domain, output
 from reticent.core.errors import ReticentError
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("account", epilog=account.EPILOG)(account.run)
+app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.run)
 app.add_typer(datasets.app, name="datasets")
 app.command("domain", epilog=domain.EPILOG)(domain.run)
 

@@ -34,6 +34,13 @@ def fail(message: str) -> None:
     )
 
 
+def print_text(text: str) -> None:
+    """A sentence on stdout, wrapped to the width of the terminal."""
+    from rich.console import Console
+
+    Console().print(text, markup=False, highlight=False)
+
+
 def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]) -> None:
     """A table on stdout. `columns` maps each heading to how it is aligned: "left" or "right"."""
     from rich.console import Console

@@ -1,0 +1,131 @@
+"""`reticent calibrate`: leave one quantity out, and it is solved for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from reticent.accounting.setting import Sampling, Setting
+from reticent.cli import output
+from reticent.cli.account import (
+    AdjacencyOption,
+    BatchSize,
+    Delta,
+    Epochs,
+    Examples,
+    Group,
+    Noise,
+    SamplingOption,
+    Steps,
+    check_delta,
+    make_setting,
+    require,
+)
+from reticent.core.errors import InvalidArgument
+from reticent.mechanisms import events
+
+EPILOG = (
+    "Example:  reticent calibrate --epsilon 3 --delta 1e-5 --examples 60000 --batch-size 1024 --epochs 20"
+)
+
+
+def run(
+    epsilon: Annotated[float | None, typer.Option(help="The budget.", show_default=False)] = None,
+    delta: Delta = None,
+    examples: Examples = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
+    steps: Steps = None,
+    noise_multiplier: Noise = None,
+    sampling: SamplingOption = Sampling.POISSON,
+    adjacency: AdjacencyOption = None,
+    group: Group = 1,
+    as_json: output.AsJson = False,
+) -> None:
+    """Solve for whichever of noise, steps, batch size, delta or epsilon is left out.
+
+    What comes out is on the safe side: the run that it describes costs at
+    most the epsilon that was asked for, and hardly less.
+    """
+    total: int = require(examples=examples)
+    if delta is not None:
+        check_delta(delta, total)
+    missing = _missing(
+        epsilon=epsilon,
+        delta=delta,
+        noise_multiplier=noise_multiplier,
+        steps=epochs if steps is None else steps,
+        batch_size=total if sampling is Sampling.FULL else batch_size,
+    )
+    # Whatever is solved for is stood in for by a one until it is known.
+    size = 1 if missing == "batch_size" else batch_size
+    length = (None, 1) if missing in ("steps", "batch_size") else (epochs, steps)
+    noise = 1.0 if missing == "noise_multiplier" else require(noise_multiplier=noise_multiplier)
+    setting = make_setting(total, size, *length, noise, sampling, adjacency, group)
+    with output.progress(f"solving for {missing}", None, unit="points"):
+        solved, solved_delta = _solve(missing, setting, epsilon, delta, epochs)
+    _print(missing, solved, solved_delta, as_json=as_json)
+
+
+def _missing(**quantities: Any) -> str:
+    absent = [name for name, value in quantities.items() if value is None]
+    if len(absent) != 1:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in absent or quantities)
+        happened = f"Missing are {flags}." if absent else "Nothing is left out."
+        raise InvalidArgument(
+            happened,
+            remedy="Leave out exactly one of --epsilon, --delta, --noise-multiplier, --epochs (or --steps) "
+            "and --batch-size.",
+        )
+    return absent[0]
+
+
+def _solve(
+    missing: str, setting: Setting, epsilon: float | None, delta: float | None, epochs: float | None
+) -> tuple[Setting, float]:
+    from reticent.accounting import calibrate
+
+    if missing == "epsilon":
+        return setting, require(delta=delta)
+    if missing == "delta":
+        return setting, calibrate.delta(setting, epsilon=require(epsilon=epsilon))
+    budget = {"epsilon": require(epsilon=epsilon), "delta": require(delta=delta)}
+    match missing:
+        case "noise_multiplier":
+            solved = replace(setting, noise_multiplier=calibrate.noise_multiplier(setting, **budget))
+        case "steps":
+            solved = replace(setting, steps=calibrate.steps(setting, **budget))
+        case _:
+            passes = require(epochs=epochs)  # a batch size is solved for with the passes over the data fixed
+            solved = replace(setting, batch_size=calibrate.batch_size(setting, epochs=passes, **budget))
+            solved = solved.with_epochs(passes)
+    return solved, budget["delta"]
+
+
+def _print(missing: str, setting: Setting, delta: float, *, as_json: bool) -> None:
+    from reticent.accounting.tight import guarantee
+
+    promise = guarantee(
+        setting.event, delta, setting.adjacency, group=setting.group, assumptions=setting.assumptions
+    )
+    found = {
+        "epsilon": promise.epsilon,
+        "delta": delta,
+        "noise_multiplier": setting.noise_multiplier,
+        "steps": setting.steps,
+        "epochs": setting.epochs,
+        "batch_size": setting.batch_size,
+    }
+    if as_json:
+        solved = {"solved_for": missing, **found, "examples": setting.examples}
+        output.print_json({**solved, "guarantee": promise.to_json(), "event": events.to_json(setting.event)})
+        return
+    rows = [(name.replace("_", " "), f"{value:.10g}") for name, value in found.items()]
+    rows = [
+        (f"{name}  <- solved" if name.replace(" ", "_") == missing else name, value) for name, value in rows
+    ]
+    output.print_table("calibrated", {"quantity": "left", "value": "right"}, rows)
+    print()
+    output.print_text(str(promise))

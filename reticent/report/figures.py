@@ -1,0 +1,56 @@
+"""Figures as files. matplotlib is imported here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from reticent.core.errors import DataError, InvalidArgument
+
+FORMATS = (".svg", ".png", ".pdf")
+
+
+def save_epsilon_curve(
+    path: Path, epochs: Sequence[float], curves: Mapping[str, Sequence[float]], *, title: str
+) -> None:
+    """Epsilon over epochs, one line an accountant, written whole or not at all."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    check_format(path)
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for name, values in curves.items():
+        axes.plot(epochs, values, label=name, linewidth=2 if name == "pld" else 1.2)
+    axes.set(xlabel="epochs", ylabel="epsilon", title=title, ylim=(0, None), xlim=(0, None))
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    _save(figure, path)
+
+
+def check_format(path: Path) -> None:
+    """Refuses a file name whose ending is not a picture's, before anything is computed for it."""
+    if path.suffix.lower() not in FORMATS:
+        raise InvalidArgument(
+            f"'{path}' does not end like a picture.", remedy=f"End it in {', '.join(FORMATS)}."
+        )
+
+
+def _save(figure, path: Path) -> None:
+    try:
+        handle, partial = tempfile.mkstemp(dir=path.parent, suffix=path.suffix)
+        os.close(handle)
+        try:
+            figure.savefig(partial, format=path.suffix[1:].lower(), dpi=160)
+            os.replace(partial, path)
+        except BaseException:
+            os.unlink(partial)
+            raise
+    except OSError as error:
+        raise DataError(
+            f"The picture could not be written to {path}: {error.strerror}.",
+            remedy="Choose a folder that exists and that you may write to.",
+        ) from None
