@@ -46,9 +46,9 @@ def run(
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Draft a domain file: the columns of a table, their bounds and words.
+    """Draft a domain file, which says what is public about a table.
 
-    A domain says what is public about a table. The draft looks its values
+    That is its columns, their bounds and words. The draft looks its values
     up in the data, which may tell something about a person in it, so each
     is marked "not yet public": read the file, write the values that you
     would publish anyway, and remove the marks.
