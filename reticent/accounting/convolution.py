@@ -55,58 +55,80 @@ class Composition(NamedTuple):
         lost = (self.beyond + self.infinite) * (1 + self.relative)
         if lost >= delta:
             return np.inf
-        mass = (np.maximum(self.mass, 0.0) + self.error) * (1 + self.relative)
-        return self._crossing(mass, delta - lost)
+        return self._tails((np.maximum(self.mass, 0.0) + self.error), 1 + self.relative).crossing(
+            delta - lost
+        )
 
     def epsilon_below(self, delta: float) -> float | None:
         """The largest epsilon in the window whose delta is certainly at least `delta`."""
-        if self.infinite * (1 - self.relative) > delta:
+        certain = self.infinite * (1 - self.relative)
+        if certain > delta:
             return np.inf
-        delta = delta - self.infinite * (1 - self.relative)
-        mass = np.maximum(self.mass - self.error, 0.0) * (1 - self.relative)
-        rough = self._crossing(mass, delta)
+        tails = self._tails(np.maximum(self.mass - self.error, 0.0), sign=-1)
+        rough = tails.crossing(delta - certain)
         if rough is None:
             return None
         for margin in np.array([0.001, 0.01, 0.1, 1.0, 10.0]) / self.tilt:
             # Right of `least`, what wrapped around weighs no more than it does there.
             least = max(rough - margin, 0.0)
-            wrapped = self.outside * np.exp(min(self.log_scale - self.tilt * least, 700.0))
-            found = self._crossing(mass, delta + wrapped)
+            wrapped = self.outside * _exp(self.log_scale - self.tilt * least)
+            found = tails.crossing(delta - certain + wrapped)
             if found is not None and found >= least:
                 return found
         return 0.0
 
-    def _start(self) -> float:
-        """Losses below this matter to no epsilon, or carry weights beyond the range of float64."""
-        return max(0.0, float(self.losses[0]), (self.log_scale - 600.0) / self.tilt)
-
-    def _crossing(self, mass: np.ndarray, delta: float) -> float | None:
-        """Where sum of mass * weight * (1 - e^{epsilon - x}) over x > epsilon falls to `delta`.
-
-        Between two lattice points that sum is A - e^epsilon B, so the crossing is known exactly.
-        """
-        start = int(np.searchsorted(self.losses, self._start(), side="left"))
+    def _tails(self, mass: np.ndarray, sign: int) -> _Tails:
+        # Losses left of this matter to no epsilon, or carry weights beyond the range of float64.
+        least = max(0.0, float(self.losses[0]), (self.log_scale - 600.0) / self.tilt)
+        start = int(np.searchsorted(self.losses, least, side="left"))
         x = self.losses[start:]
-        if not len(x):
+        step = float(self.losses[1] - self.losses[0])
+        origin = float(x[0]) if len(x) else 0.0
+        weights = _geometric(self.log_scale - self.tilt * origin, -self.tilt * step, len(x))
+        weighted = mass[start:] * weights
+        above = np.cumsum(weighted[::-1])[::-1] * (1 + sign * self.relative)
+        # Running sums of n terms, and the powers that scale them, are right to a few n u (section 4.6).
+        leeway = 1 - sign * (self.relative + UNIT * (4 * len(x) + 16 * 700))
+        return _Tails(x, weighted, above, step, leeway, is_complete=least == 0.0)
+
+
+class _Tails(NamedTuple):
+    """Losses x, the mass of each, and running sums of the masses from each one on."""
+
+    x: np.ndarray
+    masses: np.ndarray
+    above: np.ndarray
+    step: float
+    leeway: float  # what is subtracted counts with this factor, to stay on the safe side
+    is_complete: bool  # nothing to the left was left out
+
+    def crossing(self, delta: float) -> float | None:
+        """The epsilon at which delta falls to this; None when that is left of all losses.
+
+        Between two losses, delta is above - e^(epsilon - origin) scaled, both taken at the right one,
+        where `scaled` sums masses times e^(origin - x): the crossing is known exactly.
+        """
+        if not len(self.x):
             return None
-        origin = float(x[0])
-        weighted = mass[start:] * np.exp(self.log_scale - self.tilt * x)
-        above = np.cumsum(weighted[::-1])[::-1]
-        scaled = np.cumsum((weighted * np.exp(np.maximum(origin - x, -700.0)))[::-1])[::-1]
-        # delta at x[i] uses the points right of it: above[i] - e^{x[i] - origin} scaled[i], as x[i] adds 0.
-        grown = np.exp(np.minimum(x - origin, 700.0))
-        is_above = above - grown * scaled > delta
-        if not is_above[0]:
-            # Left of the first point, down to zero, the same points count.
-            if self._start() > 0.0:
-                return None
+        # delta at x is below the mass from x on, so the crossing is at or left of this loss.
+        last = max(int(np.count_nonzero(self.above > delta)) - 1, 0)
+        first = max(last - int(600 / self.step), 0)  # further left e^(origin - x) would overflow
+        offsets = (first - last) * self.step
+        shrunk = self.masses[first:] * _geometric(-offsets, -self.step, len(self.x) - first)
+        scaled = np.cumsum(shrunk[::-1])[::-1][: last - first + 2] * self.leeway
+        above = self.above[first : last + 2]
+        grown = _geometric(offsets, self.step, len(above))
+        is_above = above - grown * scaled > delta  # at x itself, x adds nothing
+        if is_above[0]:
+            index = int(np.flatnonzero(is_above)[-1]) + 1
+        elif first == 0 and self.is_complete:
             index = 0
         else:
-            index = int(np.flatnonzero(is_above)[-1]) + 1
-        if index == len(x) or above[index] <= delta:
-            return max(float(x[index - 1]), 0.0) if index else 0.0
-        crossing = origin + float(np.log((above[index] - delta) / scaled[index]))
-        return max(crossing, 0.0)
+            return None
+        if index == len(above) or above[index] <= delta:
+            return max(float(self.x[first + index - 1]), 0.0) if index else 0.0
+        log_ratio = float(np.log(above[index] - delta) - np.log(scaled[index]))
+        return max(float(self.x[last]) + log_ratio, 0.0)
 
 
 def log_moment(lattice: Lattice, tilt: float) -> float:
@@ -138,9 +160,10 @@ def compose(
     mass, error = _convolve(parts, tilted, window.size, origin, tolerated / points)
     losses = shift + spacing * (origin + np.arange(window.size))
     infinite = -np.expm1(sum(part.times * np.log1p(-min(part.lattice.infinite, 1 - UNIT)) for part in parts))
-    # Rounding of the tilted weights and of the log moments, once a release, and of running sums (4.5).
+    # Rounding of the tilted weights and of the log moments, once a release, and of running sums (4.5, 4.6).
     largest = max(float(np.abs(item.exponents).max()) for item in tilted)
-    rounding = UNIT * (8 * total_times * (4 + largest) + 8 * (1 + abs(log_scale)) + 4 * window.size)
+    farthest = abs(log_scale) + tilt * max(abs(losses[0]), abs(losses[-1]))
+    rounding = UNIT * (8 * total_times * (4 + largest) + 16 * (1 + farthest) + 4 * window.size)
     relative = float(np.expm1(rounding))
     return Composition(
         losses=losses,
@@ -193,23 +216,27 @@ def _choose_window(
     Chernoff's bound on both sides: the mass beyond x is at most E[e^{s (loss - x)}] for every s > 0.
     A coarse copy finds a good s, the lattice itself says what it proves.
     """
-    tilts = np.geomspace(0.02, 50, 24) * _unit_tilt(parts, copies, tilt)
-    rightward = _coarse_moments(parts, copies, tilt + tilts)
-    leftward = _coarse_moments(parts, copies, tilt - tilts)
+    steps = np.geomspace(0.02, 50, 24) * _unit_tilt(parts, copies, tilt)
+    rightward = _coarse_moments(parts, copies, tilt + steps) - log_scale - steps * mean
+    leftward = _coarse_moments(parts, copies, tilt - steps) - log_scale + steps * mean
     spacing = parts[0].lattice.spacing
-    size = _handy(max(16, int(width / spacing)))
+    size = max(16, int(width / spacing))
     while True:
         half = (size // 2 - 1) * spacing
+        if size < _LARGEST_WINDOW and _exp((rightward - steps * half).min()) > tolerated / 2:
+            size += size // 16 + 1
+            continue
+        size = _handy(size)
+        half = (size // 2 - 1) * spacing
         right, left = mean + half, mean - half
-        s = tilt + tilts[np.argmin(rightward - tilts * right)]
+        s = tilt + steps[np.argmin(rightward - steps * half)]
         beyond = _log_sum_moment(parts, s) - s * right
         outside = _exp(beyond + tilt * right - log_scale)
+        s = tilt - steps[np.argmin(leftward - steps * half)]
+        outside += _exp(_log_sum_moment(parts, s) - s * left + tilt * left - log_scale)
         if outside <= tolerated or size >= _LARGEST_WINDOW:
-            s = tilt - tilts[np.argmin(leftward + tilts * left)]
-            outside += _exp(_log_sum_moment(parts, s) - s * left + tilt * left - log_scale)
-        if outside <= tolerated or size >= _LARGEST_WINDOW:
-            return _Window(size, min(outside, 1.0), min(_exp(beyond), 1.0) * (1 + 1e-9))
-        size = _handy(size + size // 4)
+            return _Window(size, min(outside, 1.0) * (1 + 1e-9), min(_exp(beyond), 1.0) * (1 + 1e-9))
+        size += size // 8
 
 
 def _coarse_moments(parts: list[Part], copies: list[Sketch], tilts: np.ndarray) -> np.ndarray:
@@ -260,18 +287,20 @@ def _convolve_in(
     origin: int,
 ) -> tuple[np.ndarray, float]:
     count = size // 2 + 1
+    turn = 2 * np.arccos(kind(-1))  # pi to all digits of this kind
     keep, dropped = np.ones(count, dtype=bool), 0.0
     powers = []
     for part, item in zip(parts, tilted, strict=True):
-        # The heaviest point is left out of the transform and put back exactly: F = 1 + (F' - rest).
+        # The heaviest point is left out of the transform and put back exactly: F = total + (F' - rest).
         heaviest = int(np.argmax(item.weights))
         others = item.weights.astype(kind)
         others[heaviest] = 0.0
         rest = others.sum()
+        total = rest + kind(item.weights[heaviest])  # 1 but for rounding
         noise = float(8 * unit * np.log2(size) * rest + 4 * unit)
-        change = np.asarray(fft.rfft(_wrapped(others, size, heaviest))) - rest
+        change = (np.asarray(fft.rfft(_wrapped(others, size, heaviest))) - rest) / total
         real, imaginary = change.real, change.imag
-        log_size = _log_modulus(real, imaginary)
+        log_size = _log_modulus(real, imaginary) + np.log(total)
         # Frequencies whose power is below e^-60 count as zero; each is wrong by its bound.
         keep &= part.times * log_size > -60.0
         dropped = max(dropped, _exp(part.times * np.log(np.exp(-60.0 / part.times) + noise)))
@@ -282,10 +311,10 @@ def _convolve_in(
     for times, index, log_size, real, imaginary, noise in powers:
         log_power += times * log_size[where]
         log_bound += times * (log_size[where] + np.log1p(noise * np.exp(-log_size[where])))
-        phase += np.mod(times * np.arctan2(imaginary[where], 1 + real[where]), 2 * np.pi)
+        phase += np.mod(times * np.arctan2(imaginary[where], 1 + real[where]), turn)
         turns += times * index
     # A shift of the window is a turn of every phase; whole turns are left out before they cost digits.
-    phase -= np.mod(((turns - origin) % size) * where, size) * (2 * np.pi / size)
+    phase -= np.mod(((turns - origin) % size) * where, size) * (turn / size)
     power = np.exp(log_power)
     powered = np.zeros(count, np.result_type(kind, np.complex64))
     powered[where] = power * (np.cos(phase) + 1j * np.sin(phase))
@@ -315,6 +344,16 @@ def _wrapped(weights: np.ndarray, size: int, origin: int) -> np.ndarray:
     rows = -(-len(weights) // size)
     circle = np.pad(weights, (0, rows * size - len(weights))).reshape(rows, size).sum(axis=0)
     return np.roll(circle, -origin)
+
+
+def _geometric(first: float, step: float, count: int) -> np.ndarray:
+    """e^(first + i step) for i below `count`: one product an entry instead of one exponential."""
+    block = 256
+    rows = -(-count // block)
+    with np.errstate(over="ignore", under="ignore"):
+        coarse = np.exp(first + step * block * np.arange(rows))
+        fine = np.exp(step * np.arange(block))
+        return np.multiply.outer(coarse, fine).ravel()[:count]
 
 
 def _exp(value: float) -> float:

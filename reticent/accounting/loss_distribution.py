@@ -18,7 +18,7 @@ from reticent.accounting.lattice import Sketch, cut_offs, round_down, round_up, 
 from reticent.accounting.pairs import UNIT, Pair
 
 _REFINEMENTS = 4
-_LARGE = 100.0  # an epsilon that protects nobody
+_LARGE = 1000.0  # an epsilon that protects nobody
 _MOST_POINTS = 2**20  # of a window
 RELATIVE_WIDTH = 8e-4  # of a bracket, relative to epsilon
 
@@ -92,8 +92,8 @@ def _solve(
     if not all(part.lattice.masses.any() for part in parts):
         return nothing
     # Rounding of the edges themselves: every loss may be off by this much (section 3.5).
-    drift = sum(part.times * 8 * UNIT * (1 + max(map(abs, _ends(part)))) for part in parts)
-    width = 10.6 * setting.deviation + min(4 / setting.tilt, 4 * setting.estimate + 1)
+    drift = sum(part.times * 16 * UNIT * (1 + max(map(abs, _ends(part)))) for part in parts)
+    width = 8 * setting.deviation + min(4 / setting.tilt, 4 * setting.estimate + 1)
     for _ in range(6):
         composed = compose(parts, sketches, setting.tilt, width, setting.tolerated)
         found = composed.epsilon_above(delta) if is_upper else composed.epsilon_below(delta)
@@ -124,7 +124,7 @@ def _choose(
             enough = scores.min() + 1e-3 * abs(scores.min())
         else:
             scores, estimate = moments - tilts * near, near
-            enough = scores.min() + 0.1
+            enough = max(scores.min() + 0.1, math.log(delta) + 1)
         # The smallest tilt that is as good as the best: bounded losses would drive it to infinity.
         best = int(np.argmax(scores <= enough))
         tilt = float(tilts[best])
