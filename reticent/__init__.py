@@ -12,18 +12,41 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from reticent.accounting.guarantee import Guarantee as Guarantee
+    from reticent.accounting.tight import guarantee as guarantee
+    from reticent.accounting.tight import tight as tight
     from reticent.core.errors import BudgetExceeded as BudgetExceeded
     from reticent.core.errors import ReticentError as ReticentError
     from reticent.core.keys import Keys as Keys
+    from reticent.data.dataset import Dataset as Dataset
+    from reticent.data.domain import Domain as Domain
+    from reticent.mechanisms.adjacency import Adjacency as Adjacency
 
 # name -> the module that defines it
 _HOMES = {
+    "Adjacency": "reticent.mechanisms.adjacency",
     "BudgetExceeded": "reticent.core.errors",
-    "ReticentError": "reticent.core.errors",
+    "Dataset": "reticent.data.dataset",
+    "Domain": "reticent.data.domain",
+    "Guarantee": "reticent.accounting.guarantee",
     "Keys": "reticent.core.keys",
+    "ReticentError": "reticent.core.errors",
+    "guarantee": "reticent.accounting.tight",
+    "tight": "reticent.accounting.tight",
 }
 
-__all__ = ["BudgetExceeded", "Keys", "ReticentError", "__version__"]
+__all__ = [
+    "Adjacency",
+    "BudgetExceeded",
+    "Dataset",
+    "Domain",
+    "Guarantee",
+    "Keys",
+    "ReticentError",
+    "__version__",
+    "guarantee",
+    "tight",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -55,9 +55,8 @@ class Composition(NamedTuple):
         lost = (self.beyond + self.infinite) * (1 + self.relative)
         if lost >= delta:
             return np.inf
-        return self._tails((np.maximum(self.mass, 0.0) + self.error), 1 + self.relative).crossing(
-            delta - lost
-        )
+        mass = np.maximum(self.mass, 0.0) + self.error
+        return self._tails(mass, sign=1).crossing(delta - lost)
 
     def epsilon_below(self, delta: float) -> float | None:
         """The largest epsilon in the window whose delta is certainly at least `delta`."""

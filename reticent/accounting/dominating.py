@@ -120,7 +120,12 @@ def _(event: events.RandomizedResponse, neighbours: Neighbours) -> Directions:
 
 @_directions.register
 def _(event: events.ExponentialMechanism, neighbours: Neighbours) -> Directions:
-    return _claimed(event, event.epsilon, 0.0, event.adjacency, neighbours)
+    pure = _claimed(event, event.epsilon, 0.0, event.adjacency, neighbours)
+    # Its range is bounded, so it never answers like the worst pure release. A choice between two answers
+    # whose utilities trade places has losses of half of epsilon.
+    epsilon, _ = claim(event, event.epsilon, 0.0, event.adjacency, neighbours)
+    reached = _response(epsilon / 2, 0.0)
+    return pure._replace(attained=(reached, reached))
 
 
 @_directions.register
@@ -140,6 +145,10 @@ def _(event: events.PoissonSampled, neighbours: Neighbours) -> Directions:
         return _symmetric(AtomPair((0.0,), (1.0,), (1.0,)))
     if event.rate == 1.0:
         return _directions(base, neighbours)
+    if neighbours.adjacency is Adjacency.ZERO_OUT and not isinstance(base, events.Gaussian | events.Laplace):
+        # A blank record adds nothing to a sum, but what is known only by its guarantee may tell a batch
+        # with a blank record from one without: then no coin hides the record.
+        raise _unproven(event, neighbours)
     if neighbours.adjacency is Adjacency.REPLACE:
         if not isinstance(base, events.Gaussian) or neighbours.group != 1:
             raise _unproven(event, neighbours)
@@ -170,10 +179,10 @@ def _(event: events.FixedSizeSampled, neighbours: Neighbours) -> Directions:
     if neighbours.adjacency is not Adjacency.REPLACE or neighbours.group != 1:
         raise _unproven(event, neighbours)
     rate = math.nextafter(event.rate, 1.0)
-    inner = _directions(base, neighbours).removed
-    pair = FixedSizePair(inner, rate)
+    inner = _directions(base, neighbours)
+    pair = FixedSizePair(inner.removed, rate)
     # All other records alike, this one opposite to them: that dataset attains the sampled pair itself.
-    attained = SampledPair(inner, event.rate)
+    attained = SampledPair(inner.attained[0], event.rate)
     return Directions(pair, pair, (attained, ReversedPair(attained)))
 
 
@@ -230,12 +239,21 @@ def _claimed(
         post-processing of it.
     """
     epsilon, delta = claim(event, epsilon, delta, adjacency, neighbours)
+    pair = _response(epsilon, delta)
+    if neighbours == Neighbours(adjacency):
+        return _symmetric(pair)
+    # For several records that is only a bound. What some mechanism does reach is Laplace noise.
+    reached = LaplacePair(epsilon) if epsilon > 0 else AtomPair((0.0,), (1.0,), (1.0,))
+    return Directions(pair, pair, (reached, reached))
+
+
+def _response(epsilon: float, delta: float) -> Pair:
     if delta >= 1:
-        return _symmetric(AtomPair((-math.inf, math.inf), (0.0, 1.0), (1.0, 0.0)))
+        return AtomPair((-math.inf, math.inf), (0.0, 1.0), (1.0, 0.0))
     high = (1 - delta) / (1 + math.exp(-epsilon))
     low = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
     losses = (-math.inf, -epsilon, epsilon, math.inf)
-    return _symmetric(AtomPair(losses, (0.0, low, high, delta), (delta, high, low, 0.0)))
+    return AtomPair(losses, (0.0, low, high, delta), (delta, high, low, 0.0))
 
 
 def _replaced_under_poisson(rate: float, mu: float) -> Pair:
@@ -243,7 +261,7 @@ def _replaced_under_poisson(rate: float, mu: float) -> Pair:
 
     Section 2.4 of docs/accounting.md: advanced joint convexity (Balle, Barthe and Gaboardi 2018, Theorem 2)
     leaves N(0) against a mixture of normals, and moving their centres onto one ray makes that worst
-    (Choquette-Choo, Ganesh, Steinke and Thakurta 2024, arXiv:2310.15526, Lemma 4.5).
+    (Choquette-Choo, Ganesh, Steinke and Thakurta 2024, arXiv:2310.15526, on mixtures of Gaussians).
     """
     return MixturePair((1 - rate, rate), (0.0, mu), (1 - rate, rate), (0.0, -mu))
 

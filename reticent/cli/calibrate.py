@@ -44,10 +44,10 @@ def run(
     group: Group = 1,
     as_json: output.AsJson = False,
 ) -> None:
-    """Solve for whichever of noise, steps, batch size, delta or epsilon is left out.
+    """Solve for the one quantity that is left out, on the safe side.
 
-    What comes out is on the safe side: the run that it describes costs at
-    most the epsilon that was asked for, and hardly less.
+    Leave out the noise, the steps, the batch size, delta or epsilon. The run
+    that comes out costs at most the epsilon asked for, and hardly less.
     """
     total: int = require(examples=examples)
     if delta is not None:
