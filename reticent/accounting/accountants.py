@@ -19,18 +19,22 @@ Accountant = Callable[[Event, float, Neighbours], float]
 def basic(event: Event, delta: float, neighbours: Neighbours) -> float:
     """Every release made (epsilon, delta / T)-DP on its own, amplified by sampling, then added up."""
     steps = _steps(event, delta, neighbours)
-    return composition.basic(steps)[0]
+    return composition.basic(steps)[0] if _is_bounded(steps) else math.inf
 
 
 def advanced(event: Event, delta: float, neighbours: Neighbours) -> float:
     """The same with half of delta for advanced composition of all releases."""
     steps = _steps(event, delta / 2, neighbours)
+    if not _is_bounded(steps):
+        return math.inf
     return min(composition.advanced_heterogeneous(steps, delta / 2)[0], basic(event, delta, neighbours))
 
 
 def moments_accountant(event: Event, delta: float, neighbours: Neighbours) -> float:
     """Abadi's accountant, for one kind of Poisson-sampled (or full-batch) Gaussian step."""
     counts = dominating.flatten(event)
+    if not counts:
+        return 0.0
     if len(counts) != 1 or neighbours != Neighbours(Adjacency.ADD_OR_REMOVE):
         raise Unproven("The moments accountant covers one kind of step.", remedy="Use 'rdp' or 'pld'.")
     step, times = next(iter(counts.items()))
@@ -75,6 +79,10 @@ def _steps(event: Event, delta: float, neighbours: Neighbours) -> list[tuple[flo
     for item, times in counts.items():
         steps += [_step(item, delta / total, neighbours)] * times
     return steps
+
+
+def _is_bounded(steps: list[tuple[float, float]]) -> bool:
+    return all(math.isfinite(epsilon) for epsilon, _ in steps)
 
 
 def _unmerged(event: Event) -> dict[Event, int]:
@@ -130,5 +138,6 @@ def _amplified(
         )
     if rate == 0:
         return 0.0, 0.0
+    dominating.directions(event, neighbours)  # refuses what has no theorem
     base = _step(dominating.sampled_base(inner), min(delta / rate, 0.5), neighbours)
     return amplification.poisson(*base, rate)

@@ -22,8 +22,9 @@ def poisson(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
     """
     checks.not_negative(epsilon=epsilon)
     checks.probability(delta=delta, rate=rate)
-    if epsilon > 700:
-        return epsilon + math.log(rate) if rate else 0.0, rate * delta
+    if epsilon > 700:  # ln(e^x + 1 - rate) with x = epsilon + ln(rate)
+        x = epsilon + math.log(rate) if rate else -math.inf
+        return max(x, 0.0) + math.log1p(math.exp(-abs(x))), rate * delta
     return math.log1p(rate * math.expm1(epsilon)), rate * delta
 
 
@@ -42,4 +43,6 @@ def inner_epsilon(epsilon: float, rate: float) -> float:
     checks.not_negative(epsilon=epsilon)
     checks.positive(rate=rate)
     checks.probability(rate=rate)
-    return math.log1p(math.expm1(min(epsilon, 700.0)) / rate)
+    if epsilon > 1:  # the same with e^epsilon taken out, which may not fit a float
+        return epsilon + math.log1p((rate - 1) * math.exp(-epsilon)) - math.log(rate)
+    return math.log1p(math.expm1(epsilon) / rate)

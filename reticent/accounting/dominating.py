@@ -166,7 +166,8 @@ def _(event: events.PoissonSampled, neighbours: Neighbours) -> Directions:
 def _(event: events.TruncatedPoissonSampled, neighbours: Neighbours) -> Directions:
     # Truncating changes the released value only when a draw is overfull, which has this probability
     # on either neighbour (one of them may have a record more).
-    overfull = float(bdtrc(event.capacity, event.examples + neighbours.group, event.rate))
+    most = event.examples + neighbours.group
+    overfull = float(bdtrc(event.capacity, most, event.rate)) if event.capacity < most else 0.0
     untruncated = _directions(events.PoissonSampled(rate=event.rate, event=event.event), neighbours)
     return untruncated._replace(slack=overfull * (1 + 1e-9))
 

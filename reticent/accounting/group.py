@@ -32,7 +32,7 @@ def approximate(epsilon: float, delta: float, size: int) -> tuple[float, float]:
         return size * epsilon, min(delta, 1.0)
     if size * epsilon > 700:
         return size * epsilon, 1.0
-    return size * epsilon, min(delta * math.expm1(size * epsilon) / math.expm1(epsilon), 1.0)
+    return size * epsilon, min(delta * (math.expm1(size * epsilon) / math.expm1(epsilon)), 1.0)
 
 
 def approximate_simple(epsilon: float, delta: float, size: int) -> tuple[float, float]:

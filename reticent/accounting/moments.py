@@ -49,6 +49,7 @@ def strong_composition(rate: float, noise_multiplier: float, steps: int, delta: 
         Abadi et al. (2016), Section 5.1 and Figure 2: 9.34 against 1.26.
     """
     checks.positive(rate=rate, noise_multiplier=noise_multiplier)
+    checks.probability(rate=rate)
     checks.count(steps=steps)
     checks.inside_unit(delta=delta)
     step_delta = delta / (2 * steps * rate)

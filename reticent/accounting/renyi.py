@@ -40,9 +40,21 @@ def laplace(epsilon: float, orders: np.ndarray) -> np.ndarray:
     """Laplace noise of scale sensitivity / epsilon (Mironov 2017, Corollary 2)."""
     first = np.log(orders / (2 * orders - 1)) + (orders - 1) * epsilon
     second = np.log((orders - 1) / (2 * orders - 1)) - orders * epsilon
-    with np.errstate(divide="ignore"):
-        values = np.logaddexp(first, second) / (orders - 1)
+    values = np.logaddexp(first, second) / (orders - 1)
+    # At small losses the logarithm is of nearly 1. Less 1, it is a sum of positive terms.
+    small = orders * epsilon < 0.5
+    order = orders[small]
+    excess = order * _exp_less_line((order - 1) * epsilon) + (order - 1) * _exp_less_line(-order * epsilon)
+    values[small] = np.log1p(excess / (2 * order - 1)) / (order - 1)
     return np.clip(values, 0.0, epsilon)
+
+
+def _exp_less_line(x: np.ndarray) -> np.ndarray:
+    """e^x - 1 - x for |x| < 1/2, to all digits: its Taylor series."""
+    total = np.ones(x.shape)
+    for k in range(16, 2, -1):
+        total = 1 + total * x / k
+    return total * x * x / 2
 
 
 def randomized_response(truth: float, choices: int, orders: np.ndarray) -> np.ndarray:
@@ -50,18 +62,29 @@ def randomized_response(truth: float, choices: int, orders: np.ndarray) -> np.nd
     lie = (1 - truth) / (choices - 1)
     if lie == 0:
         return np.full(orders.shape, math.inf)
-    terms = [
-        orders * math.log(truth) + (1 - orders) * math.log(lie),
-        orders * math.log(lie) + (1 - orders) * math.log(truth),
-    ]
-    if choices > 2:
-        terms.append(np.full(orders.shape, math.log((choices - 2) * lie)))
-    return np.maximum(np.logaddexp.reduce(terms) / (orders - 1), 0.0)
+    return _response(math.log1p((truth - lie) / lie), (math.log(truth) + math.log(lie)) / 2, orders)
 
 
 def pure(epsilon: float, orders: np.ndarray) -> np.ndarray:
     """The worst epsilon-DP release is randomised response between two answers (Kairouz et al. 2017)."""
-    return randomized_response(1 / (1 + math.exp(-epsilon)), 2, orders)
+    return _response(epsilon, -epsilon / 2 - math.log1p(math.exp(-epsilon)), orders)
+
+
+def _response(epsilon: float, log_mean: float, orders: np.ndarray) -> np.ndarray:
+    """Two answers with losses of +-epsilon, whose probabilities have this (logarithm of the) geometric mean.
+
+    The sum of p^a q^(1-a) exceeds 1 by 4 e^log_mean sinh(a epsilon / 2) sinh((a - 1) epsilon / 2), which
+    keeps its digits at a small epsilon and, in logarithms, its size at a large one.
+    """
+    log_excess = (
+        math.log(4) + log_mean + _log_sinh(orders * epsilon / 2) + _log_sinh((orders - 1) * epsilon / 2)
+    )
+    return np.logaddexp(0.0, log_excess) / (orders - 1)
+
+
+def _log_sinh(x: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return x + np.log(-np.expm1(-2 * x) / 2)
 
 
 def exponential(epsilon: float, orders: np.ndarray) -> np.ndarray:

@@ -8,23 +8,24 @@ import numpy as np
 from scipy.special import gammaln
 
 _LARGEST_QUADRATURE_ORDER = 12.0  # above it whole orders are enough, and the finite sum is exact
+_LEAST_QUADRATURE_NOISE = 0.1  # below it the integrand is too sharp for a rule of a few thousand points
 
 
 def poisson_gaussian(rate: float, noise_multiplier: float, orders: np.ndarray) -> np.ndarray:
     """The Poisson-sampled Gaussian at any orders above 1, whole or not; exact, not a bound on it.
 
-    Whole orders by the binomial sum, the others by integration. An order above 12 that is not whole is
-    bounded by the next whole one, since the divergence grows with the order.
+    Whole orders by the binomial sum, the others by integration. Where that would take too many points (an
+    order above 12, next to no noise) the next whole order bounds it: the divergence grows with the order.
 
     Reference:
         Mironov, Talwar and Zhang (2019), Section 3.3, arXiv:1908.10530: under add-or-remove the larger
         divergence is that of the mixture from the single Gaussian.
     """
     values = np.empty(orders.shape)
-    for index, order in enumerate(orders):
-        if order == int(order) or order > _LARGEST_QUADRATURE_ORDER:
-            values[index] = binomial_sum(rate, noise_multiplier, math.ceil(order))
     is_open = (orders != np.floor(orders)) & (orders <= _LARGEST_QUADRATURE_ORDER)
+    is_open &= noise_multiplier >= _LEAST_QUADRATURE_NOISE
+    for index in np.flatnonzero(~is_open):
+        values[index] = binomial_sum(rate, noise_multiplier, math.ceil(orders[index]))
     if is_open.any():
         values[is_open] = quadrature(rate, noise_multiplier, orders[is_open])
     return np.maximum(values, 0.0)
@@ -72,11 +73,21 @@ def quadrature(rate: float, noise_multiplier: float, orders: np.ndarray) -> np.n
         if peak > 30 or float(np.logaddexp.reduce(logs)) > 1:
             values[index] = float(np.logaddexp.reduce(logs)) / (order - 1)
             continue
-        excess = np.expm1(np.minimum(order * log_ratio, 700.0)) - order * ratio_less_1
         with np.errstate(over="ignore", invalid="ignore"):
+            excess = np.expm1(np.minimum(order * log_ratio, 700.0)) - order * ratio_less_1
+            is_small = np.abs(ratio_less_1) * max(order, 1.0) < 0.1
+            excess[is_small] = _power_less_line(ratio_less_1[is_small], order)
             terms = np.exp(log_weight) * excess
         values[index] = math.log1p(max(float(np.nansum(terms)), 0.0)) / (order - 1)
     return values
+
+
+def _power_less_line(x: np.ndarray, order: float) -> np.ndarray:
+    """(1 + x)^order - 1 - order x for small x, to all digits: the binomial series."""
+    total = np.ones(x.shape)
+    for k in range(16, 2, -1):
+        total = 1 + total * x * (order - k + 1) / k
+    return total * x * x * order * (order - 1) / 2
 
 
 def without_replacement(rate: float, noise_multiplier: float, orders: np.ndarray) -> np.ndarray:

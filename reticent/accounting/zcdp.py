@@ -8,6 +8,7 @@ from reticent.accounting import dominating
 from reticent.accounting.dominating import Neighbours
 from reticent.core import checks
 from reticent.mechanisms import events
+from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
 
@@ -89,9 +90,11 @@ def _rho(event: Event, neighbours: Neighbours) -> float:
             return pure(dominating.claim(event, cost, 0.0, adjacency, neighbours)[0])
         case events.ExponentialMechanism(epsilon=cost, adjacency=adjacency):
             return exponential(dominating.claim(event, cost, 0.0, adjacency, neighbours)[0])
-        case events.PoissonSampled(event=inner) | events.TruncatedPoissonSampled(event=inner):
+        case events.PoissonSampled(event=inner):
             return rho(inner, neighbours)
-        case events.FixedSizeSampled(event=inner):
-            return rho(inner, neighbours)
+        case events.TruncatedPoissonSampled(event=inner) | events.FixedSizeSampled(event=inner):
+            # A record more may push another one out of the batch, which moves a sum twice as far.
+            is_same_size = neighbours.adjacency is not Adjacency.ADD_OR_REMOVE
+            return rho(inner, neighbours) if is_same_size else math.inf
         case _:
             return math.inf
