@@ -1,0 +1,1 @@
+"""Private training: gradients of bounded length, noise, and the loop around them."""

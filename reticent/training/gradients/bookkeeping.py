@@ -1,0 +1,220 @@
+"""Book-keeping: the clipped sum of a batch from one forward and one backward pass over the whole batch.
+
+A zero, the *tap*, is added to what leaves each site. The derivative of the loss with respect to the taps,
+together with what entered the sites, gives the length of each example's gradient, and then the sum of
+the clipped gradients, mostly without any example's own gradient.
+
+Reference:
+    Bu, Wang, Zha, Karypis (2023), arXiv:2210.00038v2, who do it by hooks on layers; here it is a
+    transformation of the loss as traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Literal, Var
+
+from reticent.training.gradients.products import multiply, product_of
+from reticent.training.gradients.rules import FLOOR, Rule, fast_rule, weighted_total
+from reticent.training.gradients.sites import (
+    Site,
+    Way,
+    find_sites,
+    find_way,
+    operand_values,
+    used_leaves,
+    weight_gradients,
+)
+from reticent.training.gradients.tracing import Kind, Trace, array_of, evaluate, run
+
+
+@dataclass(frozen=True, eq=False)
+class Fast:
+    """A leaf whose rule needs no gradient of any one example."""
+
+    way: Way
+    rule: Rule
+
+
+@dataclass(frozen=True, eq=False)
+class Book:
+    """What is done for each leaf of the parameters.
+
+    Args:
+        fast: the leaves with a fast rule, by position.
+        explicit: the leaves whose gradient is formed for every example. A leaf in neither is not used.
+    """
+
+    trace: Trace
+    sites: tuple[Site, ...]
+    fast: dict[int, Fast]
+    explicit: tuple[int, ...]
+
+
+class Kept(NamedTuple):
+    """What one pass over the batch leaves behind, each with a leading axis of examples.
+
+    `saved` and `cotangents` hold, for each site, what entered it and the derivatives of what left it.
+    """
+
+    losses: jax.Array
+    saved: list[list[jax.Array]]
+    cotangents: list[list[jax.Array]]
+
+
+def keep_book(trace: Trace) -> Book:
+    """Chooses a rule for every leaf."""
+    sites = find_sites(trace)
+    fast = {}
+    for position, leaf in enumerate(trace.leaves):
+        way = find_way(trace, sites, leaf)
+        rule = fast_rule(way) if way else None
+        if way and rule:
+            fast[position] = Fast(way, rule)
+    used = used_leaves(trace, sites)
+    return Book(trace, sites, fast, tuple(i for i in used if i not in fast))
+
+
+def clipped_sum(
+    book: Book,
+    leaves: Sequence[jax.Array],
+    batch: Sequence[jax.Array],
+    is_real: jax.Array,
+    factors: Callable[[list[jax.Array]], list[jax.Array]],
+) -> tuple[list[jax.Array], jax.Array, jax.Array]:
+    """The sum of the clipped gradients, leaf by leaf, the norms and the losses.
+
+    Args:
+        factors: from the squared norms of each leaf, (examples,) each, to what its gradients are
+            multiplied by.
+    """
+    known = _parameter_values(book.trace, leaves)
+    kept = _one_pass(book, known, batch)
+    explicit = _explicit_gradients(book, known, leaves, kept)
+    squares = [jnp.full(is_real.shape, FLOOR) for _ in leaves]
+    factored = {
+        i: jax.vmap(fast.rule.keep)(*_wide_pair(fast.way.site, kept)) for i, fast in book.fast.items()
+    }
+    for i, fast in book.fast.items():
+        squares[i] += jax.vmap(fast.rule.squared_norm)(factored[i])
+    for i, gradient in explicit.items():
+        squares[i] += _squares(gradient)
+    by_leaf = [jnp.where(is_real, factor, 0.0) for factor in factors(squares)]
+    sums = [jnp.zeros(leaf.shape, jnp.float32) for leaf in leaves]
+    for i, fast in book.fast.items():
+        sums[i] = fast.way.back(fast.rule.weighted_sum(factored[i], by_leaf[i]), leaves[i].shape)
+    for i, gradient in explicit.items():
+        sums[i] = weighted_total(gradient, by_leaf[i])
+    return sums, jnp.sqrt(sum(squares, jnp.float32(0))), kept.losses
+
+
+def _parameter_values(trace: Trace, leaves: Sequence[Any]) -> dict[Var, Any]:
+    """The values that are the same for every example."""
+    known: dict[Var, Any] = {**trace.constants, **dict(zip(trace.leaves, leaves, strict=True))}
+    for equation in trace.equations:
+        if trace.kind_of_equation(equation) is not Kind.EXAMPLE:
+            known |= zip(equation.outvars, evaluate(equation, _read(equation.invars, known)), strict=True)
+    return known
+
+
+def _one_pass(book: Book, known: Mapping[Var, Any], batch: Sequence[jax.Array]) -> Kept:
+    trace = book.trace
+    site_of = {id(site.equation): site for site in book.sites}
+    examples = batch[0].shape[0]
+
+    def forward(taps: list[list[jax.Array]], example: list[jax.Array]) -> tuple[jax.Array, Any]:
+        values = {**known, **dict(zip(trace.inputs, example, strict=True))}
+        for equation in trace.equations:
+            if trace.kind_of_equation(equation) is not Kind.EXAMPLE:
+                continue
+            results = evaluate(equation, _read(equation.invars, values))
+            site = site_of.get(id(equation))
+            for tap, position in zip(taps[site.number], site.outputs, strict=True) if site else ():
+                results[position] = results[position] + tap
+            values |= zip(equation.outvars, results, strict=True)
+        saved = [[values[variable] for variable in site.saved_variables()] for site in book.sites]
+        return values[trace.output], saved
+
+    taps = [[_zeros(site.equation.outvars[i], examples) for i in site.outputs] for site in book.sites]
+    losses, pull, saved = jax.vjp(lambda taps: jax.vmap(forward)(taps, list(batch)), taps, has_aux=True)
+    (cotangents,) = pull(jnp.ones_like(losses))
+    return Kept(losses, saved, cotangents)
+
+
+def _explicit_gradients(
+    book: Book, known: Mapping[Var, Any], leaves: Sequence[jax.Array], kept: Kept
+) -> dict[int, jax.Array]:
+    """The gradient of every example, for the leaves without a fast rule: (examples, ...) each."""
+    if not book.explicit:
+        return {}
+    trace = book.trace
+    operands = _gradients_of_operands(book, known, kept)
+    wanted = list(operands)
+    equations = [e for e in trace.equations if trace.kind_of_equation(e) is not Kind.EXAMPLE]
+
+    def parameter_part(values: list[jax.Array]) -> list[jax.Array]:
+        start = {**trace.constants, **dict(zip(trace.leaves, leaves, strict=True))}
+        start |= {trace.leaves[i]: value for i, value in zip(book.explicit, values, strict=True)}
+        return run(equations, list(start), wanted, list(start.values()))
+
+    _, pull = jax.vjp(parameter_part, [leaves[i] for i in book.explicit])
+    (found,) = jax.vmap(pull)([operands[variable] for variable in wanted])
+    return {i: gradient.astype(jnp.float32) for i, gradient in zip(book.explicit, found, strict=True)}
+
+
+def _gradients_of_operands(book: Book, known: Mapping[Var, Any], kept: Kept) -> dict[Var, jax.Array]:
+    """The gradients with respect to the parameter-only operands of the sites, added up over the sites."""
+    by_rule = {(fast.way.site, fast.way.position) for fast in book.fast.values()}
+    found: dict[Var, jax.Array] = {}
+    for site in book.sites:
+        positions = [i for i in site.weights if (site, i) not in by_rule]
+        if not positions:
+            continue
+        gradients = _site_gradients(site, known, kept)
+        for position in positions:
+            variable = site.weight(position)
+            gradient = gradients[site.weights.index(position)]
+            found[variable] = found[variable] + gradient if variable in found else gradient
+    return found
+
+
+def _site_gradients(site: Site, known: Mapping[Var, Any], kept: Kept) -> list[jax.Array]:
+    product = product_of(site, site.weights[0])
+    if product is None:
+
+        def one(saved: list[jax.Array], cotangents: list[jax.Array]) -> list[jax.Array]:
+            return weight_gradients(site, operand_values(site, known, saved), cotangents)
+
+        return jax.vmap(one)(kept.saved[site.number], kept.cotangents[site.number])
+
+    def as_product(saved: jax.Array, cotangent: jax.Array) -> jax.Array:
+        return product.fold(multiply(product.right(cotangent), product.left(saved)))
+
+    weight = array_of(site.weight(site.weights[0]))
+    return [jax.vmap(as_product)(*_wide_pair(site, kept)).astype(weight.dtype)]
+
+
+def _wide_pair(site: Site, kept: Kept) -> tuple[jax.Array, jax.Array]:
+    (saved,), (cotangent,) = kept.saved[site.number], kept.cotangents[site.number]
+    return _wide(saved), _wide(cotangent)
+
+
+def _squares(gradient: jax.Array) -> jax.Array:
+    return jnp.sum(jnp.square(gradient), axis=tuple(range(1, gradient.ndim)))
+
+
+def _wide(values: jax.Array) -> jax.Array:
+    return values.astype(jnp.float32) if jnp.issubdtype(values.dtype, jnp.floating) else values
+
+
+def _zeros(variable: Any, examples: int) -> jax.Array:
+    return jnp.zeros((examples, *variable.aval.shape), variable.aval.dtype)
+
+
+def _read(atoms: Sequence[Any], known: Mapping[Var, Any]) -> list[Any]:
+    return [atom.val if isinstance(atom, Literal) else known[atom] for atom in atoms]

@@ -1,0 +1,166 @@
+"""How the length of one example's gradient is found, for one parameter.
+
+    outer       |a|^2 |g|^2: the weight of a dense layer applied to one vector
+    gram        the products of all pairs of positions: weights of dense layers on short sequences
+    rows        the rows of an embedding, equal ones added up first
+    product     the product itself: weights on long sequences, kernels of convolutions
+    explicit    the gradient, by the derivative of the equation: right for every parameter
+
+The first three never form the gradient of one example. They round against the example: a length that
+comes out too long costs a little of its influence, one too short would break the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend.core import JaxprEqn
+from jax.extend.core.primitives import gather_p
+
+from reticent.training.gradients.products import Product, multiply, product_of
+from reticent.training.gradients.sites import Way
+from reticent.training.gradients.tracing import array_of
+
+FLOOR = 2.0**-80  # squares below are lost in float32: taken for this much, so that no length is 0 by mistake
+_GRAM_ROUNDING = 2.0**-21  # of the terms of a Gram sum, which may cancel each other and leave their rounding
+_MEMORY_COST = 8  # arithmetic operations in the time of writing and reading one number
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A way to the length of one operand's gradient, and to the weighted sum over a batch.
+
+    Args:
+        keep: (what entered the site, derivative of what left it) of one example -> what the other two need.
+        squared_norm: of what is kept of one example.
+        weighted_sum: (what is kept of the batch, factors of its examples) -> the sum of the gradients.
+        norm_cost, sum_cost: arithmetic operations an example.
+    """
+
+    name: str
+    keep: Callable[[jax.Array, jax.Array], Any]
+    squared_norm: Callable[[Any], jax.Array]
+    weighted_sum: Callable[[Any, jax.Array], jax.Array]
+    norm_cost: int
+    sum_cost: int
+
+
+def weighted(values: jax.Array, factor: jax.Array) -> jax.Array:
+    """The values of each example times its factor. A factor of 0 gives 0, even for NaN."""
+    return jnp.where(_along(factor, values) > 0, values * _along(factor, values), 0)
+
+
+def cleared(values: jax.Array, factor: jax.Array) -> jax.Array:
+    """The values of the examples that count for something, 0 for the others."""
+    return jnp.where(_along(factor, values) > 0, values, 0)
+
+
+def weighted_total(values: jax.Array, factor: jax.Array) -> jax.Array:
+    """The sum over the examples of their values times their factors."""
+    return jnp.tensordot(factor, cleared(values, factor), axes=1, precision=lax.Precision.HIGHEST)
+
+
+def fast_rule(way: Way) -> Rule | None:
+    """The cheapest rule for a leaf with one use, or None where only the explicit gradient is left."""
+    product = product_of(way.site, way.position)
+    if product is not None:
+        return _product_rule(product)
+    if way.site.equation.primitive is gather_p and way.position == 0:
+        return _rows_rule(way.site.equation)
+    return None
+
+
+def _product_rule(product: Product) -> Rule:
+    heads, length = product.heads, product.length
+    size = heads * product.rows * product.columns
+    pairs_cost = 2 * heads * length**2 * (product.rows + product.columns)
+    if length == 1:
+        norm_cost = 2 * heads * (product.rows + product.columns)
+        return Rule("outer", _factors(product), _outer_square, _sum_of_products(product), norm_cost, 2 * size)
+    if pairs_cost < _MEMORY_COST * size:
+        sum_cost = 2 * length * size
+        return Rule("gram", _factors(product), _gram_square, _sum_of_products(product), pairs_cost, sum_cost)
+
+    def keep(saved: jax.Array, cotangent: jax.Array) -> jax.Array:
+        return multiply(product.right(cotangent), product.left(saved))
+
+    def total(kept: jax.Array, factor: jax.Array) -> jax.Array:
+        return product.fold(weighted_total(kept, factor))
+
+    def square(kept: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.square(kept))
+
+    return Rule("product", keep, square, total, 2 * (length + 1) * size, 2 * size)
+
+
+Pair = tuple[jax.Array, jax.Array]  # (heads, length, rows), (heads, length, columns)
+
+
+def _factors(product: Product) -> Callable[[jax.Array, jax.Array], Pair]:
+    return lambda saved, cotangent: (product.left(saved), product.right(cotangent))
+
+
+def _outer_square(kept: Pair) -> jax.Array:
+    squares = [jnp.maximum(jnp.sum(jnp.square(part), axis=(1, 2)), FLOOR) for part in kept]
+    return jnp.sum(squares[0] * squares[1])
+
+
+def _gram_square(kept: Pair) -> jax.Array:
+    pairs = [multiply(part.swapaxes(1, 2), part.swapaxes(1, 2)) for part in kept]
+    lengths = [jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(part), axis=2), FLOOR)) for part in kept]
+    slack = jnp.square(jnp.sum(lengths[0] * lengths[1], axis=1))
+    return jnp.sum(jnp.maximum(jnp.sum(pairs[0] * pairs[1], axis=(1, 2)), 0) + _GRAM_ROUNDING * slack)
+
+
+def _sum_of_products(product: Product) -> Callable[[Pair, jax.Array], jax.Array]:
+    def total(kept: Pair, factor: jax.Array) -> jax.Array:
+        # An example that counts for nothing may hold NaN, and 0 * NaN is NaN: both sides are cleared.
+        a, g = cleared(kept[0], factor), weighted(kept[1], factor)
+        a, g = (jnp.moveaxis(part, 1, 0).reshape(product.heads, -1, part.shape[-1]) for part in (a, g))
+        return product.fold(multiply(g, a))
+
+    return total
+
+
+def _rows_rule(equation: JaxprEqn) -> Rule | None:
+    """A look-up of whole rows: `table[ids]`."""
+    table, places = (array_of(atom) for atom in equation.invars)
+    numbers, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
+    axis = numbers.start_index_map[0] if len(numbers.start_index_map) == 1 else -1
+    whole = tuple(1 if i == axis else size for i, size in enumerate(table.shape))
+    if numbers.collapsed_slice_dims != (axis,) or numbers.operand_batching_dims or tuple(sizes) != whole:
+        return None
+    if not table.size:
+        return None
+    count, others = table.shape[axis], [size for i, size in enumerate(table.shape) if i != axis]
+    length, columns = places.size, table.size // table.shape[axis]
+    drops = equation.params["mode"] == lax.GatherScatterMode.FILL_OR_DROP
+
+    def rows(ids: jax.Array, cotangent: jax.Array) -> tuple[jax.Array, jax.Array]:
+        before = [i for i in range(cotangent.ndim) if i not in numbers.offset_dims]
+        g = cotangent.transpose((*before, *numbers.offset_dims)).reshape(length, columns)
+        ids = ids.reshape(length)
+        if drops:
+            g = jnp.where(((ids >= 0) & (ids < count))[:, None], g, 0)
+        return jnp.clip(ids, 0, count - 1), g
+
+    def square(kept: tuple[jax.Array, jax.Array]) -> jax.Array:
+        ids, g = kept
+        first = jnp.argmax(ids[:, None] == ids[None, :], axis=1)  # where each row was looked up first
+        return jnp.sum(jnp.square(jnp.zeros_like(g).at[first].add(g)))
+
+    def total(kept: tuple[jax.Array, jax.Array], factor: jax.Array) -> jax.Array:
+        ids, g = kept[0].reshape(-1), weighted(kept[1], factor).reshape(-1, columns)
+        found = jnp.zeros((count, columns), g.dtype).at[ids].add(g)
+        return jnp.moveaxis(found.reshape(count, *others), 0, axis)
+
+    return Rule("rows", rows, square, total, 3 * length * columns, length * columns)
+
+
+def _along(factor: jax.Array, values: jax.Array) -> jax.Array:
+    return factor.reshape(-1, *[1] * (values.ndim - 1))
