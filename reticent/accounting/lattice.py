@@ -187,8 +187,11 @@ def _fit_edge(
 
 
 def _merged(pair: Pair, cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The outcomes right of each cut: their P mass and their loss, both rounded down."""
-    p, q, p_error, q_error = pair.masses(cuts)
+    """The outcomes right of each cut: their P mass and their loss, both rounded down.
+
+    Cuts that were moved past one another are put back in order: no outcome may count twice.
+    """
+    p, q, p_error, q_error = pair.masses(np.maximum.accumulate(cuts))
     p, q = np.maximum(p[1:] - p_error[1:], 0.0), q[1:] + q_error[1:]
     with np.errstate(divide="ignore", invalid="ignore"):
         losses = np.log(p) - np.log(q)
