@@ -17,6 +17,7 @@ from reticent.accounting.solving import smallest_count
 from reticent.accounting.tight import upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet
+from reticent.mechanisms.events import Event
 
 _CLOSE = 5e-4  # relative: how near to the target the search stops
 _LARGEST_NOISE = 1e7
@@ -38,10 +39,42 @@ def noise_multiplier(setting: Setting, *, epsilon: float, delta: float) -> float
     if setting.steps == 0:
         raise CannotMeet("A run of no steps needs no noise.", remedy="Ask for at least one step.")
 
-    def cost(noise: float) -> float:
-        return epsilon_of(replace(setting, noise_multiplier=noise), delta)
+    return noise_for(
+        lambda noise: replace(setting, noise_multiplier=noise).event,
+        Neighbours(setting.adjacency, setting.group),
+        epsilon=epsilon,
+        delta=delta,
+        guess=_first_guess(setting, epsilon, delta),
+    )
 
-    return _cross(cost, epsilon, _first_guess(setting, epsilon, delta), "noise_multiplier", _LARGEST_NOISE)
+
+def noise_for(
+    event_of: Callable[[float], Event],
+    neighbours: Neighbours,
+    *,
+    epsilon: float,
+    delta: float,
+    guess: float = 1.0,
+) -> float:
+    """The least noise multiplier whose event stays within (epsilon, delta), for any event of one."""
+    _check_target(epsilon, delta)
+
+    def cost(noise: float) -> float:
+        return upper_bound(event_of(noise), delta, neighbours)
+
+    return _cross(cost, epsilon, guess, "noise_multiplier", _LARGEST_NOISE)
+
+
+def first_analysis(*, steps: int, epsilon: float, delta: float) -> float:
+    """The noise multiplier of the lecture's first analysis of gradient descent, for comparison.
+
+    Every step made (epsilon/T, delta/T)-DP by the classical formula, then basic composition, one record
+    replaced: noise 4 T C sqrt(ln(2T/delta)) / (epsilon n) on the mean, which is the multiplier
+    4 T sqrt(ln(2T/delta)) / epsilon of C on the sum.
+    """
+    checks.count(steps=steps)
+    checks.inside_unit(epsilon=epsilon, delta=delta)
+    return 4 * steps * math.sqrt(math.log(2 * steps / delta)) / epsilon
 
 
 def delta(setting: Setting, *, epsilon: float) -> float:

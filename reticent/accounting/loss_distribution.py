@@ -83,6 +83,8 @@ def _solve(
     if not releases:
         return 0.0, 0.0
     sketches = [sketch(release.pair) for release in releases]
+    if not all(len(copy.losses) for copy in sketches):  # losses beyond the range of float64
+        return (math.inf if is_upper else 0.0), 0.0
     setting = _choose(releases, sketches, delta, relative_width, near)
     parts = [
         _rounded(release, copy, setting, delta / _total(releases), is_upper=is_upper)

@@ -114,9 +114,7 @@ def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
     if not counts or (len(counts) == 1 and isinstance(next(iter(counts)), events.Gaussian)):
         return tight(event, delta, neighbours.adjacency, group=neighbours.group).upper
     parts = _directions(event, neighbours)
-    if _slack(parts) > 0:
-        return bracket_event(event, delta, neighbours).upper
-    return _upper(parts, delta)
+    return _upper_with_slack(parts, delta, _slack(parts))[0]
 
 
 _Parts = list[tuple[Directions, int]]
@@ -171,18 +169,25 @@ def _bracket_with_slack(parts: _Parts, delta: float, slack: float) -> Bracket:
 
     delta grows by (1 + e^epsilon) slack. The lower bound loses the same amount.
     """
-    first = _bracket(parts, delta)
-    bump = 1e-3 * max(first.upper, 1e-3)
-    while True:
-        reserved = slack * (1 + math.exp(min(first.upper + bump, 700.0)))
-        if reserved >= delta:
-            return Bracket(0.0, math.inf)
-        upper = _upper(parts, delta - reserved)
-        if upper <= first.upper + bump:
-            break
-        bump *= 4
+    upper, reserved = _upper_with_slack(parts, delta, slack)
+    if not math.isfinite(upper):
+        return Bracket(0.0, upper)
     lower = _bracket(parts, min(delta + reserved, 1 - 1e-12)).lower
     return Bracket(min(lower, upper), upper)
+
+
+def _upper_with_slack(parts: _Parts, delta: float, slack: float) -> tuple[float, float]:
+    """The upper bound, and how much of delta was set aside for the slack."""
+    if slack == 0:
+        return _upper(parts, delta), 0.0
+    reserved = 1e-6 * delta
+    while reserved < delta:
+        upper = _upper(parts, delta - reserved)
+        needed = slack * (1 + math.exp(min(upper, 700.0)))
+        if needed <= reserved:
+            return upper, reserved
+        reserved = max(1.5 * needed, 2 * reserved)
+    return math.inf, delta
 
 
 def _renyi_or_none(event: Event, delta: float, neighbours: Neighbours) -> float | None:

@@ -9,7 +9,8 @@ carries none at all. So keys are owned by one object that remembers what it gave
 
 Streams are derived from the secret by a keyed hash, so that knowing every key of one stream (a
 sampler's, say) tells nothing about another's. Keys are of JAX's `rbg` kind, which holds 128 bits;
-the default threefry key holds 64.
+the default threefry key holds 64. Never `vmap` over such keys: XLA would draw for all of them from the
+first one. Map or scan over them instead.
 """
 
 from __future__ import annotations

@@ -1,0 +1,319 @@
+"""Samplers: who is in a batch, and the only makers of the event that says so.
+
+Each draws batches of one static shape inside compiled code, padded with rows that do not count, and
+each knows which adjacencies a theorem covers it for. Coins are exact: whole-number comparisons with
+64 random bits, never a rounded float. The work of a draw grows with the batch, not with the data.
+
+Steps are mapped over one after the other, never by `vmap`: keys of the `rbg` kind give other bits, all
+from the first key, when a function of them is vectorised.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import bdtr, bdtrc
+
+from reticent.core import checks
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import step_key
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Event, FixedSizeSampled, Repeated, TruncatedPoissonSampled
+
+_NEVER = 1e-25  # a probability small enough to be part of no delta anybody would ask for
+_DENSE = 16  # up to this many records a batch place, one coin a record is the faster way
+
+
+class Batch(NamedTuple):
+    """Rows of the data, and which of them are really in the batch; the others only fill it up."""
+
+    indices: jax.Array  # (capacity,) int32
+    is_real: jax.Array  # (capacity,) bool
+
+
+class Sampler(Protocol):
+    """Draws batches from `examples` records, a declared and public number."""
+
+    @property
+    def examples(self) -> int: ...
+
+    @property
+    def batch_size(self) -> int:
+        """The expected number of records in a batch: what sums are divided by."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """The static number of places in a batch."""
+        ...
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        """Those under which a theorem covers this sampler; the first is the default."""
+        ...
+
+    def event(self, release: Event, steps: int) -> Event:
+        """What `steps` releases cost, each on a batch of its own."""
+        ...
+
+    def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
+        """The batches of these consecutive steps from `rows` records: arrays (steps, capacity)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poisson:
+    """Every record joins every batch by its own coin of probability batch_size / examples.
+
+    Args:
+        largest: keep a random `largest` of a draw that has more. Without it, room is made for
+            every draw that will ever happen (probability of a larger one below 1e-25).
+    """
+
+    examples: int
+    batch_size: int
+    largest: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_sizes(self.examples, self.batch_size)
+        if self.largest is not None:
+            checks.count(largest=self.largest)
+
+    @property
+    def rate(self) -> float:
+        """The probability of a coin, a whole multiple of 2^-32 not above batch_size / examples."""
+        return math.floor(self.batch_size / self.examples * 2.0**32) / 2.0**32
+
+    @property
+    def most(self) -> int:
+        """The most records for which there is room: the declared number may be off by a tenth."""
+        return self.examples + max(1, self.examples // 10)
+
+    @property
+    def capacity(self) -> int:
+        if self.rate == 1:
+            room = self.most
+        else:
+            room = _smallest(
+                lambda size: size >= self.most or bdtrc(size, self.most, self.rate) <= _NEVER,
+                self.batch_size,
+            )
+        return min(self.largest or room, room)
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        return Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE
+
+    def event(self, release: Event, steps: int) -> Event:
+        step = TruncatedPoissonSampled(
+            rate=self.rate, capacity=self.capacity, examples=self.most, event=release
+        )
+        return Repeated(event=step, times=steps)
+
+    def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
+        if rows <= _DENSE * self.batch_size:
+            return jax.lax.map(lambda step: self._by_coins(step_key(root, step), rows), steps)
+        table = _binomial_table(rows, self.rate, self.capacity)
+        return jax.lax.map(lambda step: self._by_count(step_key(root, step), rows, table), steps)
+
+    def _by_coins(self, key: jax.Array, rows: int) -> Batch:
+        """One coin a record; then, should there be too many, a random choice of them."""
+        coin_key, order_key = jax.random.split(key)
+        if self.rate == 1:
+            joins = jnp.ones(rows, bool)
+        else:
+            threshold = jnp.uint32(round(self.rate * 2.0**32))
+            joins = jax.random.bits(coin_key, (rows,), jnp.uint32) < threshold
+        if self.largest is not None:  # the kept ones are random, so shuffle before taking the first
+            order = jax.random.permutation(order_key, rows)
+            joins, places = joins[order], order
+        else:
+            places = jnp.arange(rows)
+        chosen = jnp.flatnonzero(joins, size=self.capacity, fill_value=0)
+        is_real = jnp.arange(self.capacity) < jnp.sum(joins)
+        return Batch(jnp.where(is_real, places[chosen], 0).astype(jnp.int32), is_real)
+
+    def _by_count(self, key: jax.Array, rows: int, table: _Table) -> Batch:
+        """How many join is binomial, and given that, every set of so many is equally likely."""
+        count_key, rows_key = jax.random.split(key)
+        high, low = jax.random.bits(count_key, (2,), jnp.uint32)
+        exceeds = (high > table.high) | ((high == table.high) & (low >= table.low))
+        count = table.least + jnp.sum(exceeds)
+        return _distinct(rows_key, rows, self.capacity, count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedSize:
+    """Every batch is `batch_size` distinct records, each set equally likely, drawn afresh."""
+
+    examples: int
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        _check_sizes(self.examples, self.batch_size)
+
+    @property
+    def capacity(self) -> int:
+        return self.batch_size
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        return (Adjacency.REPLACE,)
+
+    def event(self, release: Event, steps: int) -> Event:
+        step = FixedSizeSampled(batch_size=self.batch_size, examples=self.examples, event=release)
+        return Repeated(event=step, times=steps)
+
+    def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
+        def one(step: jax.Array) -> Batch:
+            key = step_key(root, step)
+            if rows <= _DENSE * self.batch_size:
+                order = jax.random.permutation(key, rows)[: self.batch_size]
+                return Batch(order.astype(jnp.int32), jnp.ones(self.batch_size, bool))
+            return _distinct(key, rows, self.capacity, jnp.int32(self.batch_size))
+
+        return jax.lax.map(one, steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullBatch:
+    """Every record, every step."""
+
+    examples: int
+
+    def __post_init__(self) -> None:
+        checks.count(examples=self.examples)
+
+    @property
+    def batch_size(self) -> int:
+        return self.examples
+
+    @property
+    def capacity(self) -> int:
+        return self.examples + 1  # a neighbour may have one more
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        return Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE
+
+    def event(self, release: Event, steps: int) -> Event:
+        return Repeated(event=release, times=steps)
+
+    def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
+        places = jnp.arange(self.capacity, dtype=jnp.int32)
+        batch = Batch(jnp.where(places < rows, places, 0), places < rows)
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(steps), *leaf.shape)), batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shuffled:
+    """The records in a new random order each epoch, cut into batches. Gets no amplification.
+
+    Under add-or-remove nothing is proved: one record more moves all later ones into other batches.
+    """
+
+    examples: int
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        _check_sizes(self.examples, self.batch_size)
+
+    @property
+    def capacity(self) -> int:
+        return self.batch_size
+
+    @property
+    def steps_an_epoch(self) -> int:
+        return -(-self.examples // self.batch_size)
+
+    @property
+    def adjacencies(self) -> tuple[Adjacency, ...]:
+        return Adjacency.ZERO_OUT, Adjacency.REPLACE
+
+    def event(self, release: Event, steps: int) -> Event:
+        # A record is in one batch of every epoch begun.
+        return Repeated(event=release, times=-(-steps // self.steps_an_epoch))
+
+    def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
+        epochs = steps // self.steps_an_epoch
+        begun = -(-(len(steps) + self.steps_an_epoch - 1) // self.steps_an_epoch)  # at most so many
+        first = epochs[0]
+        orders = jax.lax.map(  # (epochs begun, rows)
+            lambda epoch: jax.random.permutation(step_key(root, epoch), rows), first + jnp.arange(begun)
+        )
+
+        def one(step: jax.Array) -> Batch:
+            epoch, position = step // self.steps_an_epoch, step % self.steps_an_epoch
+            places = position * self.batch_size + jnp.arange(self.batch_size)
+            is_real = places < rows
+            indices = orders[epoch - first, jnp.where(is_real, places, 0)]
+            return Batch(jnp.where(is_real, indices, 0).astype(jnp.int32), is_real)
+
+        return jax.vmap(one)(steps)
+
+
+class _Table(NamedTuple):
+    """Thresholds of a 64-bit number: how many it reaches, plus `least`, is binomially distributed."""
+
+    least: int
+    high: jax.Array
+    low: jax.Array
+
+
+def _binomial_table(rows: int, rate: float, capacity: int) -> _Table:
+    least = _smallest(lambda size: size >= rows or bdtr(size, rows, rate) >= _NEVER, 0)
+    counts = np.arange(least, min(capacity, rows))
+    cumulative = bdtr(counts, rows, rate)
+    # Upper tails keep their digits where the cumulative probability is nearly 1.
+    tails = bdtrc(counts, rows, rate)
+    whole = np.where(cumulative < 0.5, cumulative * 2.0**64, 2.0**64 - tails * 2.0**64)
+    numbers = [min(int(value), 2**64 - 1) for value in whole.tolist()]
+    high = np.array([number >> 32 for number in numbers], np.uint32)
+    low = np.array([number & 0xFFFFFFFF for number in numbers], np.uint32)
+    return _Table(least, jnp.asarray(high), jnp.asarray(low))
+
+
+def _distinct(key: jax.Array, rows: int, capacity: int, count: jax.Array) -> Batch:
+    """The first `count` distinct records of a long uniform sequence, in places for `capacity`.
+
+    Numbers are drawn below the next power of two and dropped when there is no such record, so each
+    record is exactly equally likely. The sequence is so long that it runs out with probability 1e-25.
+    """
+    bits = max((rows - 1).bit_length(), 1)
+    accepted = rows / 2**bits
+    repeats = capacity * capacity / (2 * rows)
+    needed = (capacity + repeats + 12 * math.sqrt(repeats + 1)) / accepted
+    length = int(needed + 12 * math.sqrt(needed) + 32)
+    drawn = (jax.random.bits(key, (length,), jnp.uint32) >> (32 - bits)).astype(jnp.int32)
+    order = jnp.argsort(drawn, stable=True)
+    ordered = drawn[order]
+    is_repeat = jnp.concatenate([jnp.zeros(1, bool), ordered[1:] == ordered[:-1]])
+    is_new = jnp.zeros(length, bool).at[order].set(~is_repeat) & (drawn < rows)
+    chosen = jnp.flatnonzero(is_new, size=capacity, fill_value=0)
+    is_real = jnp.arange(capacity) < jnp.minimum(count, jnp.sum(is_new))
+    return Batch(jnp.where(is_real, drawn[chosen], 0), is_real)
+
+
+def _smallest(holds, start: int) -> int:
+    """The smallest whole number from `start` on at which `holds`, given that it stays true."""
+    low, high = start - 1, max(start, 1)
+    while not holds(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _check_sizes(examples: int, batch_size: int) -> None:
+    checks.count(examples=examples, batch_size=batch_size)
+    if batch_size > examples:
+        raise InvalidArgument(
+            f"A batch of {batch_size} cannot be drawn from {examples} examples.",
+            remedy=f"Pass a batch_size of at most {examples}.",
+        )

@@ -1,0 +1,281 @@
+"""`train`: takes the steps of a plan, many in one compiled call, and says what they cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from reticent.accounting.budget import Budget
+from reticent.accounting.guarantee import Guarantee
+from reticent.core import checks
+from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.keys import Keys, Stream
+from reticent.data.dataset import Dataset
+from reticent.data.sampling import FixedSize, Poisson, Shuffled
+from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum
+from reticent.training.plan import Plan
+from reticent.training.projection import Projection
+from reticent.training.step import TrainState, Unreleased, padded, private_step
+
+Metric = Callable[[Any, Any], jax.Array]
+Output = Literal["last", "mean"] | float
+
+_MOST_STEPS = 64  # in one compiled call; a progress bar moves after each
+
+
+class Moment(NamedTuple):
+    """Where a run stands after some steps: what a person watching wants to know.
+
+    held_out: metrics on rows that were not trained on. unreleased: private, and only when asked for.
+    """
+
+    step: int
+    epoch: float
+    epsilon: float
+    held_out: Mapping[str, float]
+    unreleased: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What came out of training. `params` may be published under `guarantee`; `history` says how it went."""
+
+    params: Any
+    guarantee: Guarantee
+    plan: Plan
+    history: tuple[Moment, ...]
+    state: TrainState
+    is_complete: bool
+    seconds: float
+
+
+def train(
+    loss: Loss,
+    params: Any,
+    data: Dataset | Mapping[str, Any],
+    plan: Plan,
+    *,
+    optimizer: optax.GradientTransformation,
+    evaluate: Dataset | Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Metric] | None = None,
+    project: Projection | None = None,
+    output: Output = "last",
+    budget: Budget | None = None,
+    keys: Keys | None = None,
+    strategy: Strategy = "auto",
+    microbatch: int | None = None,
+    unreleased: bool = False,
+    on_progress: Callable[[Moment], None] | None = None,
+) -> Run:
+    """Trains under differential privacy, as the plan says.
+
+    Args:
+        loss: of the parameters and one example (a row of every array of `data`), a scalar.
+        evaluate: rows that are not in `data`; their mean loss and metrics go into the history.
+        metrics: functions of the parameters and one example, averaged over `evaluate`.
+        project: puts the parameters back into a feasible set after each step.
+        output: the last iterate, the mean of all, or a decay for an exponential average.
+        budget: charged with the whole plan before the first noise is drawn.
+        keys: fresh ones from the operating system unless given.
+        unreleased: also record the training loss and the share of clipped gradients. They are private.
+
+    Returns:
+        The run. Interrupted from the keyboard, it holds what was reached and the cost of that.
+
+    Guarantee:
+        Releasing the result costs `plan.event`, or `plan.event_after(steps taken)`: every iterate is
+        covered, and averaging or projecting them is post-processing.
+
+    Raises:
+        BudgetExceeded: the budget does not cover the plan; nothing was computed.
+        DataError, InvalidArgument: the data and the plan do not fit together.
+    """
+    started = time.perf_counter()
+    keys = Keys.from_os() if keys is None else keys
+    arrays, rows = _device_arrays(data, plan)
+    _check_apart(data, evaluate)
+    if budget is not None:
+        budget.charge(plan.event, adjacency=plan.adjacency, purpose="train")
+    params = jax.tree.map(jnp.asarray, params)
+    gradient_sum = clipped_gradient_sum(
+        loss, clipping=plan.clipping, strategy=strategy, microbatch=microbatch
+    )
+    step = private_step(gradient_sum, plan, optimizer, project, _averaging(output))
+    state = TrainState(
+        step=jnp.int32(0),
+        params=params,
+        optimizer=optimizer.init(params),
+        max_norm=jnp.float32(plan.clipping.sensitivity),
+        average=params,
+    )
+    many = _compiled(step, plan, rows)
+    held_out = _evaluator(loss, evaluate, metrics or {})
+    history: list[Moment] = []
+    is_complete = True
+    done = 0
+    try:
+        while done < plan.steps:
+            stop = min(done + _steps_at_once(plan), plan.steps)
+            sampling = keys.take(Stream.SAMPLING, steps=range(done, stop))
+            noise = keys.take(Stream.NOISE, steps=range(done, stop))
+            state, private = jax.block_until_ready(many(state, arrays, stop, sampling, noise))
+            done = stop
+            if _ends_epoch(plan, done):
+                shown = _private_facts(private) if unreleased else {}
+                moment = Moment(
+                    done,
+                    done * plan.sampler.batch_size / plan.sampler.examples,
+                    plan.epsilon_after(done),
+                    held_out(_result(state, output)),
+                    shown,
+                )
+                history.append(moment)
+                if on_progress is not None:
+                    on_progress(moment)
+    except KeyboardInterrupt:
+        is_complete = False
+    return Run(
+        params=_result(state, output),
+        guarantee=plan.guarantee(done, assumptions=keys.assumptions),
+        plan=plan,
+        history=tuple(history),
+        state=state,
+        is_complete=is_complete,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _compiled(step: Callable[..., Any], plan: Plan, rows: int) -> Callable[..., Any]:
+    """Many steps in one compiled call; steps from `stop` on are skipped, so that one shape serves all."""
+    count = _steps_at_once(plan)
+
+    @jax.jit
+    def many(
+        state: TrainState, arrays: Any, stop: jax.Array, sampling: jax.Array, noise: jax.Array
+    ) -> tuple[TrainState, Unreleased]:
+        batches = padded(plan.sampler.draw(sampling, state.step + jnp.arange(count), rows), plan)
+
+        def one(state: TrainState, batch: Any) -> tuple[TrainState, Unreleased]:
+            nothing = Unreleased(jnp.float32(0), jnp.float32(0), jnp.int32(0))
+            return jax.lax.cond(
+                state.step < stop,
+                lambda now: step(now, arrays, batch, noise),
+                lambda now: (now, nothing),
+                state,
+            )
+
+        return jax.lax.scan(one, state, batches)
+
+    return many
+
+
+def _device_arrays(data: Dataset | Mapping[str, Any], plan: Plan) -> tuple[dict[str, jax.Array], int]:
+    """The data on the device, once it is clear that the plan was made for it."""
+    dataset = _as_dataset(data, "data")
+    rows, declared = len(dataset), plan.sampler.examples
+    if abs(rows - declared) > _allowed_difference(plan):
+        raise DataError(
+            f"The plan was made for {declared} examples and the data have {rows}.",
+            remedy="Make the plan with the public size of this dataset.",
+        )
+    return {key: jnp.asarray(np.asarray(dataset[key])) for key in dataset}, rows
+
+
+def _allowed_difference(plan: Plan) -> int:
+    """How far the number of rows may be from the declared one. Never zero where a neighbour may differ."""
+    match plan.sampler:
+        case FixedSize() | Shuffled():  # only a record's value may change: the number is exact
+            return 0
+        case Poisson():
+            return plan.sampler.most - plan.sampler.examples
+        case _:  # there is room for a neighbour's one record more
+            return 1
+
+
+def _as_dataset(data: Dataset | Mapping[str, Any], name: str) -> Dataset:
+    return data if isinstance(data, Dataset) else Dataset(arrays=dict(data), name=name)
+
+
+def _check_apart(data: Dataset | Mapping[str, Any], evaluate: Dataset | Mapping[str, Any] | None) -> None:
+    if evaluate is None:
+        return
+    ours, theirs = _as_dataset(data, "data"), _as_dataset(evaluate, "evaluate")
+    for key in ours:
+        if key in theirs.arrays and np.may_share_memory(np.asarray(ours[key]), np.asarray(theirs[key])):
+            raise DataError(
+                f"The rows to evaluate on share their array '{key}' with the training data.",
+                remedy="Hold out rows before training: a metric on training rows would tell about them.",
+            )
+
+
+def _averaging(output: Output) -> Callable[[Any, Any, jax.Array], Any]:
+    """How the average of the iterates is kept."""
+    if output == "last":
+        return lambda average, params, step: average
+    if output == "mean":
+        return lambda average, params, step: jax.tree.map(
+            lambda old, new: old + (new - old) / (step + 1).astype(new.dtype), average, params
+        )
+    if isinstance(output, str):
+        raise InvalidArgument(
+            f"output={output!r} is not known.", remedy="Pass 'last', 'mean', or a decay such as 0.99."
+        )
+    checks.probability(output=output)
+    decay = float(output)
+    return lambda average, params, step: jax.tree.map(
+        lambda old, new: jnp.where(step == 0, new, decay * old + (1 - decay) * new), average, params
+    )
+
+
+def _result(state: TrainState, output: Output) -> Any:
+    return state.params if output == "last" else state.average
+
+
+def _steps_at_once(plan: Plan) -> int:
+    an_epoch = -(-plan.sampler.examples // plan.sampler.batch_size)
+    return max(min(_MOST_STEPS, an_epoch, plan.steps), 1)
+
+
+def _ends_epoch(plan: Plan, done: int) -> bool:
+    """True for the first call that ends in a new epoch, and for the last."""
+    an_epoch = -(-plan.sampler.examples // plan.sampler.batch_size)
+    before = done - _steps_at_once(plan)
+    return done >= plan.steps or done // an_epoch > max(before, 0) // an_epoch
+
+
+def _evaluator(
+    loss: Loss, evaluate: Dataset | Mapping[str, Any] | None, metrics: Mapping[str, Metric]
+) -> Callable[[Any], dict[str, float]]:
+    if evaluate is None:
+        return lambda params: {}
+    held = _as_dataset(evaluate, "evaluate")
+    arrays = {key: jnp.asarray(np.asarray(held[key])) for key in held}
+    named: dict[str, Metric] = {"loss": loss, **metrics}
+    chunk = min(1024, len(held))
+
+    @jax.jit
+    def means(params: Any) -> dict[str, jax.Array]:
+        def one(example: Any) -> dict[str, jax.Array]:
+            return {name: jnp.float32(metric(params, example)) for name, metric in named.items()}
+
+        values = jax.lax.map(one, arrays, batch_size=chunk)
+        return {name: jnp.mean(value) for name, value in values.items()}
+
+    return lambda params: {name: float(value) for name, value in means(params).items()}
+
+
+def _private_facts(private: Unreleased) -> dict[str, float]:
+    taken = np.asarray(private.size) > 0
+    if not taken.any():
+        return {}
+    return {
+        "unreleased training loss": float(np.mean(np.asarray(private.loss)[taken])),
+        "unreleased clipped share": float(np.mean(np.asarray(private.clipped)[taken])),
+    }

@@ -1,0 +1,205 @@
+"""The publishable recipe of a private run: everything that decides its cost, in one value.
+
+The event comes from the plan and the epsilon from the event, so the run and its accounting cannot
+disagree. Nothing in a plan is private: `examples` is a declared number, not a count of the data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from reticent.accounting import calibrate
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.guarantee import Guarantee, Unit
+from reticent.accounting.setting import steps_for
+from reticent.accounting.solving import smallest_count
+from reticent.accounting.tight import guarantee, upper_bound
+from reticent.core import checks
+from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
+from reticent.data.sampling import FixedSize, FullBatch, Poisson, Sampler, Shuffled
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Composed, Event, Gaussian
+from reticent.training.clipping import Clipping, flat
+
+Sampling = Literal["poisson", "fixed", "shuffled", "full"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveNorm:
+    """A clipping norm that follows a quantile of the gradients' lengths, at a small cost of its own.
+
+    Each step also releases how many examples stayed below the norm, with Gaussian noise; the norm
+    then moves by a factor e^(-rate (share - quantile)).
+
+    Reference:
+        Andrew, Thakkar, McMahan and Ramaswamy (2021), Algorithm 1, arXiv:1905.03871v5.
+    """
+
+    quantile: float = 0.5
+    rate: float = 0.2
+    noise_multiplier: float = 10.0  # of the centred count, to which an example adds at most 1/2
+
+    def __post_init__(self) -> None:
+        checks.probability(quantile=self.quantile)
+        checks.positive(rate=self.rate, noise_multiplier=self.noise_multiplier)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A private run: how batches are drawn, how gradients are clipped and noised, how often.
+
+    Args:
+        noise_multiplier: noise over the clipping norm.
+        delta: at which the cost is reported.
+        adjacency: what a neighbouring dataset may do to one unit.
+    """
+
+    sampler: Sampler
+    clipping: Clipping
+    noise_multiplier: float
+    steps: int
+    delta: float
+    adjacency: Adjacency
+    unit: Unit = "record"
+    adaptive: AdaptiveNorm | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive(noise_multiplier=self.noise_multiplier)
+        checks.count(minimum=0, steps=self.steps)
+        checks.inside_unit(delta=self.delta)
+        if self.adjacency not in self.sampler.adjacencies:
+            known = ", ".join(f"'{item}'" for item in self.sampler.adjacencies)
+            raise Unproven(
+                f"There is no theorem for {type(self.sampler).__name__} batches under '{self.adjacency}'.",
+                remedy=f"Choose among {known}.",
+            )
+        if self.adaptive is not None and self.clipping.kind != "flat":
+            raise InvalidArgument(
+                f"An adaptive norm goes with flat clipping, not with {self.clipping.kind}.",
+                remedy="Pass max_norm, or leave out adaptive.",
+            )
+
+    @classmethod
+    def for_budget(
+        cls,
+        *,
+        epsilon: float,
+        delta: float,
+        examples: int,
+        batch_size: int | None = None,
+        epochs: float | None = None,
+        steps: int | None = None,
+        noise_multiplier: float | None = None,
+        max_norm: float | None = None,
+        clipping: Clipping | None = None,
+        sampling: Sampling = "poisson",
+        adjacency: Adjacency | None = None,
+        unit: Unit = "record",
+        adaptive: AdaptiveNorm | None = None,
+    ) -> Plan:
+        """The plan that spends (epsilon, delta) and hardly less.
+
+        Give the length of the run, and the noise is solved for; give the noise instead, and the run
+        goes on until the budget is spent.
+
+        Raises:
+            CannotMeet: no noise, or not even one step, fits the budget.
+        """
+        sampler = _sampler(sampling, examples, batch_size)
+        if (max_norm is None) == (clipping is None):
+            raise InvalidArgument(
+                "How gradients are clipped must be said once.", remedy="Pass either max_norm or clipping."
+            )
+        if sum(given is not None for given in (epochs, steps, noise_multiplier)) != 1:
+            raise InvalidArgument(
+                "Either the length of the run or its noise is fixed.",
+                remedy="Pass exactly one of epochs, steps and noise_multiplier.",
+            )
+        if epochs is not None:
+            steps = steps_for(epochs, examples, sampler.batch_size)
+        draft = cls(
+            sampler=sampler,
+            clipping=clipping or flat(max_norm or 1.0),
+            noise_multiplier=noise_multiplier or 1.0,
+            steps=1 if steps is None else steps,
+            delta=delta,
+            adjacency=adjacency or sampler.adjacencies[0],
+            unit=unit,
+            adaptive=adaptive,
+        )
+        if noise_multiplier is not None:
+            return draft._until(epsilon)
+        return draft._with_noise_for(epsilon)
+
+    @property
+    def event(self) -> Event:
+        """What the whole run releases."""
+        return self.event_after(self.steps)
+
+    def event_after(self, steps: int) -> Event:
+        """What the first `steps` steps release."""
+        release: Event = Gaussian(noise_multiplier=self.noise_multiplier)
+        if self.adaptive is not None:
+            release = Composed(events=(release, Gaussian(noise_multiplier=self.adaptive.noise_multiplier)))
+        return self.sampler.event(release, steps)
+
+    @property
+    def epochs(self) -> float:
+        return self.steps * self.sampler.batch_size / self.sampler.examples
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return (f"the number of {self.unit}s, {self.sampler.examples}, is public",)
+
+    def guarantee(self, steps: int | None = None, assumptions: tuple[str, ...] = ()) -> Guarantee:
+        """What the run, or its first `steps` steps, promises."""
+        return guarantee(
+            self.event if steps is None else self.event_after(steps),
+            self.delta,
+            self.adjacency,
+            unit=self.unit,
+            assumptions=self.assumptions + assumptions,
+        )
+
+    def epsilon_after(self, steps: int) -> float:
+        """An upper bound on what the first `steps` steps cost; quicker than a whole guarantee."""
+        if steps == 0:
+            return 0.0
+        return upper_bound(self.event_after(steps), self.delta, Neighbours(self.adjacency))
+
+    def _with_noise_for(self, epsilon: float) -> Plan:
+        if self.steps == 0:
+            raise CannotMeet("A run of no steps needs no noise.", remedy="Ask for at least one step.")
+        rate = self.sampler.batch_size / self.sampler.examples
+        noise = calibrate.noise_for(
+            lambda value: replace(self, noise_multiplier=value).event,
+            Neighbours(self.adjacency),
+            epsilon=epsilon,
+            delta=self.delta,
+            guess=max(self.adjacency.reach * rate * math.sqrt(self.steps) / epsilon * 2, 0.5),
+        )
+        return replace(self, noise_multiplier=noise)
+
+    def _until(self, epsilon: float) -> Plan:
+        if self.epsilon_after(1) > epsilon:
+            raise CannotMeet(
+                f"One step with noise {self.noise_multiplier:g} costs more than epsilon {epsilon:g}.",
+                remedy="Add noise, or draw smaller batches.",
+            )
+        high = 2
+        while self.epsilon_after(high) <= epsilon:
+            high *= 2
+        first_too_many = smallest_count(lambda count: self.epsilon_after(count) > epsilon, high // 2, high)
+        return replace(self, steps=first_too_many - 1)
+
+
+def _sampler(sampling: Sampling, examples: int, batch_size: int | None) -> Sampler:
+    checks.one_of(("poisson", "fixed", "shuffled", "full"), sampling=sampling)
+    if sampling == "full":
+        return FullBatch(examples=examples)
+    if batch_size is None:
+        raise InvalidArgument("batch_size is missing.", remedy="Pass it, for example batch_size=1024.")
+    kind = {"poisson": Poisson, "fixed": FixedSize, "shuffled": Shuffled}[sampling]
+    return kind(examples=examples, batch_size=batch_size)

@@ -1,0 +1,155 @@
+"""One private step: sum of clipped gradients, noise, a fixed divisor, the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from reticent.core import trees
+from reticent.core.keys import step_key
+from reticent.data.sampling import Batch
+from reticent.mechanisms.events import Gaussian
+from reticent.mechanisms.gaussian import add_gaussian_noise
+from reticent.mechanisms.sensitivity import BoundedSum
+from reticent.training.gradients import GradientSum
+from reticent.training.plan import Plan
+from reticent.training.projection import Projection
+
+_COUNT_LEAF = 2**20  # the key of the count, far from any leaf's
+
+
+class TrainState(NamedTuple):
+    """What the next step needs. Holds no key, so it is safe to save."""
+
+    step: jax.Array
+    params: Any
+    optimizer: Any
+    max_norm: jax.Array  # the clipping norm; it moves only when it is adaptive
+    average: Any  # of the iterates, if one is kept
+
+
+class Unreleased(NamedTuple):
+    """Private facts about a step, computed on the training data: never part of a guarantee."""
+
+    loss: jax.Array
+    clipped: jax.Array  # the share of examples whose gradient was cut
+    size: jax.Array
+
+
+Step = Callable[[TrainState, Any, Batch, jax.Array], tuple[TrainState, Unreleased]]
+
+
+def private_step(
+    gradient_sum: GradientSum,
+    plan: Plan,
+    optimizer: optax.GradientTransformation,
+    project: Projection | None,
+    keep_average: Callable[[Any, Any, jax.Array], Any],
+) -> Step:
+    """Makes the function that takes one step; see the paper's Algorithm 1.
+
+    Guarantee:
+        The new state is a post-processing of the old one and of `plan.event_after(1)`: the noise is that
+        of the plan times the norm that clipped, whoever is in the batch, even nobody.
+
+    Reference:
+        Abadi et al. (2016), Algorithm 1, arXiv:1607.00133v2.
+    """
+
+    def step(
+        state: TrainState, data: Any, batch: Batch, noise_root: jax.Array
+    ) -> tuple[TrainState, Unreleased]:
+        key = step_key(noise_root, state.step)
+        total, seen = _summed(gradient_sum, plan, state, data, batch)
+        # In units of the norm that clipped, so that no other norm can reach the noise.
+        in_units = BoundedSum(value=trees.scale(total, 1 / state.max_norm), max_norm=1.0)
+        noisy = add_gaussian_noise(key, in_units, Gaussian(noise_multiplier=plan.noise_multiplier))
+        noisy = trees.scale(noisy, state.max_norm)
+        mean = trees.scale(noisy, 1 / plan.sampler.batch_size)  # expected, never drawn
+        mean = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), mean, state.params)
+        updates, new_optimizer = optimizer.update(mean, state.optimizer, state.params)
+        params = optax.apply_updates(state.params, updates)
+        params = project(params) if project is not None else params
+        return (
+            TrainState(
+                step=state.step + 1,
+                params=params,
+                optimizer=new_optimizer,
+                max_norm=_next_norm(plan, state.max_norm, seen.below, key),
+                average=keep_average(state.average, params, state.step),
+            ),
+            Unreleased(
+                seen.loss / jnp.maximum(seen.size, 1), 1 - seen.below / jnp.maximum(seen.size, 1), seen.size
+            ),
+        )
+
+    return step
+
+
+class _Seen(NamedTuple):
+    """Sums over the examples of a batch."""
+
+    loss: jax.Array
+    below: jax.Array  # how many gradients were no longer than the norm
+    size: jax.Array
+
+
+def _summed(
+    gradient_sum: GradientSum, plan: Plan, state: TrainState, data: Any, batch: Batch
+) -> tuple[Any, _Seen]:
+    """The clipped sum over a batch: its expected size at once, then chunks while there is more.
+
+    Room for the largest draw would make every step pay for what happens once in a million; a chunk
+    is paid for when it is needed.
+    """
+    main, chunk = block_sizes(plan)
+    count = jnp.sum(batch.is_real)
+
+    def block(start: jax.Array | int, size: int) -> tuple[Any, _Seen]:
+        places = jax.lax.dynamic_slice_in_dim(batch.indices, start, size)
+        is_real = jax.lax.dynamic_slice_in_dim(batch.is_real, start, size)
+        rows = jax.tree.map(lambda leaf: leaf[places], data)
+        total, unreleased = gradient_sum(state.params, rows, is_real, max_norm=state.max_norm)
+        below = jnp.sum(is_real & (unreleased.norms <= state.max_norm))
+        return total, _Seen(jnp.sum(unreleased.losses), below, jnp.sum(is_real))
+
+    first = block(0, main)
+    if main >= plan.sampler.capacity:
+        return first
+
+    def more(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+        start, sums = carry
+        return start + chunk, trees.add(sums, block(start, chunk))
+
+    _, sums = jax.lax.while_loop(lambda carry: carry[0] < count, more, (jnp.int32(main), first))
+    return sums
+
+
+def block_sizes(plan: Plan) -> tuple[int, int]:
+    """How many places of a batch are worked on at once, and how many more at a time after that."""
+    main = min(plan.sampler.batch_size, plan.sampler.capacity)
+    return main, max(-(-main // 16), 1)
+
+
+def padded(batch: Batch, plan: Plan) -> Batch:
+    """The batch with room for whole chunks after its main block."""
+    main, chunk = block_sizes(plan)
+    extra = -(plan.sampler.capacity - main) % chunk
+    widths = [(0, 0)] * (batch.indices.ndim - 1) + [(0, extra)]
+    return Batch(jnp.pad(batch.indices, widths), jnp.pad(batch.is_real, widths))
+
+
+def _next_norm(plan: Plan, max_norm: jax.Array, below: jax.Array, key: jax.Array) -> jax.Array:
+    """The norm for the next step, from a noisy count of who was below this one's."""
+    adaptive = plan.adaptive
+    if adaptive is None:
+        return max_norm
+    # Centred, so that an example moves the count by a half; divided by the expected size.
+    centred = below - plan.sampler.batch_size / 2
+    noise = 0.5 * adaptive.noise_multiplier * jax.random.normal(jax.random.fold_in(key, _COUNT_LEAF))
+    share = (centred + noise) / plan.sampler.batch_size + 0.5
+    return max_norm * jnp.exp(-adaptive.rate * (jnp.clip(share, 0.0, 1.0) - adaptive.quantile))

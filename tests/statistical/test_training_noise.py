@@ -1,0 +1,160 @@
+"""The noise of a step: its size on every leaf, its independence, and bugs that must be seen.
+
+Every test states how often it would fail on correct code; seeds are fixed, so none of them flickers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from scipy.special import chdtrc
+
+from reticent.core.keys import Keys, Stream
+from reticent.data.sampling import Batch, FullBatch
+from reticent.mechanisms import gaussian
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.training import step as step_module
+from reticent.training.clipping import flat
+from reticent.training.gradients import clipped_gradient_sum
+from reticent.training.plan import Plan
+from reticent.training.step import TrainState, padded, private_step
+
+STEPS, NOISE, NORM, ROWS = 40, 2.0, 0.5, 8
+SHAPES = {"wide": (30, 40), "bias": (60,), "deep": (3, 4, 50)}
+
+
+def plan() -> Plan:
+    return Plan(
+        sampler=FullBatch(examples=ROWS),
+        clipping=flat(NORM),
+        noise_multiplier=NOISE,
+        steps=STEPS,
+        delta=1e-5,
+        adjacency=Adjacency.ADD_OR_REMOVE,
+    )
+
+
+def released(seed: int = 0) -> dict[str, np.ndarray]:
+    """What each step added to the parameters when the gradients are zero: only noise, (steps, ...) a leaf."""
+    recipe = plan()
+    optimizer = optax.sgd(float(ROWS))  # undoes the division by the batch size
+    zero = {name: jnp.zeros(shape) for name, shape in SHAPES.items()}
+    gradient_sum = clipped_gradient_sum(lambda p, e: 0.0 * _total(p) * e, max_norm=NORM)
+    step = private_step(gradient_sum, recipe, optimizer, None, lambda average, params, at: average)
+    keys = Keys.seeded(seed)
+    noise = keys.take(Stream.NOISE, steps=range(STEPS))
+    draws = keys.take(Stream.SAMPLING, steps=range(STEPS))
+    batches = padded(recipe.sampler.draw(draws, jnp.arange(STEPS), ROWS), recipe)
+    state = TrainState(jnp.int32(0), zero, optimizer.init(zero), jnp.float32(NORM), zero)
+
+    @jax.jit
+    def all_steps(state: TrainState, batches: Batch) -> Any:
+        def one(state: TrainState, batch: Batch) -> Any:
+            after, _ = step(state, jnp.ones(ROWS), batch, noise)
+            return after, jax.tree.map(jnp.subtract, after.params, state.params)
+
+        return jax.lax.scan(one, state, batches)[1]
+
+    return {name: np.asarray(leaf, np.float64) for name, leaf in all_steps(state, batches).items()}
+
+
+def _total(params: dict[str, jax.Array]) -> jax.Array:
+    return jnp.sum(jnp.stack([jnp.sum(leaf) for leaf in params.values()]))
+
+
+def variance_is_right(values: np.ndarray, deviation: float) -> bool:
+    """A two-sided chi-squared test with a false-alarm probability of 1e-6."""
+    statistic = float(np.square(values / deviation).sum())
+    tail = chdtrc(values.size, statistic)
+    return 5e-7 < tail < 1 - 5e-7
+
+
+def looks_independent(first: np.ndarray, second: np.ndarray) -> bool:
+    """A correlation above 5.5 standard errors has probability 4e-8 on independent noise."""
+    size = min(first.size, second.size)
+    a, b = first.ravel()[:size], second.ravel()[:size]
+    if not (a.any() and b.any()):
+        return True  # no noise at all is for the variance to see
+    return abs(np.corrcoef(a, b)[0, 1]) < 5.5 / np.sqrt(size)
+
+
+def problems(noise: dict[str, np.ndarray]) -> list[str]:
+    """Everything that is wrong with a run's noise. On correct code, anything at all: below 1e-4."""
+    found = []
+    for name, leaf in noise.items():
+        steps = range(len(leaf))
+        found += [
+            f"variance of {name} in step {at}"
+            for at in steps
+            if not variance_is_right(leaf[at], NOISE * NORM)
+        ]
+        found += [
+            f"steps 0 and {at} of {name}" for at in steps[1:] if not looks_independent(leaf[0], leaf[at])
+        ]
+    found += [
+        f"leaves {left} and {right}"
+        for left, right in (("wide", "bias"), ("wide", "deep"), ("bias", "deep"))
+        if not looks_independent(noise[left], noise[right])
+    ]
+    return found
+
+
+def test_noise_has_the_planned_size_on_every_leaf_and_step_and_is_independent() -> None:
+    assert problems(released()) == []
+
+
+def test_two_runs_share_no_noise() -> None:
+    first, second = released(1), released(2)
+    assert all(looks_independent(first[name], second[name]) for name in SHAPES)
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, change: Callable[..., Any]) -> None:
+    monkeypatch.setattr(step_module, "add_gaussian_noise", change)
+
+
+def test_planted_half_the_noise_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def halved(key, total, event):
+        noisy = gaussian.add_gaussian_noise(key, total, event)
+        return jax.tree.map(lambda new, old: old + (new - old) / 2, noisy, total.value)
+
+    plant(monkeypatch, halved)
+    assert problems(released())
+
+
+def test_planted_noise_a_tenth_too_small_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def smaller(key, total, event):
+        noisy = gaussian.add_gaussian_noise(key, total, event)
+        return jax.tree.map(lambda new, old: old + 0.9 * (new - old), noisy, total.value)
+
+    plant(monkeypatch, smaller)
+    assert problems(released())
+
+
+def test_planted_reused_key_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    constant = jax.random.key(0, impl="rbg")
+    plant(monkeypatch, lambda key, total, event: gaussian.add_gaussian_noise(constant, total, event))
+    assert any("steps" in problem for problem in problems(released()))
+
+
+def test_planted_one_key_for_all_leaves_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaussian, "leaf_keys", lambda key, tree: jax.tree.map(lambda leaf: key, tree))
+    assert any("leaves" in problem for problem in problems(released()))
+
+
+def test_planted_leaf_without_noise_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgets(key, total, event):
+        noisy = gaussian.add_gaussian_noise(key, total, event)
+        return {**noisy, "bias": total.value["bias"]}
+
+    plant(monkeypatch, forgets)
+    assert any("variance of bias" in problem for problem in problems(released()))
+
+
+def test_noise_follows_the_norm_that_clipped() -> None:
+    assert np.std(released()["wide"]) == pytest.approx(NOISE * NORM, rel=0.02)

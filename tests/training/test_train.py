@@ -1,0 +1,322 @@
+"""`train` through its public door, jitted: the cases that broke others first."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument, Unproven
+from reticent.core.keys import Keys, Stream
+from reticent.data.dataset import Dataset
+from reticent.data.sampling import FullBatch, Poisson
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.training import loop
+from reticent.training.clipping import flat
+from reticent.training.gradients import clipped_gradient_sum
+from reticent.training.loop import Run, train
+from reticent.training.plan import AdaptiveNorm, Plan
+from reticent.training.projection import onto_ball, onto_box, onto_simplex
+from reticent.training.step import TrainState, padded, private_step
+
+ROWS, WIDTH = 64, 5
+
+
+def loss(params, example):
+    return 0.5 * jnp.sum((params["w"] - example["x"]) ** 2)
+
+
+def start():
+    return {"w": jnp.zeros(WIDTH)}
+
+
+def rows(count: int = ROWS, seed: int = 0) -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(seed).normal(1.0, 0.1, (count, WIDTH)).astype(np.float32)}
+
+
+def plan(**changes) -> Plan:
+    values = {
+        "sampler": Poisson(examples=ROWS, batch_size=16),
+        "clipping": flat(1.0),
+        "noise_multiplier": 1.0,
+        "steps": 12,
+        "delta": 1e-3,
+        "adjacency": Adjacency.ADD_OR_REMOVE,
+    }
+    return Plan(**{**values, **changes})
+
+
+def run(data=None, recipe: Plan | None = None, **options) -> Run:
+    options = {"optimizer": optax.sgd(0.1), "keys": Keys.seeded(0), **options}
+    return train(loss, start(), rows() if data is None else data, recipe or plan(), **options)
+
+
+def test_learns_the_mean_when_there_is_hardly_any_noise() -> None:
+    recipe = plan(sampler=FullBatch(examples=ROWS), clipping=flat(10.0), noise_multiplier=1e-3, steps=200)
+    found = run(recipe=recipe).params["w"]
+    assert np.allclose(found, rows()["x"].mean(axis=0), atol=0.01)
+
+
+def test_the_guarantee_is_the_plans_and_says_that_it_was_seeded() -> None:
+    done = run()
+    assert done.is_complete
+    assert done.guarantee.epsilon == plan().guarantee().epsilon
+    assert any("seed" in line for line in done.guarantee.assumptions)
+    assert done.guarantee.unit == "record"
+
+
+def test_seeded_runs_repeat_and_others_do_not() -> None:
+    again = [run().params["w"] for _ in range(2)]
+    assert np.array_equal(*again)
+    fresh = [run(keys=Keys.from_os()).params["w"] for _ in range(2)]
+    assert not np.array_equal(*fresh)
+
+
+def test_an_empty_batch_still_releases_noise() -> None:
+    recipe = plan(sampler=Poisson(examples=ROWS, batch_size=1), steps=40)
+    done = run(recipe=recipe, unreleased=True)
+    assert np.isfinite(done.params["w"]).all()
+    single = run(recipe=plan(sampler=Poisson(examples=10**6, batch_size=1), steps=1), data=_fake_rows(10**6))
+    assert np.abs(single.params["w"]).max() > 0
+
+
+def _fake_rows(count: int) -> dict[str, np.ndarray]:
+    return {"x": np.zeros((count, WIDTH), np.float32)}
+
+
+def test_a_batch_above_its_expected_size_is_summed_whole() -> None:
+    """Of many draws about half are larger than expected; none may lose a record."""
+    recipe = plan(noise_multiplier=1e-6)
+    data = {"x": jnp.asarray(np.full((ROWS, WIDTH), 0.1, np.float32))}
+    root = Keys.seeded(5).take(Stream.SAMPLING, steps=range(40))
+    batches = padded(recipe.sampler.draw(root, jnp.arange(40), ROWS), recipe)
+    sizes = np.asarray(batches.is_real).sum(axis=1)
+    assert (sizes > 16).any()
+    gradient_sum = clipped_gradient_sum(loss, max_norm=1.0)
+    take = jax.jit(
+        private_step(gradient_sum, recipe, optax.sgd(1.0), None, lambda average, new, step: average)
+    )
+    for step in range(40):
+        state = TrainState(jnp.int32(0), start(), optax.sgd(1.0).init(start()), jnp.float32(1.0), start())
+        moved, seen = take(state, data, jax.tree.map(lambda leaf, at=step: leaf[at], batches), root)
+        assert int(seen.size) == sizes[step]
+        assert np.allclose(moved.params["w"], 0.1 * sizes[step] / 16, rtol=1e-4)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
+def test_a_poisoned_record_harms_nobody_else(bad: float) -> None:
+    data = rows()
+    data["x"][3] = bad
+    assert np.isfinite(run(data, plan(sampler=FullBatch(examples=ROWS))).params["w"]).all()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_example_and_identical_examples(count: int) -> None:
+    data = {"x": np.ones((count, WIDTH), np.float32)}
+    recipe = plan(sampler=Poisson(examples=count, batch_size=1), steps=3)
+    assert np.isfinite(run(data, recipe).params["w"]).all()
+
+
+def test_a_zero_gradient_adds_nothing_but_noise() -> None:
+    recipe = plan(sampler=FullBatch(examples=ROWS), noise_multiplier=1e-6)
+    assert np.allclose(run({"x": np.zeros((ROWS, WIDTH), np.float32)}, recipe).params["w"], 0, atol=1e-5)
+
+
+def test_one_record_more_or_less_changes_nothing_but_its_own_share() -> None:
+    for count in (ROWS - 1, ROWS, ROWS + 1):
+        assert np.isfinite(run(rows(count)).params["w"]).all()
+    for count in (ROWS - 1, ROWS + 1):
+        assert np.isfinite(run(rows(count), plan(sampler=FullBatch(examples=ROWS))).params["w"]).all()
+
+
+def test_a_gross_mismatch_with_the_declared_size_is_an_error() -> None:
+    with pytest.raises(DataError, match="made for 64 examples and the data have 32"):
+        run(rows(32))
+
+
+def test_neighbours_differ_by_at_most_the_clipping_norm_before_noise() -> None:
+    """The same run with and without one record, same randomness: one step moves by at most C / L."""
+    recipe = plan(sampler=FullBatch(examples=ROWS), steps=1)
+    data = rows()
+    data["x"][-1] = 1e6
+    with_it = run(data, recipe, optimizer=optax.sgd(1.0)).params["w"]
+    without = run({"x": data["x"][:-1]}, recipe, optimizer=optax.sgd(1.0)).params["w"]
+    moved = np.linalg.norm(np.asarray(with_it) - np.asarray(without))
+    assert 0.9 / ROWS < moved <= (1 + 1e-5) / ROWS
+
+
+def test_the_divisor_is_the_expected_batch_never_the_drawn_one() -> None:
+    # Half the rows are there, the plan says 64: the mean is over 64 all the same.
+    recipe = plan(sampler=Poisson(examples=ROWS, batch_size=ROWS), noise_multiplier=1e-6, steps=1)
+    data = {"x": np.full((ROWS - 6, WIDTH), 0.1, np.float32)}
+    moved = run(data, recipe, optimizer=optax.sgd(1.0)).params["w"]
+    assert np.allclose(moved, 0.1 * (ROWS - 6) / ROWS, rtol=1e-4)
+
+
+def test_a_budget_is_charged_before_anything_else() -> None:
+    class Empty:
+        def charge(self, event, *, adjacency, purpose):
+            raise BudgetExceeded("Nothing is left.", remedy="Stop.")
+
+    class Counting:
+        charged = 0
+
+        def charge(self, event, *, adjacency, purpose):
+            assert event == plan().event
+            self.charged += 1
+
+    with pytest.raises(BudgetExceeded):
+        run(budget=Empty())
+    counting = Counting()
+    run(budget=counting)
+    assert counting.charged == 1
+
+
+def test_an_interrupted_run_keeps_what_it_has_and_says_what_that_cost(monkeypatch) -> None:
+    monkeypatch.setattr(loop, "_MOST_STEPS", 4)
+
+    def stop_soon(moment):
+        raise KeyboardInterrupt
+
+    done = run(on_progress=stop_soon)
+    assert not done.is_complete
+    assert 0 < int(done.state.step) < 12
+    assert done.guarantee.epsilon < plan().guarantee().epsilon
+    assert done.guarantee.epsilon == plan().guarantee(int(done.state.step)).epsilon
+
+
+def test_one_compilation_serves_a_whole_run(monkeypatch) -> None:
+    monkeypatch.setattr(loop, "_MOST_STEPS", 5)  # 12 steps: the last call is only partly used
+    made = []
+    compiled = loop._compiled
+    monkeypatch.setattr(loop, "_compiled", lambda *given: made.append(compiled(*given)) or made[-1])
+    run()
+    assert made[0]._cache_size() == 1
+
+
+def test_calls_of_any_length_take_the_same_steps(monkeypatch) -> None:
+    whole = run().params["w"]
+    monkeypatch.setattr(loop, "_MOST_STEPS", 3)
+    assert np.allclose(run().params["w"], whole, atol=1e-6)
+
+
+def test_held_out_rows_must_be_others() -> None:
+    data = rows()
+    with pytest.raises(DataError, match="share their array 'x'"):
+        run(data, evaluate={"x": data["x"][:5]})
+    done = run(
+        data, evaluate=rows(8, seed=9), metrics={"distance": lambda p, e: jnp.max(jnp.abs(p["w"] - e["x"]))}
+    )
+    assert set(done.history[-1].held_out) == {"loss", "distance"}
+
+
+def test_training_metrics_are_shown_only_when_asked_for_and_marked() -> None:
+    assert run().history[-1].unreleased == {}
+    shown = run(unreleased=True).history[-1].unreleased
+    assert shown
+    assert all(name.startswith("unreleased") for name in shown)
+
+
+def test_the_average_of_the_iterates_is_kept_when_asked_for() -> None:
+    noisy = plan(sampler=FullBatch(examples=ROWS), noise_multiplier=20.0, steps=300)
+    last, mean = (run(recipe=noisy, output=kind).params["w"] for kind in ("last", "mean"))
+    assert np.std(mean) < np.std(last)
+    moving = run(recipe=noisy, output=0.99).params["w"]
+    assert np.isfinite(moving).all()
+    with pytest.raises(InvalidArgument, match="'last', 'mean'"):
+        run(output="median")
+
+
+@pytest.mark.parametrize(
+    ("project", "holds"),
+    [
+        (onto_ball(0.3), lambda w: np.linalg.norm(w) <= 0.3 + 1e-6),
+        (onto_box(-0.1, 0.2), lambda w: w.min() >= -0.1 and w.max() <= 0.2),
+        (onto_simplex(), lambda w: abs(w.sum() - 1) < 1e-5 and w.min() >= 0),
+    ],
+)
+def test_projection_keeps_parameters_in_their_set(project, holds) -> None:
+    assert holds(np.asarray(run(project=project).params["w"]))
+
+
+def test_projections_move_no_point_that_is_inside() -> None:
+    inside = {"w": jnp.array([0.2, 0.3, 0.5])}
+    for project in (onto_ball(1.0), onto_box(0.0, 1.0), onto_simplex()):
+        assert np.allclose(project(inside)["w"], inside["w"], atol=1e-6)
+
+
+@pytest.mark.parametrize("first_norm", [0.01, 100.0])
+def test_an_adaptive_norm_finds_the_median_from_a_hundredth_and_a_hundredfold(first_norm: float) -> None:
+    """Gradients of length 1 +- 0.3 that no step can change: the norm must end near 1."""
+    lengths = np.random.default_rng(0).uniform(0.7, 1.3, 512).astype(np.float32)
+
+    def fixed_gradient(params, example):
+        return jnp.sum(params["w"]) * example["x"] / jnp.sqrt(1.0 * WIDTH)
+
+    recipe = plan(
+        sampler=Poisson(examples=512, batch_size=256),
+        clipping=flat(first_norm),
+        steps=120,
+        adaptive=AdaptiveNorm(noise_multiplier=5.0),
+    )
+    done = train(
+        fixed_gradient, start(), {"x": lengths}, recipe, optimizer=optax.sgd(1e-6), keys=Keys.seeded(0)
+    )
+    assert 0.8 < float(done.state.max_norm) < 1.2
+
+
+def test_an_adaptive_norm_costs_something() -> None:
+    assert plan(adaptive=AdaptiveNorm(noise_multiplier=2.0)).epsilon_after(12) > plan().epsilon_after(12)
+
+
+def test_plans_without_a_theorem_or_with_nonsense_are_refused() -> None:
+    with pytest.raises(Unproven):
+        plan(adjacency=Adjacency.ADD_OR_REMOVE, sampler=_shuffled())
+    for wrong in ({"noise_multiplier": 0.0}, {"steps": -1}, {"steps": 1.5}, {"delta": 0.0}):
+        with pytest.raises(InvalidArgument):
+            plan(**wrong)
+    with pytest.raises(InvalidArgument):
+        flat(0.0)
+
+
+def _shuffled():
+    from reticent.data.sampling import Shuffled
+
+    return Shuffled(examples=ROWS, batch_size=16)
+
+
+def test_a_loss_that_is_not_scalar_and_integer_parameters_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="must be one number"):
+        train(lambda p, e: p["w"] - e["x"], start(), rows(), plan(), optimizer=optax.sgd(0.1))
+    with pytest.raises(InvalidArgument):
+        train(
+            lambda p, e: jnp.sum(p["w"] * 1.0),
+            {"w": jnp.arange(3)},
+            rows(),
+            plan(),
+            optimizer=optax.sgd(0.1),
+        )
+
+
+def test_for_budget_spends_what_it_was_given_and_hardly_less() -> None:
+    recipe = Plan.for_budget(epsilon=2, delta=1e-5, examples=10_000, batch_size=100, epochs=3, max_norm=1.0)
+    assert 2 * (1 - 1e-3) <= recipe.guarantee().epsilon <= 2
+    until = Plan.for_budget(
+        epsilon=2, delta=1e-5, examples=10_000, batch_size=100, noise_multiplier=1.0, max_norm=1.0
+    )
+    assert until.epsilon_after(until.steps) <= 2 < until.epsilon_after(until.steps + 1)
+
+
+def test_datasets_and_plain_arrays_give_the_same() -> None:
+    as_dataset = run(Dataset(arrays=rows())).params["w"]
+    assert np.array_equal(as_dataset, run().params["w"])
+
+
+def test_runs_under_jit_disabled_take_the_same_step() -> None:
+    recipe = plan(steps=2)
+    compiled = run(recipe=recipe).params["w"]
+    with jax.disable_jit():
+        plain = run(recipe=recipe).params["w"]
+    assert np.allclose(compiled, plain, atol=1e-5)
