@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from reticent.data.dataset import Dataset as Dataset
     from reticent.data.domain import Domain as Domain
     from reticent.mechanisms.adjacency import Adjacency as Adjacency
+    from reticent.training.loop import train as train
+    from reticent.training.plan import Plan as Plan
 
 # name -> the module that defines it
 _HOMES = {
@@ -30,9 +32,11 @@ _HOMES = {
     "Domain": "reticent.data.domain",
     "Guarantee": "reticent.accounting.guarantee",
     "Keys": "reticent.core.keys",
+    "Plan": "reticent.training.plan",
     "ReticentError": "reticent.core.errors",
     "guarantee": "reticent.accounting.tight",
     "tight": "reticent.accounting.tight",
+    "train": "reticent.training.loop",
 }
 
 __all__ = [
@@ -42,10 +46,12 @@ __all__ = [
     "Domain",
     "Guarantee",
     "Keys",
+    "Plan",
     "ReticentError",
     "__version__",
     "guarantee",
     "tight",
+    "train",
 ]
 
 

@@ -21,6 +21,7 @@ from reticent.data.dataset import Dataset
 from reticent.data.sampling import FixedSize, Poisson, Shuffled
 from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum
 from reticent.training.plan import Plan
+from reticent.training.progress import bar
 from reticent.training.projection import Projection
 from reticent.training.step import TrainState, Unreleased, padded, private_step
 
@@ -121,24 +122,19 @@ def train(
     is_complete = True
     done = 0
     try:
-        while done < plan.steps:
-            stop = min(done + _steps_at_once(plan), plan.steps)
-            sampling = keys.take(Stream.SAMPLING, steps=range(done, stop))
-            noise = keys.take(Stream.NOISE, steps=range(done, stop))
-            state, private = jax.block_until_ready(many(state, arrays, stop, sampling, noise))
-            done = stop
-            if _ends_epoch(plan, done):
-                shown = _private_facts(private) if unreleased else {}
-                moment = Moment(
-                    done,
-                    done * plan.sampler.batch_size / plan.sampler.examples,
-                    plan.epsilon_after(done),
-                    held_out(_result(state, output)),
-                    shown,
-                )
-                history.append(moment)
-                if on_progress is not None:
-                    on_progress(moment)
+        with bar(plan) as advance:
+            while done < plan.steps:
+                stop = min(done + _steps_at_once(plan), plan.steps)
+                sampling = keys.take(Stream.SAMPLING, steps=range(done, stop))
+                noise = keys.take(Stream.NOISE, steps=range(done, stop))
+                state, private = jax.block_until_ready(many(state, arrays, stop, sampling, noise))
+                done = stop
+                if _ends_epoch(plan, done):
+                    seen = held_out(_result(state, output))
+                    history.append(_moment(plan, done, seen, private if unreleased else None))
+                    if on_progress is not None:
+                        on_progress(history[-1])
+                advance(done, f"epsilon {history[-1].epsilon:.3f}" if history else "")
     except KeyboardInterrupt:
         is_complete = False
     return Run(
@@ -149,6 +145,16 @@ def train(
         state=state,
         is_complete=is_complete,
         seconds=time.perf_counter() - started,
+    )
+
+
+def _moment(plan: Plan, done: int, held_out: dict[str, float], private: Unreleased | None) -> Moment:
+    return Moment(
+        step=done,
+        epoch=done * plan.sampler.batch_size / plan.sampler.examples,
+        epsilon=plan.epsilon_after(done),
+        held_out=held_out,
+        unreleased={} if private is None else _private_facts(private),
     )
 
 

@@ -1,0 +1,47 @@
+"""The bar that a person watches while a model trains; silent when nobody does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from reticent.training.plan import Plan
+
+_WARM_UP = "compiling"
+
+
+@contextmanager
+def bar(plan: Plan, *, is_shown: bool | None = None) -> Iterator[Callable[[int, str], None]]:
+    """Epoch, steps a second, epsilon spent and time left, on stderr.
+
+    Yields a function to call with the steps taken so far and the last thing worth saying.
+    """
+    if not (sys.stderr.isatty() if is_shown is None else is_shown):
+        yield lambda steps, said: None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    with progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.TextColumn("{task.fields[epoch]:.1f}/{task.fields[epochs]:.1f} epochs"),
+        progress.TextColumn("{task.fields[speed]}"),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as shown:
+        task = shown.add_task(_WARM_UP, total=plan.steps, epoch=0.0, epochs=plan.epochs, speed="")
+
+        def advance(steps: int, said: str) -> None:
+            speed = shown.tasks[task].speed
+            shown.update(
+                task,
+                completed=steps,
+                description=said or "training",
+                epoch=plan.epochs * steps / max(plan.steps, 1),
+                speed=f"{speed:.0f} steps/s" if speed else "",
+            )
+
+        yield advance
