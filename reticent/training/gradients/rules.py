@@ -19,12 +19,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import JaxprEqn
-from jax.extend.core.primitives import gather_p
 
+from reticent.training.gradients.lookups import Lookup, lookup_of
 from reticent.training.gradients.products import Product, multiply, product_of
 from reticent.training.gradients.sites import Way
-from reticent.training.gradients.tracing import array_of
 
 FLOOR = 2.0**-80  # squares below are lost in float32: taken for this much, so that no length is 0 by mistake
 _GRAM_ROUNDING = 2.0**-21  # of the terms of a Gram sum, which may cancel each other and leave their rounding
@@ -70,9 +68,8 @@ def fast_rule(way: Way) -> Rule | None:
     product = product_of(way.site, way.position)
     if product is not None:
         return _product_rule(product)
-    if way.site.equation.primitive is gather_p and way.position == 0:
-        return _rows_rule(way.site.equation)
-    return None
+    lookup = lookup_of(way.site, way.position)
+    return _rows_rule(lookup) if lookup is not None else None
 
 
 def _product_rule(product: Product) -> Rule:
@@ -127,39 +124,18 @@ def _sum_of_products(product: Product) -> Callable[[Pair, jax.Array], jax.Array]
     return total
 
 
-def _rows_rule(equation: JaxprEqn) -> Rule | None:
-    """A look-up of whole rows: `table[ids]`."""
-    table, places = (array_of(atom) for atom in equation.invars)
-    numbers, sizes = equation.params["dimension_numbers"], equation.params["slice_sizes"]
-    axis = numbers.start_index_map[0] if len(numbers.start_index_map) == 1 else -1
-    whole = tuple(1 if i == axis else size for i, size in enumerate(table.shape))
-    if numbers.collapsed_slice_dims != (axis,) or numbers.operand_batching_dims or tuple(sizes) != whole:
-        return None
-    if not table.size:
-        return None
-    count, others = table.shape[axis], [size for i, size in enumerate(table.shape) if i != axis]
-    length, columns = places.size, table.size // table.shape[axis]
-    drops = equation.params["mode"] == lax.GatherScatterMode.FILL_OR_DROP
-
-    def rows(ids: jax.Array, cotangent: jax.Array) -> tuple[jax.Array, jax.Array]:
-        before = [i for i in range(cotangent.ndim) if i not in numbers.offset_dims]
-        g = cotangent.transpose((*before, *numbers.offset_dims)).reshape(length, columns)
-        ids = ids.reshape(length)
-        if drops:
-            g = jnp.where(((ids >= 0) & (ids < count))[:, None], g, 0)
-        return jnp.clip(ids, 0, count - 1), g
-
+def _rows_rule(lookup: Lookup) -> Rule:
     def square(kept: tuple[jax.Array, jax.Array]) -> jax.Array:
         ids, g = kept
         first = jnp.argmax(ids[:, None] == ids[None, :], axis=1)  # where each row was looked up first
         return jnp.sum(jnp.square(jnp.zeros_like(g).at[first].add(g)))
 
     def total(kept: tuple[jax.Array, jax.Array], factor: jax.Array) -> jax.Array:
-        ids, g = kept[0].reshape(-1), weighted(kept[1], factor).reshape(-1, columns)
-        found = jnp.zeros((count, columns), g.dtype).at[ids].add(g)
-        return jnp.moveaxis(found.reshape(count, *others), 0, axis)
+        ids, g = kept[0].reshape(-1), weighted(kept[1], factor).reshape(-1, lookup.columns)
+        return lookup.fold(jnp.zeros((lookup.count, lookup.columns), g.dtype).at[ids].add(g))
 
-    return Rule("rows", rows, square, total, 3 * length * columns, length * columns)
+    size = lookup.length * lookup.columns
+    return Rule("rows", lookup.rows, square, total, 3 * size, size)
 
 
 def _along(factor: jax.Array, values: jax.Array) -> jax.Array:
