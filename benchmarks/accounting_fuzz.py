@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import resource
 import time
 import warnings
 from typing import NamedTuple
@@ -154,7 +155,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0, help="number of the first setting")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--memory", type=int, default=3000, help="MB of address space")
     arguments = parser.parse_args()
+    # More memory than this is a failure of the setting, not of the machine.
+    resource.setrlimit(resource.RLIMIT_AS, (arguments.memory * 2**20, arguments.memory * 2**20))
     start, failed, wide, infinite, slow = time.perf_counter(), 0, 0, 0, 0
     for done in range(1, arguments.count + 1):
         number = arguments.first + done - 1
