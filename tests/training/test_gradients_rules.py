@@ -168,6 +168,44 @@ def test_a_look_up_along_another_axis():
     assert_right(loss, random(0, 3, 5, 2), ids)
 
 
+@few
+@given(st.integers(1, 300), st.integers(1, 8), st.sampled_from(["sum", "mean", "shares", "fill"]), seeds)
+def test_bags_of_rows_of_small_and_large_tables(count: int, length: int, how: str, seed: int):
+    def loss(params: jax.Array, example: Any) -> jax.Array:
+        ids, shares = example
+        found = jnp.take(params, ids, axis=0, mode="fill", fill_value=0) if how == "fill" else params[ids]
+        bag = {"mean": found.mean(0), "shares": jnp.abs(shares) @ found}.get(how, found.sum(0))
+        return jnp.sum(jnp.tanh(bag) ** 2)
+
+    ids = np.random.default_rng(seed).integers(0, count + 2 * (how == "fill"), (4, length))
+    batch, params = (jnp.asarray(ids), random(seed, 4, length)), random(seed + 1, count, 3)
+    assert rules(loss, params, batch) == {"": "bag"}
+    assert_right(loss, params, batch)
+
+
+def test_rows_that_go_into_a_sum_and_elsewhere_are_no_bag():
+    def loss(params: Any, ids: jax.Array) -> jax.Array:
+        found = params[ids]
+        return jnp.sum(jnp.tanh(found.sum(0))) + jnp.sum(found[0] ** 2) + jnp.sum(jnp.sin(found).sum(0))
+
+    params, ids = random(0, 5, 3), jnp.array([[0, 0, 1], [4, 4, 4], [1, 2, 3]])
+    assert rules(loss, params, ids) == {"": "rows"}
+    assert_right(loss, params, ids)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_bag_with_shares_that_are_not_finite_counts_for_nothing(bad: float):
+    def loss(params: jax.Array, example: Any) -> jax.Array:
+        ids, shares = example
+        return jnp.sum(jnp.tanh(shares @ params[ids]))
+
+    ids, shares, all_real = jnp.array([[0, 1], [1, 1], [2, 0]]), jnp.ones((3, 2)), jnp.ones(3, bool)
+    function = jax.jit(clipped_gradient_sum(loss, max_norm=1.0))
+    total, _ = function(random(0, 3, 2), (ids, shares.at[1, 0].set(bad)), all_real)
+    wanted, _ = function(random(0, 3, 2), (ids, shares), all_real.at[1].set(False))
+    np.testing.assert_array_equal(total, wanted)
+
+
 def test_one_row_for_each_example_and_rows_taken_one_by_one():
     def loss(params: Any, place: jax.Array) -> jax.Array:
         many = jax.vmap(lambda i: params["b"][i])(place + jnp.array([0, 1, 0]))

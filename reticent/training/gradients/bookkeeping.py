@@ -12,7 +12,7 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -69,15 +69,16 @@ class Kept(NamedTuple):
 
 def keep_book(trace: Trace) -> Book:
     """Chooses a rule for every leaf."""
-    sites = find_sites(trace)
+    sites = list(find_sites(trace))
     fast = {}
     for position, leaf in enumerate(trace.leaves):
         way = find_way(trace, sites, leaf)
-        rule = fast_rule(way) if way else None
+        rule = fast_rule(trace, way) if way else None
         if way and rule:
             fast[position] = Fast(way, rule)
+            sites[way.site.number] = replace(way.site, tail=rule.tail, beside=rule.beside)
     used = used_leaves(trace, sites)
-    return Book(trace, sites, fast, tuple(i for i in used if i not in fast))
+    return Book(trace, tuple(sites), fast, tuple(i for i in used if i not in fast))
 
 
 def clipped_sum(
@@ -98,7 +99,7 @@ def clipped_sum(
     explicit = _explicit_gradients(book, known, leaves, kept)
     squares = [jnp.full(is_real.shape, FLOOR) for _ in leaves]
     factored = {
-        i: jax.vmap(fast.rule.keep)(*_wide_pair(fast.way.site, kept)) for i, fast in book.fast.items()
+        i: jax.vmap(fast.rule.keep)(*_wide_operands(fast.way.site, kept)) for i, fast in book.fast.items()
     }
     for i, fast in book.fast.items():
         squares[i] += jax.vmap(fast.rule.squared_norm)(factored[i])
@@ -124,7 +125,7 @@ def _parameter_values(trace: Trace, leaves: Sequence[Any]) -> dict[Var, Any]:
 
 def _one_pass(book: Book, known: Mapping[Var, Any], batch: Sequence[jax.Array]) -> Kept:
     trace = book.trace
-    site_of = {id(site.equation): site for site in book.sites}
+    site_of = {id(site.tapped): site for site in book.sites}
     examples = batch[0].shape[0]
 
     def forward(taps: list[list[jax.Array]], example: list[jax.Array]) -> tuple[jax.Array, Any]:
@@ -140,7 +141,7 @@ def _one_pass(book: Book, known: Mapping[Var, Any], batch: Sequence[jax.Array]) 
         saved = [[values[variable] for variable in site.saved_variables()] for site in book.sites]
         return values[trace.output], saved
 
-    taps = [[_zeros(site.equation.outvars[i], examples) for i in site.outputs] for site in book.sites]
+    taps = [[_zeros(site.tapped.outvars[i], examples) for i in site.outputs] for site in book.sites]
     losses, pull, saved = jax.vjp(lambda taps: jax.vmap(forward)(taps, list(batch)), taps, has_aux=True)
     (cotangents,) = pull(jnp.ones_like(losses))
     return Kept(losses, saved, cotangents)
@@ -169,10 +170,10 @@ def _explicit_gradients(
 
 def _gradients_of_operands(book: Book, known: Mapping[Var, Any], kept: Kept) -> dict[Var, jax.Array]:
     """The gradients with respect to the parameter-only operands of the sites, added up over the sites."""
-    by_rule = {(fast.way.site, fast.way.position) for fast in book.fast.values()}
+    by_rule = {(fast.way.site.number, fast.way.position) for fast in book.fast.values()}
     found: dict[Var, jax.Array] = {}
     for site in book.sites:
-        positions = [i for i in site.weights if (site, i) not in by_rule]
+        positions = [i for i in site.weights if (site.number, i) not in by_rule]
         if not positions:
             continue
         gradients = _site_gradients(site, known, kept)
@@ -196,12 +197,12 @@ def _site_gradients(site: Site, known: Mapping[Var, Any], kept: Kept) -> list[ja
         return product.fold(multiply(product.right(cotangent), product.left(saved)))
 
     weight = array_of(site.weight(site.weights[0]))
-    return [jax.vmap(as_product)(*_wide_pair(site, kept)).astype(weight.dtype)]
+    return [jax.vmap(as_product)(*_wide_operands(site, kept)).astype(weight.dtype)]
 
 
-def _wide_pair(site: Site, kept: Kept) -> tuple[jax.Array, jax.Array]:
-    (saved,), (cotangent,) = kept.saved[site.number], kept.cotangents[site.number]
-    return _wide(saved), _wide(cotangent)
+def _wide_operands(site: Site, kept: Kept) -> list[jax.Array]:
+    """What a rule is given: what entered the site, then the derivative of what left it."""
+    return [_wide(values) for values in (*kept.saved[site.number], *kept.cotangents[site.number])]
 
 
 def _squares(gradient: jax.Array) -> jax.Array:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core.primitives import dynamic_slice_p, gather_p
+from jax.extend.core import JaxprEqn
+from jax.extend.core.primitives import dot_general_p, dynamic_slice_p, gather_p, reduce_sum_p
 
-from reticent.training.gradients.sites import Site
-from reticent.training.gradients.tracing import array_of
+from reticent.training.gradients.sites import Site, uses_of
+from reticent.training.gradients.tracing import Kind, Trace, array_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +26,8 @@ class Lookup:
     count: int  # rows of the table
     columns: int  # numbers in a row
     length: int  # rows that one example looks up
-    rows: Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
-    """(what was looked up, derivative of what was found) -> row numbers (length,) and (length, columns)"""
+    rows: Callable[[jax.Array], tuple[jax.Array, jax.Array]]  # -> their numbers, and whether they exist
+    found: Callable[[jax.Array], jax.Array]  # derivative of what was found -> (length, columns)
     fold: Callable[[jax.Array], jax.Array]  # (rows of the table, columns) -> the shape of the weight
 
 
@@ -48,23 +50,50 @@ def lookup_of(site: Site, position: int) -> Lookup | None:
     if axis is None:
         return None
     count, columns = table[axis], jax.ShapeDtypeStruct(table, jnp.float32).size // table[axis]
-    found = array_of(site.equation.outvars[0])
-    length = found.size // columns
+    result = array_of(site.equation.outvars[0])
+    length = result.size // columns
     reach = jnp.array([table[i] - sizes[i] for i in axes])  # the last place where a slice may begin
 
-    def rows(places: jax.Array, cotangent: jax.Array) -> tuple[jax.Array, jax.Array]:
-        before = [i for i in range(found.ndim) if i not in offsets]
-        g = cotangent.transpose((*before, *offsets)).reshape(length, columns)
+    def rows(places: jax.Array) -> tuple[jax.Array, jax.Array]:
         places = places.reshape(length, len(axes))
-        if drops:
-            g = jnp.where(jnp.all((places >= 0) & (places <= reach), axis=1)[:, None], g, 0)
-        return jnp.clip(places[:, axes.index(axis)], 0, count - 1), g
+        is_inside = jnp.all((places >= 0) & (places <= reach), axis=1) if drops else jnp.ones(length, bool)
+        return jnp.clip(places[:, axes.index(axis)], 0, count - 1), is_inside
+
+    def found(cotangent: jax.Array) -> jax.Array:
+        before = [i for i in range(result.ndim) if i not in offsets]
+        return cotangent.transpose((*before, *offsets)).reshape(length, columns)
 
     def fold(rows: jax.Array) -> jax.Array:
         others = [size for i, size in enumerate(table) if i != axis]
         return jnp.moveaxis(rows.reshape(count, *others), 0, axis)
 
-    return Lookup(count, columns, length, rows, fold)
+    return Lookup(count, columns, length, rows, found, fold)
+
+
+class Bag(NamedTuple):
+    """The rows that were found are used for nothing but a sum over all of them."""
+
+    sum: JaxprEqn
+    weights: tuple[Any, ...]  # one number a row, or none: every row counts 1
+
+
+def bag_of(trace: Trace, site: Site) -> Bag | None:
+    """The sum, plain or weighted, that a look-up goes into, or None where it goes elsewhere."""
+    found, uses = site.equation.outvars[0], uses_of(trace, site.equation.outvars[0])
+    if site.equation.primitive is not gather_p or len(uses) != 1 or found is trace.output:
+        return None
+    offsets = site.equation.params["dimension_numbers"].offset_dims
+    positions = tuple(i for i in range(array_of(found).ndim) if i not in offsets)
+    equation, place = uses[0]
+    if equation.primitive is reduce_sum_p and tuple(sorted(equation.params["axes"])) == positions:
+        return Bag(equation, ())
+    if equation.primitive is dot_general_p:
+        contracting, batch = equation.params["dimension_numbers"]
+        weights = equation.invars[1 - place]
+        is_vector = array_of(weights).ndim == 1 and trace.kind(weights) is Kind.EXAMPLE
+        if is_vector and not batch[place] and tuple(contracting[place]) == positions:
+            return Bag(equation, (weights,))
+    return None
 
 
 def _row_axis(table: tuple[int, ...], sizes: tuple[int, ...], axes: tuple[int, ...]) -> int | None:

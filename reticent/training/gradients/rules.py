@@ -3,10 +3,11 @@
     outer       |a|^2 |g|^2: the weight of a dense layer applied to one vector
     gram        the products of all pairs of positions: weights of dense layers on short sequences
     rows        the rows of an embedding, equal ones added up first
+    bag         the same where the rows go into one sum, as in a bag of words
     product     the product itself: weights on long sequences, kernels of convolutions
     explicit    the gradient, by the derivative of the equation: right for every parameter
 
-The first three never form the gradient of one example. They round against the example: a length that
+The first four never form the gradient of one example. They round against the example: a length that
 comes out too long costs a little of its influence, one too short would break the bound.
 """
 
@@ -19,10 +20,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.extend.core import JaxprEqn
 
-from reticent.training.gradients.lookups import Lookup, lookup_of
+from reticent.training.gradients.lookups import Bag, Lookup, bag_of, lookup_of
 from reticent.training.gradients.products import Product, multiply, product_of
 from reticent.training.gradients.sites import Way
+from reticent.training.gradients.tracing import Trace
 
 FLOOR = 2.0**-80  # squares below are lost in float32: taken for this much, so that no length is 0 by mistake
 _GRAM_ROUNDING = 2.0**-21  # of the terms of a Gram sum, which may cancel each other and leave their rounding
@@ -38,14 +41,17 @@ class Rule:
         squared_norm: of what is kept of one example.
         weighted_sum: (what is kept of the batch, factors of its examples) -> the sum of the gradients.
         norm_cost, sum_cost: arithmetic operations an example.
+        tail, beside: see `Site`.
     """
 
     name: str
-    keep: Callable[[jax.Array, jax.Array], Any]
+    keep: Callable[..., Any]
     squared_norm: Callable[[Any], jax.Array]
     weighted_sum: Callable[[Any, jax.Array], jax.Array]
     norm_cost: int
     sum_cost: int
+    tail: JaxprEqn | None = None
+    beside: tuple[Any, ...] = ()
 
 
 def weighted(values: jax.Array, factor: jax.Array) -> jax.Array:
@@ -63,13 +69,16 @@ def weighted_total(values: jax.Array, factor: jax.Array) -> jax.Array:
     return jnp.tensordot(factor, cleared(values, factor), axes=1, precision=lax.Precision.HIGHEST)
 
 
-def fast_rule(way: Way) -> Rule | None:
+def fast_rule(trace: Trace, way: Way) -> Rule | None:
     """The cheapest rule for a leaf with one use, or None where only the explicit gradient is left."""
     product = product_of(way.site, way.position)
     if product is not None:
         return _product_rule(product)
     lookup = lookup_of(way.site, way.position)
-    return _rows_rule(lookup) if lookup is not None else None
+    if lookup is None:
+        return None
+    bag = bag_of(trace, way.site)
+    return _bag_rule(lookup, bag) if bag else _rows_rule(lookup)
 
 
 def _product_rule(product: Product) -> Rule:
@@ -125,17 +134,55 @@ def _sum_of_products(product: Product) -> Callable[[Pair, jax.Array], jax.Array]
 
 
 def _rows_rule(lookup: Lookup) -> Rule:
+    def keep(places: jax.Array, cotangent: jax.Array) -> tuple[jax.Array, jax.Array]:
+        ids, is_inside = lookup.rows(places)
+        return ids, jnp.where(is_inside[:, None], lookup.found(cotangent), 0)
+
     def square(kept: tuple[jax.Array, jax.Array]) -> jax.Array:
         ids, g = kept
-        first = jnp.argmax(ids[:, None] == ids[None, :], axis=1)  # where each row was looked up first
-        return jnp.sum(jnp.square(jnp.zeros_like(g).at[first].add(g)))
+        return jnp.sum(jnp.square(jnp.zeros_like(g).at[_meeting_places(lookup, ids)].add(g)))
 
     def total(kept: tuple[jax.Array, jax.Array], factor: jax.Array) -> jax.Array:
         ids, g = kept[0].reshape(-1), weighted(kept[1], factor).reshape(-1, lookup.columns)
         return lookup.fold(jnp.zeros((lookup.count, lookup.columns), g.dtype).at[ids].add(g))
 
     size = lookup.length * lookup.columns
-    return Rule("rows", lookup.rows, square, total, 3 * size, size)
+    return Rule("rows", keep, square, total, 3 * size, size)
+
+
+def _bag_rule(lookup: Lookup, bag: Bag) -> Rule:
+    def keep(places: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        (ids, is_inside), *shares = lookup.rows(places), *rest[:-1]
+        return ids, jnp.where(is_inside, shares[0] if shares else 1.0, 0), rest[-1].reshape(lookup.columns)
+
+    def square(kept: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        ids, shares, g = kept
+        if _is_small_table(lookup):
+            by_row = jnp.zeros(lookup.count).at[ids].add(shares)
+        else:
+            by_row = jnp.zeros(lookup.length).at[_meeting_places(lookup, ids)].add(shares)
+        squares = [jnp.maximum(jnp.sum(jnp.square(part)), FLOOR) for part in (by_row, g)]
+        return squares[0] * squares[1]
+
+    def total(kept: tuple[jax.Array, jax.Array, jax.Array], factor: jax.Array) -> jax.Array:
+        ids, shares, g = kept
+        each = cleared(shares, factor)[:, :, None] * weighted(g, factor)[:, None, :]
+        empty = jnp.zeros((lookup.count, lookup.columns), g.dtype)
+        return lookup.fold(empty.at[ids.reshape(-1)].add(each.reshape(-1, lookup.columns)))
+
+    costs = 3 * lookup.length + 2 * lookup.columns, 2 * lookup.length * lookup.columns
+    return Rule("bag", keep, square, total, *costs, tail=bag.sum, beside=bag.weights)
+
+
+def _meeting_places(lookup: Lookup, ids: jax.Array) -> jax.Array:
+    """For each row that was looked up, one place that it shares with its equals and with no other."""
+    if _is_small_table(lookup):
+        return jnp.zeros(lookup.count, jnp.int32).at[ids].max(jnp.arange(lookup.length))[ids]
+    return jnp.argmax(ids[:, None] == ids[None, :], axis=1)
+
+
+def _is_small_table(lookup: Lookup) -> bool:
+    return lookup.count <= 4 * lookup.length**2
 
 
 def _along(factor: jax.Array, values: jax.Array) -> jax.Array:

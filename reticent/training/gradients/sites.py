@@ -36,6 +36,8 @@ class Site:
         weights: the operands with a gradient to find, by position.
         saved: the operands that differ between examples, by position.
         outputs: the results that carry a derivative, by position.
+        tail: a later equation whose results are tapped instead, where a rule knows how to get from there
+            to the weights, given the values `beside`.
     """
 
     number: int
@@ -43,12 +45,18 @@ class Site:
     weights: tuple[int, ...]
     saved: tuple[int, ...]
     outputs: tuple[int, ...]
+    tail: JaxprEqn | None = None
+    beside: tuple[Any, ...] = ()
+
+    @property
+    def tapped(self) -> JaxprEqn:
+        return self.tail or self.equation
 
     def weight(self, position: int) -> Any:
         return self.equation.invars[position]
 
     def saved_variables(self) -> list[Any]:
-        return [self.equation.invars[position] for position in self.saved]
+        return [*(self.equation.invars[position] for position in self.saved), *self.beside]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +105,7 @@ def find_way(trace: Trace, sites: Sequence[Site], leaf: Var) -> Way | None:
     steps: list[JaxprEqn] = []
     variable = leaf
     while True:
-        uses = [(e, i) for e in trace.equations for i, atom in enumerate(e.invars) if atom is variable]
+        uses = uses_of(trace, variable)
         if len(uses) != 1:
             return None
         equation, position = uses[0]
@@ -107,6 +115,11 @@ def find_way(trace: Trace, sites: Sequence[Site], leaf: Var) -> Way | None:
             return None
         steps.append(equation)
         variable = equation.outvars[0]
+
+
+def uses_of(trace: Trace, variable: Any) -> list[tuple[JaxprEqn, int]]:
+    """Where a value is an operand: the equations, and its place in them."""
+    return [(e, i) for e in trace.equations for i, atom in enumerate(e.invars) if atom is variable]
 
 
 def used_leaves(trace: Trace, sites: Sequence[Site]) -> list[int]:
