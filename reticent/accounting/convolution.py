@@ -18,6 +18,7 @@ from reticent.accounting.pairs import UNIT
 
 _LARGEST_WINDOW = 2**22  # points: 32 MB a copy
 _PRECISIONS = ((np.float64, UNIT), (np.longdouble, float(np.finfo(np.longdouble).eps) / 2))
+_DEEPEST = 600.0  # the exponent at which a tilted weight counts as zero
 _MOST_EXTENDED = 2**18  # points: extended precision is several times slower
 
 
@@ -194,8 +195,9 @@ def _tilted(lattice: Lattice, tilt: float) -> _Tilted:
     losses = lattice.losses
     exponents = tilt * losses
     top = exponents[lattice.masses > 0].max()
-    exponents = np.clip(exponents - top, -745.0, 0.0)
-    weights = lattice.masses * np.exp(exponents)
+    exponents = np.clip(exponents - top, -_DEEPEST, 0.0)
+    # Weights below e^-600 are nothing beside the rounding of the others, and slow as subnormal numbers.
+    weights = np.where(exponents > -_DEEPEST, lattice.masses, 0.0) * np.exp(exponents)
     total = weights.sum()
     weights /= total
     return _Tilted(weights, exponents, float(top + np.log(total)), float(weights @ losses))
@@ -299,17 +301,18 @@ def _convolve_in(
         noise = float(8 * unit * np.log2(size) * rest + 4 * unit)
         change = (np.asarray(fft.rfft(_wrapped(others, size, heaviest))) - rest) / total
         real, imaginary = change.real, change.imag
-        log_size = _log_modulus(real, imaginary) + np.log(total)
         # Frequencies whose power is below e^-60 count as zero; each is wrong by its bound.
-        keep &= part.times * log_size > -60.0
-        dropped = max(dropped, _exp(part.times * np.log(np.exp(-60.0 / part.times) + noise)))
-        powers.append((part.times, part.lattice.first + heaviest, log_size, real, imaginary, noise))
+        least = np.exp(-60.0 / part.times)
+        keep &= np.square(1 + real) + np.square(imaginary) > least * least
+        dropped = max(dropped, _exp(part.times * np.log(least + noise)))
+        powers.append((part.times, part.lattice.first + heaviest, np.log(total), real, imaginary, noise))
     where = np.flatnonzero(keep)
     log_power, log_bound, phase = (np.zeros(len(where), kind) for _ in range(3))
     turns = 0
-    for times, index, log_size, real, imaginary, noise in powers:
-        log_power += times * log_size[where]
-        log_bound += times * (log_size[where] + np.log1p(noise * np.exp(-log_size[where])))
+    for times, index, log_total, real, imaginary, noise in powers:
+        log_size = _log_modulus(real[where], imaginary[where]) + log_total
+        log_power += times * log_size
+        log_bound += times * (log_size + np.log1p(noise * np.exp(-log_size)))
         phase += np.mod(times * np.arctan2(imaginary[where], 1 + real[where]), turn)
         turns += times * index
     # A shift of the window is a turn of every phase; whole turns are left out before they cost digits.

@@ -76,10 +76,10 @@ def round_up(pair: Pair, spacing: float, offset: float, low: float, high: float)
     edges = offset + spacing * np.arange(first, last + 1)
     p, q, p_error, q_error = pair.masses(edges)
     inner_p, inner_q = p[1:-1], q[1:-1]
-    growth = np.exp(edges[:-1])
-    # upper + lower = p and upper e^{-h} + lower = q e^{low end}; errors always count upwards.
-    error = p_error[1:-1] + growth * q_error[1:-1] + 4 * UNIT * (inner_p + growth * inner_q)
     with np.errstate(invalid="ignore", over="ignore"):
+        growth = np.exp(edges[:-1])
+        # upper + lower = p and upper e^{-h} + lower = q e^{low end}; errors always count upwards.
+        error = p_error[1:-1] + growth * q_error[1:-1] + 4 * UNIT * (inner_p + growth * inner_q)
         upper = (inner_p - growth * inner_q + error) / -np.expm1(-spacing)
     total = inner_p + p_error[1:-1]
     # Where e^loss overflows the split is unknown: then all of it counts as the upper end.
@@ -127,8 +127,9 @@ def _place_cuts(pair: Pair, points: np.ndarray, spacing: float) -> tuple[np.ndar
     smooth = np.clip((np.append(excess[0], excess[:-1]) + excess) / 2, -0.2 * spacing, 0.2 * spacing)
     start = int(np.argmax(p > 1e-6))
     edge = slice(start, start + _EDGE_CELLS)
-    worst = start + int(np.argmax(p[edge] * np.abs(excess[edge])))
-    if len(points) > start + 2 * _EDGE_CELLS and abs(excess[worst]) > 0.01 * spacing:
+    # What that leaves is the second difference: next to nothing, except at an edge of the support.
+    left_over = np.abs(np.diff(excess, n=2, prepend=excess[0], append=excess[-1]))
+    if len(points) > start + 2 * _EDGE_CELLS and float(p[edge] @ left_over[edge]) > 4e-5 * spacing:
         for first_move in np.array([0.0, 0.25, 0.5, 0.75]) * spacing:
             fitted = _fit_edge(
                 pair, points[edge], (cuts - smooth)[start + 1 :][:_EDGE_CELLS], first_move, spacing
@@ -209,10 +210,13 @@ def _best_lowering(
     excess: np.ndarray, points: np.ndarray, p: np.ndarray, tilt: float, spacing: float
 ) -> float:
     """How far to lower the lattice: lowering it costs everybody, not lowering it costs those below a step."""
+    low = np.flatnonzero(excess < 0)
+    if not len(low):
+        return 0.0
     with np.errstate(divide="ignore"):
         logs = np.log(p) + tilt * points
-    weights = np.exp(logs - logs.max())
-    order = np.argsort(excess)
+    weights = np.exp(np.maximum(logs - logs.max(), -600.0))
+    order = low[np.argsort(excess[low])]
     falls = np.concatenate([[0.0], np.cumsum(weights[order])]) / weights.sum()
-    depths = np.maximum(-np.concatenate([excess[order], [0.0]]), 0.0)
+    depths = -np.concatenate([excess[order], [0.0]])
     return float(depths[np.argmin(depths + spacing * falls)])

@@ -60,15 +60,14 @@ def tight(
     if len(counts) == 1 and isinstance(only := next(iter(counts)), events.Gaussian):
         exact = gaussian_dp.epsilon(adjacency.reach * group / only.noise_multiplier, delta)
         return Cost(exact * (1 - _SLACK_OF_EXACT), exact * (1 + _SLACK_OF_EXACT), "exact Gaussian")
-    by_renyi = _renyi_or_none(event, delta, neighbours)
     try:
         bracket = bracket_event(event, delta, neighbours)
     except Unproven:
-        if by_renyi is None:
-            raise
-        return Cost(0.0, by_renyi, "renyi")
-    if by_renyi is not None and by_renyi < bracket.upper:
-        return Cost(min(bracket.lower, by_renyi), by_renyi, "renyi")
+        return Cost(0.0, renyi.epsilon(event, delta, neighbours), "renyi")
+    if bracket.upper - bracket.lower > 2 * RELATIVE_WIDTH * bracket.upper:  # else nothing is left to gain
+        by_renyi = _renyi_or_none(event, delta, neighbours)
+        if by_renyi is not None and by_renyi < bracket.upper:
+            return Cost(min(bracket.lower, by_renyi), by_renyi, "renyi")
     return Cost(bracket.lower, bracket.upper, "privacy loss distribution")
 
 
