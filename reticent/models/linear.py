@@ -1,0 +1,28 @@
+"""Linear and logistic regression: one dense layer."""
+
+from __future__ import annotations
+
+import jax
+
+from reticent.core import checks
+from reticent.models.layers import as_numbers, dense, dense_starts
+from reticent.models.model import Model, Params
+from reticent.models.starts import zeros
+
+
+def linear(features: int, outputs: int) -> Model:
+    """One dense layer: logistic regression under `classification_loss`, linear under `squared_loss`.
+
+    Starts at zero, whatever the key: the loss is convex, and no symmetry has to be broken.
+    """
+    checks.count(features=features, outputs=outputs)
+
+    def apply(params: Params, x: jax.Array) -> jax.Array:
+        return dense(params, as_numbers(x).ravel())  # (outputs,)
+
+    return Model(
+        name="linear",
+        description=f"{features} features, {outputs} outputs",
+        starts=dense_starts(features, outputs, zeros),
+        apply=apply,
+    )

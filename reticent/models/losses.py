@@ -1,0 +1,78 @@
+"""Losses and metrics of one example: what `train` is given.
+
+    loss = classification_loss(model)        # loss(params, {"x": ..., "y": ...}) -> scalar
+
+An example is a dictionary with an input `x` and a label or target `y`, as the catalog's datasets have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from reticent.core.errors import InvalidArgument
+from reticent.models.model import Model, Params
+
+Example = Mapping[str, Any]
+Measure = Callable[[Params, Example], jax.Array]
+
+
+def classification_loss(model: Model) -> Measure:
+    """Cross-entropy of the label under the softmax of the logits.
+
+    With one label a place (a language model), the mean over places. A negative label means that
+    there is none: the place counts for nothing.
+    """
+
+    def loss(params: Params, example: Example) -> jax.Array:
+        logits, labels = _logits_and_labels(model, params, example)
+        # A product with zeros and ones, where a look-up would be slow to differentiate on CPU.
+        chosen = jnp.sum(logits * jax.nn.one_hot(labels, logits.shape[-1]), axis=-1)
+        return _mean_labelled(jax.nn.logsumexp(logits, axis=-1) - chosen, labels)
+
+    return loss
+
+
+def accuracy(model: Model) -> Measure:
+    """1 where the largest logit is the label's, else 0; the mean over labelled places."""
+
+    def metric(params: Params, example: Example) -> jax.Array:
+        logits, labels = _logits_and_labels(model, params, example)
+        return _mean_labelled(jnp.float32(jnp.argmax(logits, axis=-1) == labels), labels)
+
+    return metric
+
+
+def squared_loss(model: Model) -> Measure:
+    """Half the squared distance of the prediction from the target."""
+
+    def loss(params: Params, example: Example) -> jax.Array:
+        predicted, target = model.apply(params, example["x"]), jnp.asarray(example["y"])
+        if predicted.size != target.size:
+            raise InvalidArgument(
+                f"The model '{model.name}' predicts {predicted.size} numbers, "
+                f"and the target has {target.size}.",
+                remedy="Give the model as many outputs as the target has numbers.",
+            )
+        return 0.5 * jnp.sum(jnp.square(predicted.ravel() - target.ravel()))
+
+    return loss
+
+
+def _logits_and_labels(model: Model, params: Params, example: Example) -> tuple[jax.Array, jax.Array]:
+    logits, labels = model.apply(params, example["x"]), jnp.asarray(example["y"])
+    if logits.shape[:-1] != labels.shape:
+        raise InvalidArgument(
+            f"The model '{model.name}' gives logits of shape {logits.shape}, "
+            f"and the label has shape {labels.shape}.",
+            remedy="Labels are whole numbers: one for each vector of logits, not one-hot.",
+        )
+    return logits, labels
+
+
+def _mean_labelled(values: jax.Array, labels: jax.Array) -> jax.Array:
+    is_labelled = labels >= 0
+    return jnp.sum(jnp.where(is_labelled, values, 0)) / jnp.maximum(jnp.sum(is_labelled), 1)
