@@ -8,6 +8,7 @@ from collections.abc import Callable
 from reticent.accounting import amplification, composition, dominating, gaussian_dp, moments, renyi, zcdp
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.tight import bracket_event
+from reticent.core import checks
 from reticent.core.errors import Unproven
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -18,16 +19,23 @@ Accountant = Callable[[Event, float, Neighbours], float]
 
 def basic(event: Event, delta: float, neighbours: Neighbours) -> float:
     """Every release made (epsilon, delta / T)-DP on its own, amplified by sampling, then added up."""
+    checks.inside_unit(delta=delta)
     steps = _steps(event, delta, neighbours)
-    return composition.basic(steps)[0] if _is_bounded(steps) else math.inf
+    if not _is_bounded(steps):
+        return math.inf
+    return composition.basic([(times * epsilon, times * own) for (epsilon, own), times in steps])[0]
 
 
 def advanced(event: Event, delta: float, neighbours: Neighbours) -> float:
     """The same with half of delta for advanced composition of all releases."""
+    checks.inside_unit(delta=delta)
     steps = _steps(event, delta / 2, neighbours)
     if not _is_bounded(steps):
-        return math.inf
-    return min(composition.advanced_heterogeneous(steps, delta / 2)[0], basic(event, delta, neighbours))
+        return basic(event, delta, neighbours)
+    together = composition.advanced_heterogeneous(
+        [step for step, _ in steps], delta / 2, times=[times for _, times in steps]
+    )
+    return min(together[0], basic(event, delta, neighbours))
 
 
 def moments_accountant(event: Event, delta: float, neighbours: Neighbours) -> float:
@@ -46,6 +54,7 @@ def moments_accountant(event: Event, delta: float, neighbours: Neighbours) -> fl
 
 
 def loss_distribution(event: Event, delta: float, neighbours: Neighbours) -> float:
+    checks.inside_unit(delta=delta)
     return bracket_event(event, delta, neighbours).upper
 
 
@@ -61,6 +70,7 @@ ACCOUNTANTS: dict[str, Accountant] = {
 
 def account(event: Event, delta: float, neighbours: Neighbours) -> dict[str, float | None]:
     """Epsilon by every accountant; None where one has no theorem for the event."""
+    checks.inside_unit(delta=delta)
     values: dict[str, float | None] = {}
     is_open = any(isinstance(item, events.NonPrivate) for item in dominating.flatten(event))
     for name, accountant in ACCOUNTANTS.items():
@@ -71,18 +81,33 @@ def account(event: Event, delta: float, neighbours: Neighbours) -> dict[str, flo
     return values
 
 
-def _steps(event: Event, delta: float, neighbours: Neighbours) -> list[tuple[float, float]]:
-    """Each release as (epsilon, its share of delta)."""
+def _steps(event: Event, delta: float, neighbours: Neighbours) -> list[tuple[tuple[float, float], int]]:
+    """Each kind of release as (epsilon, its share of delta), and how often it is made.
+
+    Claims bring their own delta; the others share what those leave. Where nothing is left, the cost is
+    infinite.
+    """
+    dominating.flatten(event)  # refuses counts beyond measure
     counts = _unmerged(event)
-    total = sum(counts.values())
-    steps: list[tuple[float, float]] = []
-    for item, times in counts.items():
-        steps += [_step(item, delta / total, neighbours)] * times
-    return steps
+    left = delta - math.fsum(times * _claimed_delta(item, neighbours) for item, times in counts.items())
+    if left <= 0:
+        return [((math.inf, delta), 1)]
+    share = left / max(sum(counts.values()), 1)
+    return [(_step(item, share, neighbours), times) for item, times in counts.items()]
 
 
-def _is_bounded(steps: list[tuple[float, float]]) -> bool:
-    return all(math.isfinite(epsilon) for epsilon, _ in steps)
+def _claimed_delta(event: Event, neighbours: Neighbours) -> float:
+    match event:
+        case events.ApproximateDp(epsilon=epsilon, delta=delta, adjacency=adjacency):
+            return dominating.claim(event, epsilon, delta, adjacency, neighbours)[1]
+        case events.PoissonSampled(rate=rate, event=inner) | events.FixedSizeSampled(rate=rate, event=inner):
+            return rate * _claimed_delta(dominating.sampled_base(inner), neighbours)
+        case _:
+            return 0.0
+
+
+def _is_bounded(steps: list[tuple[tuple[float, float], int]]) -> bool:
+    return all(math.isfinite(epsilon) for (epsilon, _), _ in steps)
 
 
 def _unmerged(event: Event) -> dict[Event, int]:

@@ -55,22 +55,24 @@ def advanced_first(epsilon: float, delta: float, times: int, delta_extra: float)
 
 
 def advanced_heterogeneous(
-    guarantees: Guarantees, delta_extra: float, *, times: int = 1
+    guarantees: Guarantees, delta_extra: float, *, times: int | Sequence[int] = 1
 ) -> tuple[float, float]:
-    """Advanced composition of different releases, the whole list `times` times over.
+    """Advanced composition of different releases, the whole list or each one of it `times` times over.
 
     Reference:
         Kairouz, Oh and Viswanath (2017), Theorem 3.5, second and first term of the minimum.
     """
-    checks.count(minimum=0, times=times)
     checks.inside_unit(delta_extra=delta_extra)
-    for epsilon, delta in guarantees:
+    bias = squares = total_delta = 0.0
+    counts = times if isinstance(times, Sequence) else [times] * len(guarantees)
+    for (epsilon, delta), count in zip(guarantees, counts, strict=True):
         checks.not_negative(epsilon=epsilon, delta=delta)
-    bias = math.fsum(epsilon * math.tanh(epsilon / 2) for epsilon, _ in guarantees)
-    squares = math.fsum(epsilon * epsilon for epsilon, _ in guarantees)
-    spread = math.sqrt(2 * times * squares * math.log(1 / delta_extra))
-    delta = times * math.fsum(delta for _, delta in guarantees) + delta_extra
-    return times * bias + spread, min(delta, 1.0)
+        checks.count(minimum=0, times=count)
+        bias += count * epsilon * math.tanh(epsilon / 2)
+        squares += count * epsilon * epsilon
+        total_delta += count * delta
+    spread = math.sqrt(2 * squares * math.log(1 / delta_extra))
+    return bias + spread, min(total_delta + delta_extra, 1.0)
 
 
 def largest_epsilon(target: float, times: int, delta_extra: float) -> float:

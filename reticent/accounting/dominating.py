@@ -27,10 +27,12 @@ from reticent.accounting.pairs import (
     SampledPair,
 )
 from reticent.core import checks
-from reticent.core.errors import Unproven
+from reticent.core.errors import InvalidArgument, Unproven
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
+
+MOST_RELEASES = 10**15  # beyond it a count is no longer a float to all its digits
 
 
 class Neighbours(NamedTuple):
@@ -61,10 +63,14 @@ def flatten(event: Event) -> Counter[Event]:
     """
     counts: Counter[Event] = Counter()
     _count(event, 1, counts)
+    if counts.total() > MOST_RELEASES:
+        raise InvalidArgument(
+            "The event counts more than 10^15 releases.", remedy="Account for as many as will be made."
+        )
     gaussians = [item for item in counts if isinstance(item, events.Gaussian)]
     if len(gaussians) > 1 or any(counts[item] > 1 for item in gaussians):
-        joint = math.fsum(counts.pop(item) / item.noise_multiplier**2 for item in gaussians)
-        counts[events.Gaussian(noise_multiplier=1 / math.sqrt(joint))] = 1
+        joint = math.hypot(*(math.sqrt(counts.pop(item)) / item.noise_multiplier for item in gaussians))
+        counts[events.Gaussian(noise_multiplier=1 / joint)] = 1
     return counts
 
 

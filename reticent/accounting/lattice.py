@@ -128,7 +128,8 @@ def _place_cuts(pair: Pair, points: np.ndarray, spacing: float) -> tuple[np.ndar
     start = int(np.argmax(p > 1e-6))
     edge = slice(start, start + _EDGE_CELLS)
     # What that leaves is the second difference: next to nothing, except at an edge of the support.
-    left_over = np.abs(np.diff(excess, n=2, prepend=excess[0], append=excess[-1]))
+    with np.errstate(invalid="ignore"):  # far right, where Q is below the smallest float, losses are infinite
+        left_over = np.abs(np.diff(excess, n=2, prepend=excess[0], append=excess[-1]))
     if len(points) > start + 2 * _EDGE_CELLS and float(p[edge] @ left_over[edge]) > 4e-5 * spacing:
         for first_move in np.array([0.0, 0.25, 0.5, 0.75]) * spacing:
             fitted = _fit_edge(

@@ -101,6 +101,8 @@ def _solve(
         found = composed.epsilon_above(delta) if is_upper else composed.epsilon_below(delta)
         if found is not None:
             return max(found + drift if is_upper else found - drift, 0.0), setting.estimate
+        if len(composed.losses) > 4 * _MOST_POINTS:
+            break
         width = 2.5 * (composed.losses[-1] - composed.losses[0])
     return nothing
 
@@ -137,12 +139,18 @@ def _choose(
     # A cell of width h spreads a release's loss by at most h^2 / 4: epsilon moves by T h^2 (1 + tilt) / 8.
     wanted = relative_width * max(estimate, 1e-2) * (1 if estimate < _LARGE else 10)
     spacing = math.sqrt(6 * wanted / (_total(releases) * (1 + tilt)))
-    # No finer than the largest window allows; nor does an epsilon of no use need a fourth digit.
-    spacing = max(spacing, 10.6 * math.sqrt(variance) / _MOST_POINTS)
+    # No finer than the largest window or lattice allows; nor does an epsilon of no use need a fourth digit.
+    share = delta / _total(releases)
+    spans = [_span(release, copy, share) for release, copy in zip(releases, sketches, strict=True)]
+    longest = max(high - low for low, high in spans)
+    finest = max(10.6 * math.sqrt(variance), longest) / _MOST_POINTS
+    spacing = max(spacing, finest)
+    on_atoms = _hit_atoms(releases, spacing)
+    spacing = on_atoms if on_atoms >= finest else spacing
     # Near epsilon a tilted mass m is worth m e^{log moment - tilt epsilon} of delta.
     log_worth = float(_log_moment_at(releases, sketches, tilt)) - tilt * estimate
     tolerated = 1e-4 * math.exp(min(max(math.log(delta) - log_worth, -300.0), 0.0))
-    return _Setting(tilt, estimate, math.sqrt(variance), _hit_atoms(releases, spacing), tolerated)
+    return _Setting(tilt, estimate, math.sqrt(variance), spacing, tolerated)
 
 
 def _log_moment_at(releases: Sequence[Release], sketches: Sequence[Sketch], tilt: float) -> float:
@@ -176,9 +184,14 @@ def _variance(copy: Sketch, tilt: float) -> float:
     return float(weights @ np.square(copy.losses - weights @ copy.losses))
 
 
+def _span(release: Release, copy: Sketch, delta: float) -> tuple[float, float]:
+    """The losses that a lattice holds; a hundred-thousandth of the delta may hide in an infinite one."""
+    return cut_offs(copy, left=1e-6 / release.times, right=1e-5 * delta)
+
+
 def _rounded(release: Release, copy: Sketch, setting: _Setting, delta: float, *, is_upper: bool) -> Part:
-    """One release on the lattice. A hundred-thousandth of its delta may hide in an infinite loss."""
-    low, high = cut_offs(copy, left=1e-6 / release.times, right=1e-5 * delta)
+    """One release on the lattice."""
+    low, high = _span(release, copy, delta)
     spacing = setting.spacing
     atoms = release.pair.atoms()
     offset = math.fmod(atoms[0], spacing) if atoms else 0.0

@@ -130,7 +130,7 @@ class SampledPair:
 
     def masses(self, edges: np.ndarray) -> Masses:
         # loss = ln(1 - rate + rate e^l) crosses an edge where e^l = (e^edge - 1 + rate) / rate.
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             inner_edges = np.log(np.maximum(np.expm1(edges) + self.rate, 0.0)) - np.log(self.rate)
         # Where e^edge swallows everything else, it is edge - ln(rate); exp would overflow.
         inner_edges = np.where(edges > 40, edges - np.log(self.rate), inner_edges)

@@ -136,6 +136,7 @@ def accounted(event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS)
 
 def epsilon(event: Event, delta: float, neighbours: Neighbours) -> float:
     """The epsilon of a composition by Renyi accounting; an upper bound at any delta, however small."""
+    checks.inside_unit(delta=delta)
     curve, extra = accounted(event, neighbours)
     remaining = delta - extra * (1 + 1e-12)
     if remaining <= 0:

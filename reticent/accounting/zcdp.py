@@ -75,6 +75,7 @@ def rho(event: Event, neighbours: Neighbours) -> float:
 
 
 def epsilon(event: Event, delta: float, neighbours: Neighbours) -> float:
+    checks.inside_unit(delta=delta)
     total = rho(event, neighbours)
     return to_epsilon(total, delta) if math.isfinite(total) else math.inf
 
