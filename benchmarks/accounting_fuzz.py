@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.accounting import renyi, zcdp
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.dominating import Neighbours, directions, flatten
+from reticent.accounting.loss_distribution import Release, lower_epsilon
 from reticent.accounting.tight import bracket_event, tight
 from reticent.core.errors import Unproven
 from reticent.mechanisms import events
@@ -79,6 +80,7 @@ def check(setting: RandomSetting) -> Outcome:
             warnings.simplefilter("error")
             lower, upper, _ = tight(setting.event, setting.delta, setting.adjacency, group=setting.group)
             bracket = bracket_event(setting.event, setting.delta, neighbours)
+            failures += _contradictions(setting, bracket.upper)
             others = {"rdp": renyi.epsilon, "zcdp": zcdp.epsilon}
             for name, accountant in others.items():
                 try:
@@ -95,6 +97,23 @@ def check(setting: RandomSetting) -> Outcome:
         if not 0 <= bracket.lower <= bracket.upper:
             failures.append(f"not a bracket of loss distributions: {bracket!r}")
     return Outcome(failures, lower, upper, time.perf_counter() - start)
+
+
+def _contradictions(setting: RandomSetting, upper: float) -> list[str]:
+    """Lower bounds above the upper one: `tight` would cut them off there, and hide that one is wrong."""
+    neighbours = Neighbours(setting.adjacency, setting.group)
+    parts = [
+        (directions(item, neighbours), times) for item, times in flatten(setting.event).items() if times > 0
+    ]
+    if not math.isfinite(upper) or any(part.slack > 0 for part, _ in parts):
+        return []
+    found = []
+    for side in (0, 1):
+        releases = [Release(part.attained[side], times) for part, times in parts]
+        lower = lower_epsilon(releases, setting.delta, near=upper)
+        if not lower <= upper * (1 + 1e-12):
+            found.append(f"a lower bound {lower!r} above the upper bound {upper!r}")
+    return found
 
 
 def _repeated(rng: np.random.Generator, event: Event) -> Event:

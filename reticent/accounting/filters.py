@@ -43,6 +43,7 @@ class RenyiFilter:
         checks.inside_unit(delta=delta)
         self.epsilon, self.delta, self.adjacency = epsilon, delta, adjacency
         self.order = best_order(epsilon, delta) if order is None else order
+        checks.positive(order_above_1=self.order - 1)
         self.limit = _divergence_for(epsilon, delta, self.order)
         self.spent = 0.0
 

@@ -80,5 +80,5 @@ def _round_down(value: float, digits: int = 4) -> str:
 def _rounded(value: float, digits: int, to_whole: Any) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    places = max(digits - 1 - math.floor(math.log10(abs(value))), 0)
+    places = min(max(digits - 1 - math.floor(math.log10(abs(value))), 0), 12)
     return f"{to_whole(value * 10**places) / 10**places:.{places}f}"

@@ -64,7 +64,8 @@ def tight(
         bracket = bracket_event(event, delta, neighbours)
     except Unproven:
         return Cost(0.0, renyi.epsilon(event, delta, neighbours), "renyi")
-    if bracket.upper - bracket.lower > 2 * RELATIVE_WIDTH * bracket.upper:  # else nothing is left to gain
+    is_narrow = bracket.upper - bracket.lower <= 2 * RELATIVE_WIDTH * bracket.upper < math.inf
+    if not is_narrow:  # else nothing is left to gain
         by_renyi = _renyi_or_none(event, delta, neighbours)
         if by_renyi is not None and by_renyi < bracket.upper:
             return Cost(min(bracket.lower, by_renyi), by_renyi, "renyi")
@@ -113,7 +114,9 @@ def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
     if not counts or (len(counts) == 1 and isinstance(next(iter(counts)), events.Gaussian)):
         return tight(event, delta, neighbours.adjacency, group=neighbours.group).upper
     parts = _directions(event, neighbours)
-    return _upper_with_slack(parts, delta, _slack(parts))[0]
+    upper = _upper_with_slack(parts, delta, _slack(parts))[0]
+    by_renyi = None if math.isfinite(upper) else _renyi_or_none(event, delta, neighbours)
+    return upper if by_renyi is None else by_renyi
 
 
 _Parts = list[tuple[Directions, int]]

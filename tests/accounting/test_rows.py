@@ -9,7 +9,7 @@ import pytest
 
 from reticent.accounting.accountants import ACCOUNTANTS, account
 from reticent.accounting.dominating import Neighbours
-from reticent.accounting.tight import tight
+from reticent.accounting.tight import tight, upper_bound
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -64,6 +64,15 @@ def test_counts_beyond_measure_are_refused(name: str):
     accountant = ACCOUNTANTS.get(name, lambda event, delta, _: tight(event, delta).upper)
     with pytest.raises(InvalidArgument):
         accountant(event, 1e-5, _ALONE)
+
+
+def test_where_the_loss_distribution_gives_up_renyi_does_not():
+    run = Repeated(event=PoissonSampled(rate=1e-6, event=Gaussian(noise_multiplier=1.0)), times=10**12)
+    values = account(run, 1e-5, _ALONE)
+    by_renyi = values["rdp"]
+    assert by_renyi is not None
+    assert tight(run, 1e-5).upper <= by_renyi < 7
+    assert upper_bound(run, 1e-5, _ALONE) <= by_renyi
 
 
 def test_rows_without_a_theorem_are_empty_and_the_others_are_there():

@@ -1,0 +1,119 @@
+"""A budget spent adaptively: nothing passes it, nothing is lost, and what was let through is within it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reticent.accounting import renyi
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.filters import RenyiFilter, best_order
+from reticent.accounting.tight import tight
+from reticent.core.errors import BudgetExceeded, InvalidArgument
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import (
+    ApproximateDp,
+    Composed,
+    Event,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    PoissonSampled,
+    Repeated,
+)
+
+_STEP = PoissonSampled(rate=0.01, event=Gaussian(noise_multiplier=1.0))
+
+
+@settings(max_examples=25)
+@given(
+    epsilon=st.floats(0.5, 10),
+    noises=st.lists(st.floats(1, 30), min_size=1, max_size=40),
+    log_delta=st.floats(math.log(1e-9), math.log(1e-3)),
+)
+def test_whatever_is_let_through_is_within_the_budget(epsilon: float, noises: list[float], log_delta: float):
+    delta = math.exp(log_delta)
+    guard = RenyiFilter(epsilon=epsilon, delta=delta)
+    released: list[Event] = []
+    for noise in noises:
+        event = Gaussian(noise_multiplier=noise)
+        if guard.fits(event):
+            guard.spend(event)
+            released.append(event)
+        else:
+            with pytest.raises(BudgetExceeded):
+                guard.spend(event)
+    assert guard.spent <= guard.limit
+    assert tight(Composed(events=tuple(released)), delta).lower <= epsilon
+
+
+def test_at_the_right_order_a_filter_lets_through_what_renyi_accounting_would():
+    def count(order: float) -> int:
+        guard = RenyiFilter(epsilon=2.0, delta=1e-5, order=order)
+        return int(guard.limit / guard.cost(_STEP))
+
+    most = max(count(order) for order in renyi.ORDERS)
+    for times, is_within in [(most, True), (most + 2, False)]:
+        cost = renyi.epsilon(Repeated(event=_STEP, times=times), 1e-5, Neighbours(Adjacency.ADD_OR_REMOVE))
+        assert (cost <= 2.0) is is_within
+
+
+def test_a_refused_release_is_not_charged():
+    guard = RenyiFilter(epsilon=1.0, delta=1e-5)
+    guard.spend(Gaussian(noise_multiplier=20.0))
+    before = guard.spent
+    with pytest.raises(BudgetExceeded, match="is left"):
+        guard.spend(Gaussian(noise_multiplier=0.1))
+    assert guard.spent == before > 0
+
+
+@pytest.mark.parametrize("event", [NonPrivate(), ApproximateDp(epsilon=0.01, delta=1e-9)])
+def test_what_has_no_curve_never_fits(event: Event):
+    guard = RenyiFilter(epsilon=5.0, delta=1e-5)
+    assert not guard.fits(event)
+    assert math.isinf(guard.cost(event))
+
+
+def test_replacing_costs_four_times_the_divergence():
+    one = RenyiFilter(epsilon=5.0, delta=1e-5).cost(Gaussian(noise_multiplier=3.0))
+    two = RenyiFilter(epsilon=5.0, delta=1e-5, adjacency=Adjacency.REPLACE).cost(
+        Gaussian(noise_multiplier=3.0)
+    )
+    assert two == pytest.approx(4 * one, rel=1e-12)
+
+
+def test_order_of_releases_does_not_matter():
+    releases = [Gaussian(noise_multiplier=5.0), Laplace(noise_multiplier=9.0), _STEP]
+    spent = []
+    for order in (releases, releases[::-1]):
+        guard = RenyiFilter(epsilon=5.0, delta=1e-5)
+        for event in order:
+            guard.spend(event)
+        spent.append(guard.spent)
+    assert spent[0] == pytest.approx(spent[1], rel=1e-14)
+
+
+def test_the_best_order_is_best_for_gaussians():
+    order = best_order(2.0, 1e-5)
+
+    def room(at: float) -> float:
+        return RenyiFilter(epsilon=2.0, delta=1e-5, order=at).limit / at
+
+    assert room(order) >= max(room(order * 1.3), room(1 + (order - 1) / 1.3))
+
+
+@pytest.mark.parametrize("order", [1.0, 0.5, 0.0, -2.0, math.nan, math.inf])
+def test_an_order_that_is_none_is_refused(order: float):
+    with pytest.raises(InvalidArgument):
+        RenyiFilter(epsilon=1.0, delta=1e-5, order=order)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 1e-5), (-1.0, 1e-5), (1.0, 0.0), (1.0, 1.0), (math.nan, 0.1)]
+)
+def test_a_budget_that_is_none_is_refused(epsilon: float, delta: float):
+    with pytest.raises(InvalidArgument):
+        RenyiFilter(epsilon=epsilon, delta=delta)

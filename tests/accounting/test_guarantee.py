@@ -1,0 +1,63 @@
+"""The sentence that may be printed: never below the number it stands for."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.tight import guarantee
+from reticent.core.errors import InvalidArgument
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Gaussian, PoissonSampled, Repeated
+
+_RUN = Repeated(event=PoissonSampled(rate=0.01, event=Gaussian(noise_multiplier=1.1)), times=100)
+
+
+@given(epsilon=st.floats(1e-6, 1e6), share=st.floats(0, 1))
+def test_what_is_printed_is_still_an_upper_and_a_lower_bound(epsilon: float, share: float):
+    made = Guarantee(
+        epsilon=epsilon,
+        epsilon_lower=share * epsilon,
+        delta=1e-5,
+        adjacency=Adjacency.ADD_OR_REMOVE,
+        accountant="test",
+    )
+    numbers = [float(item) for item in re.findall(r"(?:\(|than )([0-9]+(?:\.[0-9]+)?)", str(made))]
+    assert epsilon * (1 - 1e-12) <= numbers[0] <= epsilon * 1.01
+    if len(numbers) > 1:
+        assert numbers[1] <= share * epsilon * (1 + 1e-12)
+
+
+def test_the_sentence_names_all_it_depends_on():
+    made = guarantee(_RUN, 1e-5, group=3, unit="user", assumptions=("the number of examples is public",))
+    sentence = str(made)
+    for word in ("1e-05", "group of 3 users", "adding or removing", "the number of examples is public"):
+        assert word in sentence, sentence
+    assert made.epsilon_lower <= made.epsilon
+    assert json.loads(json.dumps(made.to_json()))["adjacency"] == "add-or-remove"
+
+
+def test_a_lower_bound_above_the_upper_one_is_never_printed():
+    with pytest.raises(AssertionError):
+        Guarantee(epsilon=1.0, epsilon_lower=1.1, delta=1e-5, adjacency=Adjacency.REPLACE, accountant="test")
+    with pytest.raises(AssertionError):
+        Guarantee(epsilon=math.nan, delta=1e-5, adjacency=Adjacency.REPLACE, accountant="test")
+    with pytest.raises(AssertionError):
+        Guarantee(epsilon=-1.0, delta=1e-5, adjacency=Adjacency.REPLACE, accountant="test")
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.1, math.nan])
+def test_a_delta_that_is_no_probability_is_refused(delta: float):
+    with pytest.raises(InvalidArgument):
+        Guarantee(epsilon=1.0, delta=delta, adjacency=Adjacency.REPLACE, accountant="test")
+
+
+def test_without_protection_it_says_so():
+    made = Guarantee(epsilon=math.inf, delta=1e-5, adjacency=Adjacency.REPLACE, accountant="test")
+    assert str(made) == "No privacy guarantee: epsilon is infinite."
