@@ -29,6 +29,7 @@ format: .venv/dev ## Rewrites the code in the house format
 bench: .venv/dev ## Every benchmark: peers beside ours, in one run
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.reading
+	$(BIN)/python -m benchmarks.accounting
 
 clean: ## Removes the environment and every cache
 	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
