@@ -128,7 +128,9 @@ class _Tails(NamedTuple):
         if index == len(above) or above[index] <= delta:
             return max(float(self.x[first + index - 1]), 0.0) if index else 0.0
         log_ratio = float(np.log(above[index] - delta) - np.log(scaled[index]))
-        return max(float(self.x[last]) + log_ratio, 0.0)
+        # At the loss before, delta is still above: where only the leeway makes it so, it drops right there.
+        least = float(self.x[first + index - 1]) if index else 0.0
+        return max(float(self.x[last]) + log_ratio, least, 0.0)
 
 
 def log_moment(lattice: Lattice, tilt: float) -> float:

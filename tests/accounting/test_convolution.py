@@ -13,7 +13,7 @@ from reticent.accounting import composition, convolution, gaussian_dp, tight
 from reticent.accounting.convolution import Part, compose
 from reticent.accounting.lattice import Lattice, Sketch, round_up, sketch
 from reticent.accounting.loss_distribution import Release, lower_epsilon, upper_epsilon
-from reticent.accounting.pairs import AtomPair, GaussianPair, SampledPair
+from reticent.accounting.pairs import AtomPair, GaussianPair, LaplacePair, Pair, SampledPair
 from reticent.mechanisms.events import Gaussian, PoissonSampled, Repeated
 
 _LONG = np.longdouble
@@ -23,6 +23,11 @@ def _copy(lattice: Lattice) -> Sketch:
     some = lattice.masses > 0
     losses, masses = lattice.losses[some], lattice.masses[some]
     return Sketch(losses, masses, losses, np.cumsum(masses), np.cumsum(masses[::-1])[::-1])
+
+
+def response_pair(epsilon: float) -> AtomPair:
+    truth = 1 / (1 + math.exp(-epsilon))
+    return AtomPair((-epsilon, epsilon), (1 - truth, truth), (truth, 1 - truth))
 
 
 def _random_lattice(rng: np.random.Generator, spacing: float) -> Lattice:
@@ -142,6 +147,48 @@ def test_binomial_losses_of_randomised_response(times: int, delta: float):
     assert lower <= exact * (1 + 1e-7) + 1e-12
     assert exact * (1 - 1e-7) <= upper
     assert upper - lower <= 1e-3 * max(exact, 1)
+
+
+@pytest.mark.parametrize(
+    ("pair", "times", "delta"),
+    [
+        (LaplacePair(16 / 3.031292650103419), 4, 1.4666639951369723e-18),
+        (LaplacePair(2 / 2.1123302022682258), 26, 2.3513590387606996e-19),
+        (LaplacePair(1.0), 3, 1e-15),
+        (response_pair(0.00044936926040148794), 9, 4.416768405002201e-18),
+        (response_pair(0.1), 9, 1e-15),
+        (response_pair(5.0), 2, 1e-20),
+    ],
+)
+def test_a_largest_loss_that_is_likelier_than_delta_is_paid_in_full(pair: Pair, times: int, delta: float):
+    """A small leeway at the heaviest point once sent the crossing far to its left: 20.69 for 21.11."""
+    top = times * max(pair.atoms())
+    upper = upper_epsilon([Release(pair, times)], delta)
+    lower = lower_epsilon([Release(pair, times)], delta, near=upper)
+    assert lower <= top * (1 + 1e-12)
+    assert upper >= top * (1 - 1e-9)
+    assert upper - lower <= 1e-3 * top
+
+
+@settings(max_examples=80)
+@given(
+    epsilon=st.floats(1e-5, 6),
+    times=st.integers(1, 30),
+    log_delta=st.floats(math.log(1e-25), math.log(1e-2)),
+    is_laplace=st.booleans(),
+)
+def test_bounded_losses_are_in_the_bracket(epsilon: float, times: int, log_delta: float, is_laplace: bool):
+    """delta(eps) is at least the mass of the largest loss times 1 - e^(eps - loss): a floor under `upper`."""
+    pair, delta = LaplacePair(epsilon) if is_laplace else response_pair(epsilon), math.exp(log_delta)
+    truth = 0.5 if is_laplace else 1 / (1 + math.exp(-epsilon))
+    top, mass = times * epsilon, truth**times
+    upper = upper_epsilon([Release(pair, times)], delta)
+    assert lower_epsilon([Release(pair, times)], delta, near=upper) <= upper * (1 + 1e-12)
+    if delta < mass:
+        assert upper >= (top + math.log1p(-delta / mass)) * (1 - 1e-9) - 1e-12
+    if not is_laplace:
+        exact = composition.optimal(epsilon, 0.0, times, delta)
+        assert upper >= exact * (1 - 1e-9) - 1e-12
 
 
 # --- planted bugs: each would make the package claim too little, and each is seen
