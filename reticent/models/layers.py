@@ -76,7 +76,7 @@ def standardised_conv(layer: Layer, x: jax.Array, *, stride: int = 1, padding: i
     """A convolution whose filters have mean zero and one size, whatever the optimizer did to them.
 
     Reference:
-        Qiao, Wang, Liu, Shen and Yuille (2019), Section 3, arXiv:1903.10520v2.
+        Qiao, Wang, Liu, Shen and Yuille (2019), arXiv:1903.10520v2.
     """
     weights = layer["w"]
     fan_in = weights[..., 0].size

@@ -12,7 +12,7 @@ Guarantee:
 
 Reference:
     Bruna and Mallat (2013), arXiv:1203.1513v2; Oyallon and Mallat (2015), arXiv:1412.8659v2; before private
-    training, Tramèr and Boneh (2021), Section 3, arXiv:2011.11660v3.
+    training, Tramèr and Boneh (2021), arXiv:2011.11660v3.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def normalise_features(features: Any, groups: int = 27) -> jax.Array:
     Free of charge, where a mean over the training images would have to be paid for.
 
     Reference:
-        Tramèr and Boneh (2021), Section 3.1 ("group normalization"), arXiv:2011.11660v3.
+        Tramèr and Boneh (2021), arXiv:2011.11660v3, their first choice of normalisation.
     """
     return normalise_groups(jnp.asarray(features), groups)
 

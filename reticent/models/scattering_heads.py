@@ -1,8 +1,8 @@
 """What is trained on top of scattering features: a dense layer, or a small convolutional network.
 
 Reference:
-    Tramèr and Boneh (2021), Tables 7 and 8, arXiv:2011.11660v3, and the code they published (Handcrafted-DP,
-    models.py). Their normalisation comes first; here it is done once, with the features
+    Tramèr and Boneh (2021), arXiv:2011.11660v3, and the code they published (Handcrafted-DP, models.py).
+    Their normalisation comes first; here it is done once, with the features
     (`scattering_features(images, groups=27)`).
 """
 

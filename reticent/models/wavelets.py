@@ -3,8 +3,8 @@
 Computed in NumPy's float64: they depend on the size of an image alone.
 
 Reference:
-    Bruna and Mallat (2013), Section 2.1, arXiv:1203.1513v2. Widths, frequencies and the slant of the
-    envelopes are those of the ScatNet and Kymatio software (Andreux et al. 2020, arXiv:1812.11214v3).
+    Bruna and Mallat (2013), arXiv:1203.1513v2. Widths, frequencies and the slant of the
+    envelopes are those of the ScatNet and Kymatio software (Andreux et al. 2020, arXiv:1812.11214).
 """
 
 from __future__ import annotations

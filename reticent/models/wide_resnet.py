@@ -5,7 +5,7 @@ bound on one record's gradient.
 
 Reference:
     Zagoruyko and Komodakis (2016), Table 1, arXiv:1605.07146v4; De, Berrada, Hayes, Smith and Balle (2022),
-    Section 3, arXiv:2204.13650v2, for the two changes.
+    arXiv:2204.13650v2, for the two changes.
 """
 
 from __future__ import annotations

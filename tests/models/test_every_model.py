@@ -111,12 +111,12 @@ def test_a_model_is_called_what_its_factory_is(name: str):
         (models.linear(784, 10), 7_850, "784 * 10 + 10"),
         (models.mlp((784, 512, 512, 10)), 669_706, "by hand"),
         (models.course_cnn(), 26_010, "TensorFlow Privacy and Opacus MNIST examples"),
-        (models.tanh_cnn(), 26_010, "Tramèr and Boneh, Table 7: 26K"),
-        (models.tanh_cnn_colour(), 550_570, "Tramèr and Boneh, Table 8: 551K"),
+        (models.tanh_cnn(), 26_010, "Tramèr and Boneh: 26K"),
+        (models.tanh_cnn_colour(), 550_570, "Tramèr and Boneh: 0.55M"),
         (models.wide_resnet(16, 1), 175_066, "WRN-16-1: 0.2M"),
         (models.wide_resnet(16, 2), 691_674, "WRN-16-2: 0.7M"),
-        (models.wide_resnet(16, 4), 2_748_890, "De et al., Table 1, and Zagoruyko and Komodakis: 2.7M"),
-        (models.wide_resnet(40, 4), 8_949_210, "Zagoruyko and Komodakis, Table 4: 8.9M"),
+        (models.wide_resnet(16, 4), 2_748_890, "Zagoruyko and Komodakis: 2.7M"),
+        (models.wide_resnet(40, 4), 8_949_210, "Zagoruyko and Komodakis: 8.9M"),
         (models.text_bag(10_000, 2, 16), 160_034, "10,000 * 16 + 16 * 2 + 2"),
         (models.scattering_linear((7, 7, 81)), 39_700, "Tramèr and Boneh: 39.7K"),
         (models.scattering_linear((8, 8, 243)), 155_530, "Tramèr and Boneh: 155.5K"),
@@ -127,6 +127,36 @@ def test_a_model_is_called_what_its_factory_is(name: str):
 )
 def test_the_size_is_the_published_one(model: Model, size: int, source: str):
     assert model.size == size, source
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "maps"),
+    [
+        (models.course_cnn(), (28, 28), [(14, 14, 16), (5, 5, 32)]),
+        (models.tanh_cnn(), (28, 28), [(13, 13, 16), (5, 5, 32)]),
+        (
+            models.tanh_cnn_colour(),
+            (32, 32, 3),
+            [(32, 32, 32), (32, 32, 32), (16, 16, 64), (16, 16, 64), (8, 8, 128), (8, 8, 128)],
+        ),
+        (
+            models.wide_resnet(10, 2),
+            (32, 32, 3),
+            # the stem, then in each block the shortcut and two convolutions
+            [(32, 32, 16), *[(32, 32, 32)] * 3, *[(16, 16, 64)] * 3, *[(8, 8, 128)] * 3],
+        ),
+        (models.scattering_cnn(), (7, 7, 81), [(4, 4, 16), (4, 4, 32)]),
+        (models.scattering_cnn_colour(), (8, 8, 243), [(8, 8, 64), (4, 4, 64)]),
+    ],
+    ids=lambda value: value.name if isinstance(value, Model) else "",
+)
+def test_images_shrink_from_convolution_to_convolution_as_published(
+    model: Model, x: tuple[int, ...], maps: list[tuple[int, ...]]
+):
+    params = jax.eval_shape(model.init, jax.random.key(0))
+    traced = jax.make_jaxpr(model.apply)(params, jax.ShapeDtypeStruct(x, jnp.float32))
+    convolutions = [line for line in traced.jaxpr.eqns if line.primitive.name == "conv_general_dilated"]
+    assert [line.outvars[0].aval.shape[1:] for line in convolutions] == maps
 
 
 @pytest.mark.parametrize("name", CASES)
