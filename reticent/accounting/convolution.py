@@ -85,7 +85,7 @@ class Composition(NamedTuple):
         step = float(self.losses[1] - self.losses[0])
         origin = float(x[0]) if len(x) else 0.0
         weights = _geometric(self.log_scale - self.tilt * origin, -self.tilt * step, len(x))
-        weighted = mass[start:] * weights
+        weighted = np.minimum(mass[start:] * weights, 1.0)  # no bound on a probability need be larger
         above = np.cumsum(weighted[::-1])[::-1] * (1 + sign * self.relative)
         # Running sums of n terms, and the powers that scale them, are right to a few n u (section 4.6).
         leeway = 1 - sign * (self.relative + UNIT * (4 * len(x) + 16 * 700))

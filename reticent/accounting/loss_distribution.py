@@ -96,6 +96,7 @@ def _solve(
     # Rounding of the edges themselves: every loss may be off by this much (section 3.5).
     drift = sum(part.times * 16 * UNIT * (1 + max(map(abs, _ends(part)))) for part in parts)
     width = 8 * setting.deviation + min(4 / setting.tilt, 4 * setting.estimate + 1)
+    width = min(width, _MOST_POINTS * setting.spacing)
     for _ in range(6):
         composed = compose(parts, sketches, setting.tilt, width, setting.tolerated)
         found = composed.epsilon_above(delta) if is_upper else composed.epsilon_below(delta)

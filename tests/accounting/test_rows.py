@@ -109,6 +109,14 @@ def test_the_moments_accountant_reads_the_step_from_the_event():
         Repeated(event=Gaussian(noise_multiplier=1e200), times=2),
         PoissonSampled(rate=0.01, event=Gaussian(noise_multiplier=1e-3)),
         PoissonSampled(rate=1e-300, event=Gaussian(noise_multiplier=1.0)),
+        Composed(
+            events=(
+                Repeated(event=Gaussian(noise_multiplier=0.5), times=341),
+                PoissonSampled(rate=0.5, event=Gaussian(noise_multiplier=1.0)),
+            )
+        ),
+        PoissonSampled(rate=7e-6, event=events.PureDp(epsilon=1e-5)),
+        Repeated(event=PoissonSampled(rate=6e-7, event=events.PureDp(epsilon=4e-5)), times=89_824),
         events.RandomizedResponse(truth=1.0),
         events.ApproximateDp(epsilon=0.0, delta=1.0),
     ],
