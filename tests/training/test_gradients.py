@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gradient_oracle import ROUNDING, STRATEGIES, assert_right, norms, random
+from gradient_oracle import ROUNDING, STRATEGIES, assert_right, gradients, norms, random
 
 from reticent.core.errors import InvalidArgument
 from reticent.training.clipping import Clipping, automatic, flat, per_layer
@@ -120,16 +120,32 @@ def test_one_example_moves_the_sum_by_at_most_the_bound(strategy: Strategy):
         assert difference(total, without) <= 0.5 * (1 + ROUNDING)
 
 
+WIDE = jnp.ones((300, 300))
+IN_THE_MIDDLE = jnp.arange(300)
+
+
 @both
-@pytest.mark.parametrize("size", [1e-25, 1e15, 1e37])
-@pytest.mark.parametrize("max_norm", [1e-20, 1e-3])
-def test_the_bound_holds_for_tiny_and_for_huge_examples(strategy: Strategy, size: float, max_norm: float):
-    # Squares of these numbers are 0 or infinite in float32: a norm that misses them lets them through.
-    linear = lambda params, x: jnp.sum(jnp.tanh(params["b"]) * (x @ params["w"] * 1e-18))  # noqa: E731
-    params = {"w": jnp.ones((300, 300)), "b": jnp.full(300, 1e15)}
+@pytest.mark.parametrize(
+    ("extreme", "params", "size", "max_norm"),
+    [
+        (lambda w, x: 1e17 * jnp.sum(x @ w), WIDE, 3e-20, 0.1),
+        (lambda w, x: 1e17 * jnp.sum(jnp.stack([x, x, x]) @ w), WIDE, 3e-20, 0.1),
+        (lambda w, x: 1e17 * jnp.sum(x @ w[IN_THE_MIDDLE + jnp.int32(x[0])]), WIDE, 3e-20, 0.1),
+        (lambda w, x: jnp.sum(jnp.sin(w[IN_THE_MIDDLE + jnp.int32(x[0])]) * x[0]), WIDE, 1e-25, 1e-24),
+        (lambda w, x: jnp.sum(w * x), WIDE[0], 1e-25, 1e-25),
+        (lambda w, x: jnp.sum(x @ w), WIDE, 1e25, 0.1),
+        (lambda w, x: jnp.sum(w * x), WIDE[0], 1e38, 0.1),
+    ],
+    ids=["outer", "gram", "bag", "rows", "explicit", "outer, huge", "explicit, huge"],
+)
+def test_the_bound_holds_where_squares_are_lost_in_float32(
+    strategy: Strategy, extreme: Any, params: jax.Array, size: float, max_norm: float
+):
+    # A norm that takes the square of 3e-20 for zero would let an example through unclipped.
     rows = jnp.full((1, 300), size, jnp.float32)
-    function = clipped_gradient_sum(linear, max_norm=max_norm, strategy=strategy)
-    total, _ = jax.jit(function)(params, rows, jnp.ones(1, bool))
+    assert float(norms(gradients(extreme, params, rows))[0]) > 2 * max_norm
+    function = jax.jit(clipped_gradient_sum(extreme, max_norm=max_norm, strategy=strategy))
+    total, _ = function(params, rows, jnp.ones(1, bool))
     assert length(total) <= max_norm * (1 + ROUNDING)
 
 

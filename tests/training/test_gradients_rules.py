@@ -242,7 +242,7 @@ def test_biases_and_scales_of_every_shape():
 
 def test_tied_weights_add_up_before_they_are_measured():
     def loss(params: Any, ids: jax.Array) -> jax.Array:
-        hidden = jnp.tanh(params["table"][ids] @ params["square"] @ params["square"].T)
+        hidden = jnp.tanh(params["table"][ids] @ params["square"]) @ params["square"] @ params["square"].T
         return -jnp.mean(jax.nn.log_softmax(hidden @ params["table"].T)[:, 0])
 
     params = {"table": random(0, 6, 3), "square": random(1, 3, 3)}
