@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from reticent.accounting import dominating, gaussian_dp, renyi
+from reticent.accounting import dominating, gaussian_dp, renyi, zcdp
 from reticent.accounting.dominating import Directions, Neighbours
 from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.loss_distribution import (
@@ -66,9 +66,9 @@ def tight(
         return Cost(0.0, renyi.epsilon(event, delta, neighbours), "renyi")
     is_narrow = bracket.upper - bracket.lower <= 2 * RELATIVE_WIDTH * bracket.upper < math.inf
     if not is_narrow:  # else nothing is left to gain
-        by_renyi = _renyi_or_none(event, delta, neighbours)
-        if by_renyi is not None and by_renyi < bracket.upper:
-            return Cost(min(bracket.lower, by_renyi), by_renyi, "renyi")
+        other, name = _best_other(event, delta, neighbours)
+        if other < bracket.upper:
+            return Cost(min(bracket.lower, other), other, name)
     return Cost(bracket.lower, bracket.upper, "privacy loss distribution")
 
 
@@ -115,8 +115,7 @@ def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
         return tight(event, delta, neighbours.adjacency, group=neighbours.group).upper
     parts = _directions(event, neighbours)
     upper = _upper_with_slack(parts, delta, _slack(parts))[0]
-    by_renyi = None if math.isfinite(upper) else _renyi_or_none(event, delta, neighbours)
-    return upper if by_renyi is None else by_renyi
+    return upper if math.isfinite(upper) else _best_other(event, delta, neighbours)[0]
 
 
 _Parts = list[tuple[Directions, int]]
@@ -192,8 +191,12 @@ def _upper_with_slack(parts: _Parts, delta: float, slack: float) -> tuple[float,
     return math.inf, delta
 
 
-def _renyi_or_none(event: Event, delta: float, neighbours: Neighbours) -> float | None:
-    try:
-        return renyi.epsilon(event, delta, neighbours)
-    except Unproven:
-        return None
+def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[float, str]:
+    """The smallest epsilon of the accountants that add up a divergence, and which of them found it."""
+    found = [(math.inf, "none")]
+    for name, accountant in (("renyi", renyi.epsilon), ("concentrated", zcdp.epsilon)):
+        try:
+            found.append((accountant(event, delta, neighbours), name))
+        except Unproven:
+            continue
+    return min(found)
