@@ -108,18 +108,40 @@ def train(
     gradient_sum = clipped_gradient_sum(
         loss, clipping=plan.clipping, strategy=strategy, microbatch=microbatch
     )
-    step = private_step(gradient_sum, plan, optimizer, project, _averaging(output))
-    state = TrainState(
-        step=jnp.int32(0),
-        params=params,
-        optimizer=optimizer.init(params),
-        max_norm=jnp.float32(plan.clipping.sensitivity),
-        average=params,
-    )
-    many = _compiled(step, plan, rows)
+    many = _compiled(private_step(gradient_sum, plan, optimizer, project, _averaging(output)), plan, rows)
+    max_norm = jnp.float32(plan.clipping.sensitivity)
+    start = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=params)
     held_out = _evaluator(loss, evaluate, metrics or {})
+
+    def look(done: int, state: TrainState, private: Unreleased) -> Moment:
+        seen = held_out(_result(state, output))
+        moment = _moment(plan, done, seen, private if unreleased else None)
+        if on_progress is not None:
+            on_progress(moment)
+        return moment
+
+    state, history, is_complete = _take_steps(many, start, arrays, plan, keys, look)
+    return Run(
+        params=_result(state, output),
+        guarantee=plan.guarantee(int(state.step), assumptions=keys.assumptions),
+        plan=plan,
+        history=tuple(history),
+        state=state,
+        is_complete=is_complete,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _take_steps(
+    many: Callable[..., Any],
+    state: TrainState,
+    arrays: Any,
+    plan: Plan,
+    keys: Keys,
+    look: Callable[[int, TrainState, Unreleased], Moment],
+) -> tuple[TrainState, list[Moment], bool]:
+    """All steps of the plan, or as many as there is patience for."""
     history: list[Moment] = []
-    is_complete = True
     done = 0
     try:
         with bar(plan) as advance:
@@ -130,22 +152,11 @@ def train(
                 state, private = jax.block_until_ready(many(state, arrays, stop, sampling, noise))
                 done = stop
                 if _ends_epoch(plan, done):
-                    seen = held_out(_result(state, output))
-                    history.append(_moment(plan, done, seen, private if unreleased else None))
-                    if on_progress is not None:
-                        on_progress(history[-1])
+                    history.append(look(done, state, private))
                 advance(done, f"epsilon {history[-1].epsilon:.3f}" if history else "")
     except KeyboardInterrupt:
-        is_complete = False
-    return Run(
-        params=_result(state, output),
-        guarantee=plan.guarantee(done, assumptions=keys.assumptions),
-        plan=plan,
-        history=tuple(history),
-        state=state,
-        is_complete=is_complete,
-        seconds=time.perf_counter() - started,
-    )
+        return state, history, False
+    return state, history, True
 
 
 def _moment(plan: Plan, done: int, held_out: dict[str, float], private: Unreleased | None) -> Moment:
