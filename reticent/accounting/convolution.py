@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import fft
+from numpy import fft
 
 from reticent.accounting.lattice import Lattice, Sketch
 from reticent.accounting.pairs import UNIT
@@ -339,8 +339,9 @@ def _log_modulus(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
 
 
 def _handy(size: int) -> int:
-    """The next size whose prime factors are small, so that its transform is fast and accurate."""
-    return int(fft.next_fast_len(size, real=True) or size)
+    """The next size with no prime factor above 5, so that its transform is fast and accurate."""
+    odd = [3**i * 5**j for i in range(24) for j in range(16) if 3**i * 5**j < 2 * size]
+    return min(part << max(-(-size // part) - 1, 0).bit_length() for part in odd)
 
 
 def _wrapped(weights: np.ndarray, size: int, origin: int) -> np.ndarray:
