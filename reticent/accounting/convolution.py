@@ -56,15 +56,14 @@ class Composition(NamedTuple):
         lost = (self.beyond + self.infinite) * (1 + self.relative)
         if lost >= delta:
             return np.inf
-        mass = np.maximum(self.mass, 0.0) + self.error
-        return self._tails(mass, sign=1).crossing(delta - lost)
+        return self._tails(sign=1).crossing(delta - lost)
 
     def epsilon_below(self, delta: float) -> float | None:
         """The largest epsilon in the window whose delta is certainly at least `delta`."""
         certain = self.infinite * (1 - self.relative)
         if certain > delta:
             return np.inf
-        tails = self._tails(np.maximum(self.mass - self.error, 0.0), sign=-1)
+        tails = self._tails(sign=-1)
         rough = tails.crossing(delta - certain)
         if rough is None:
             return None
@@ -77,7 +76,8 @@ class Composition(NamedTuple):
                 return found
         return 0.0
 
-    def _tails(self, mass: np.ndarray, sign: int) -> _Tails:
+    def _tails(self, sign: int) -> _Tails:
+        """Running sums with every error counted upwards (sign 1) or downwards (sign -1)."""
         # Losses left of this matter to no epsilon, or carry weights beyond the range of float64.
         least = max(0.0, float(self.losses[0]), (self.log_scale - 600.0) / self.tilt)
         start = int(np.searchsorted(self.losses, least, side="left"))
@@ -85,7 +85,9 @@ class Composition(NamedTuple):
         step = float(self.losses[1] - self.losses[0])
         origin = float(x[0]) if len(x) else 0.0
         weights = _geometric(self.log_scale - self.tilt * origin, -self.tilt * step, len(x))
-        weighted = np.minimum(mass[start:] * weights, 1.0)  # no bound on a probability need be larger
+        mass = self.mass[start:]
+        mass = np.maximum(mass, 0.0) + self.error if sign > 0 else np.maximum(mass - self.error, 0.0)
+        weighted = np.minimum(mass * weights, 1.0)  # no bound on a probability need be larger
         above = np.cumsum(weighted[::-1])[::-1] * (1 + sign * self.relative)
         # Running sums of n terms, and the powers that scale them, are right to a few n u (section 4.6).
         leeway = 1 - sign * (self.relative + UNIT * (4 * len(x) + 16 * 700))
@@ -346,9 +348,14 @@ def _handy(size: int) -> int:
 
 def _wrapped(weights: np.ndarray, size: int, origin: int) -> np.ndarray:
     """The weights laid round a circle of `size` points, with the one at `origin` at position 0."""
-    rows = -(-len(weights) // size)
-    circle = np.pad(weights, (0, rows * size - len(weights))).reshape(rows, size).sum(axis=0)
-    return np.roll(circle, -origin)
+    circle = np.zeros(size, weights.dtype)
+    for start in range(-origin, len(weights) - origin, size):
+        row = weights[start + origin : start + origin + size]
+        at = start % size
+        fits = min(len(row), size - at)
+        circle[at : at + fits] += row[:fits]
+        circle[: len(row) - fits] += row[fits:]
+    return circle
 
 
 def _geometric(first: float, step: float, count: int) -> np.ndarray:
