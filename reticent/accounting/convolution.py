@@ -204,7 +204,8 @@ def _tilted(lattice: Lattice, tilt: float) -> _Tilted:
     weights = np.where(exponents > -_DEEPEST, lattice.masses, 0.0) * np.exp(exponents)
     total = weights.sum()
     weights /= total
-    return _Tilted(weights, exponents, float(top + np.log(total)), float(weights @ losses))
+    # Not a BLAS product: its idle threads would burn a second core for long after.
+    return _Tilted(weights, exponents, float(top + np.log(total)), float(np.sum(weights * losses)))
 
 
 def _choose_window(
@@ -259,7 +260,8 @@ def _unit_tilt(parts: list[Part], copies: list[Sketch], tilt: float) -> float:
         exponents = tilt * copy.losses + np.log(copy.masses)
         weights = np.exp(exponents - exponents.max())
         weights /= weights.sum()
-        variance += part.times * float(weights @ np.square(copy.losses - weights @ copy.losses))
+        centre = np.sum(weights * copy.losses)
+        variance += part.times * float(np.sum(weights * np.square(copy.losses - centre)))
     return 1 / max(np.sqrt(variance), parts[0].lattice.spacing)
 
 

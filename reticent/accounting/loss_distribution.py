@@ -182,7 +182,8 @@ def _variance(copy: Sketch, tilt: float) -> float:
     exponents = tilt * copy.losses + np.log(copy.masses)
     weights = np.exp(exponents - exponents.max())
     weights /= weights.sum()
-    return float(weights @ np.square(copy.losses - weights @ copy.losses))
+    centre = np.sum(weights * copy.losses)
+    return float(np.sum(weights * np.square(copy.losses - centre)))
 
 
 def _span(release: Release, copy: Sketch, delta: float) -> tuple[float, float]:
