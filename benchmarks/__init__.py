@@ -1,0 +1,1 @@
+"""Measurements beside peers, run by hand: `python -m benchmarks.NAME`."""

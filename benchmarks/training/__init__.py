@@ -1,0 +1,1 @@
+"""What a private step costs, beside a step without privacy and beside other packages."""
