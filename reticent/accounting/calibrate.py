@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from reticent.accounting import gaussian_dp
+from reticent.accounting.accountants import Accountant
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.setting import Sampling, Setting, steps_for
 from reticent.accounting.solving import smallest_count
@@ -55,12 +56,16 @@ def noise_for(
     epsilon: float,
     delta: float,
     guess: float = 1.0,
+    accountant: Accountant | None = None,
 ) -> float:
-    """The least noise multiplier whose event stays within (epsilon, delta), for any event of one."""
+    """The least noise multiplier whose event stays within (epsilon, delta), for any event of one.
+
+    By the tightest bound there is, or by another accountant, for comparison.
+    """
     _check_target(epsilon, delta)
 
     def cost(noise: float) -> float:
-        return upper_bound(event_of(noise), delta, neighbours)
+        return (accountant or upper_bound)(event_of(noise), delta, neighbours)
 
     return _cross(cost, epsilon, guess, "noise_multiplier", _LARGEST_NOISE)
 

@@ -193,6 +193,19 @@ def _(event: events.FixedSizeSampled, neighbours: Neighbours) -> Directions:
     return Directions(pair, pair, (attained, ReversedPair(attained)))
 
 
+def untruncated(event: Event) -> Event:
+    """The event as if every draw fitted its batch: what analyses that know no largest batch speak of."""
+    match event:
+        case events.TruncatedPoissonSampled(rate=rate, event=inner):
+            return events.PoissonSampled(rate=rate, event=untruncated(inner))
+        case events.Repeated(event=inner, times=times):
+            return events.Repeated(event=untruncated(inner), times=times)
+        case events.Composed(events=parts):
+            return events.Composed(events=tuple(untruncated(part) for part in parts))
+        case _:
+            return event
+
+
 def sampled_base(event: Event) -> Event:
     """What is released on one batch, as a single release; several Gaussians on a batch are one."""
     counts = flatten(event)

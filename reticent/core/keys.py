@@ -42,6 +42,7 @@ class Stream(StrEnum):
 
     SAMPLING = "sampling"
     NOISE = "noise"
+    VIEWS = "views"
     INITIALISATION = "initialisation"
     ATTACKS = "attacks"
 

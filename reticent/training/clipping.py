@@ -4,6 +4,7 @@
     per_layer(1.0)                     each layer its equal share, all together at most 1
     per_layer({"embed": 0.3, "head": 1.0})
     automatic(1.0)                     every gradient brought to about 1, no threshold to tune
+    lipschitz(1.0)                     nothing is cut: you assert that no gradient is longer than 1
 
 Each makes a `Clipping`, which knows its own sensitivity: the noise reads it from here.
 """
@@ -41,7 +42,7 @@ class Layer(NamedTuple):
 class Clipping:
     """How long one example's gradient may be, and how it is made to fit.
 
-    Made by `flat`, `per_layer` or `automatic`.
+    Made by `flat`, `per_layer`, `automatic` or `lipschitz`.
 
     Args:
         kind: the name of the function that makes it.
@@ -52,7 +53,7 @@ class Clipping:
             not much longer than this.
     """
 
-    kind: Literal["flat", "per-layer", "automatic"]
+    kind: Literal["flat", "per-layer", "automatic", "lipschitz"]
     bounds: tuple[tuple[str, float], ...]
     is_shared: bool = False
     stability: float = DEFAULT_STABILITY
@@ -66,6 +67,13 @@ class Clipping:
     def sensitivity(self) -> float:
         """The L2 norm that no clipped gradient exceeds: that of the layers' bounds taken together."""
         return math.hypot(*(bound for _, bound in self.bounds))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the sensitivity takes on trust."""
+        if self.kind != "lipschitz":
+            return ()
+        return (f"no example's gradient is longer than {self.sensitivity:g} (asserted, not enforced)",)
 
     def bounded_sum(self, value: Any) -> BoundedSum:
         """A sum of gradients clipped by this, with the bound that its noise has to cover."""
@@ -94,6 +102,8 @@ class Clipping:
         """What a gradient of this norm is multiplied by: 0 where the norm is not finite."""
         if self.kind == "automatic":
             factor = max_norm / (norm + self.stability)
+        elif self.kind == "lipschitz":
+            factor = jnp.ones_like(norm)
         else:
             factor = jnp.minimum(1.0, max_norm / jnp.maximum(norm, _SMALLEST))
         return jnp.where(jnp.isfinite(norm), factor, 0.0)
@@ -105,10 +115,17 @@ class Clipping:
         for layer in self.layers(paths_of(tree)):
             bound = layer.max_norm * stretch
             part = [leaves[position] for position in layer.leaves]
-            part = _shortened(part, bound) if self.kind != "automatic" else self._brought_to(part, bound)
+            part = self._fitted(part, bound)
             for position, leaf in zip(layer.leaves, part, strict=True):
                 clipped[position] = leaf
         return jax.tree.unflatten(structure, clipped)
+
+    def _fitted(self, leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[jax.Array]:
+        if self.kind == "automatic":
+            return self._brought_to(leaves, max_norm)
+        if self.kind == "lipschitz":
+            return _zero_unless(jnp.isfinite(_measured(leaves)[1]), leaves)
+        return _shortened(leaves, max_norm)
 
     def _brought_to(self, leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[jax.Array]:
         unit, ratio, in_units = _measured(leaves)
@@ -162,6 +179,18 @@ def automatic(max_norm: float = 1.0, *, stability: float = DEFAULT_STABILITY) ->
         Bu, Wang, Zha, Karypis (2023), Equation 3.1, arXiv:2206.07136v3.
     """
     return Clipping(kind="automatic", bounds=((_WHOLE, max_norm),), stability=stability)
+
+
+def lipschitz(bound: float) -> Clipping:
+    """Nothing is cut: whoever writes this asserts that the loss is `bound`-Lipschitz in its parameters.
+
+    That is the theory's way. It holds for, say, the logistic loss on rows of norm at most `bound`, and
+    for no network that we know of. The guarantee names it as an assumption.
+
+    Guarantee:
+        None of its own. A gradient that is not finite still counts as zero.
+    """
+    return Clipping(kind="lipschitz", bounds=((_WHOLE, bound),))
 
 
 def clip_to_norm(tree: Tree, max_norm: jax.typing.ArrayLike) -> Tree:

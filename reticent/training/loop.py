@@ -19,11 +19,13 @@ from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import FixedSize, Poisson, Shuffled
-from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum
+from reticent.training.contributions import Augment, Contribution, Source, source_of
+from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum, inputs
+from reticent.training.memory import examples_at_once
 from reticent.training.plan import Plan
 from reticent.training.progress import bar
 from reticent.training.projection import Projection
-from reticent.training.step import TrainState, Unreleased, padded, private_step
+from reticent.training.step import Blocks, Roots, Step, TrainState, Unreleased, private_step
 
 Metric = Callable[[Any, Any], jax.Array]
 Output = Literal["last", "mean"] | float
@@ -72,6 +74,8 @@ def train(
     keys: Keys | None = None,
     strategy: Strategy = "auto",
     microbatch: int | None = None,
+    augment: Augment | None = None,
+    views: int = 1,
     unreleased: bool = False,
     on_progress: Callable[[Moment], None] | None = None,
 ) -> Run:
@@ -85,6 +89,9 @@ def train(
         output: the last iterate, the mean of all, or a decay for an exponential average.
         budget: charged with the whole plan before the first noise is drawn.
         keys: fresh ones from the operating system unless given.
+        microbatch: the most examples worked on at once; what fits into memory unless given.
+        augment: changes an example at random, given a key and the example.
+        views: how many changed copies of an example are averaged before clipping.
         unreleased: also record the training loss and the share of clipped gradients. They are private.
 
     Returns:
@@ -100,27 +107,23 @@ def train(
     """
     started = time.perf_counter()
     keys = Keys.from_os() if keys is None else keys
-    arrays, rows = _device_arrays(data, plan)
     _check_apart(data, evaluate)
-    if budget is not None:
-        budget.charge(plan.event, adjacency=plan.adjacency, purpose="train")
+    contribution = Contribution(rows=plan.rows_a_user or 1, augment=augment, views=views)
+    source, units = _checked_source(data, plan)
     params = jax.tree.map(jnp.asarray, params)
-    gradient_sum = clipped_gradient_sum(
-        loss, clipping=plan.clipping, strategy=strategy, microbatch=microbatch
+    blocks = _blocks(contribution, loss, params, source, plan, strategy, microbatch)
+    gradient_sum = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=strategy)
+    keep = _averaging(output)
+    step = private_step(
+        gradient_sum, plan, optimizer, project, keep, contribution=contribution, blocks=blocks
     )
-    many = _compiled(private_step(gradient_sum, plan, optimizer, project, _averaging(output)), plan, rows)
+    many = _compiled(step, plan, blocks, units)
     max_norm = jnp.float32(plan.clipping.sensitivity)
     start = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=params)
-    held_out = _evaluator(loss, evaluate, metrics or {})
-
-    def look(done: int, state: TrainState, private: Unreleased) -> Moment:
-        seen = held_out(_result(state, output))
-        moment = _moment(plan, done, seen, private if unreleased else None)
-        if on_progress is not None:
-            on_progress(moment)
-        return moment
-
-    state, history, is_complete = _take_steps(many, start, arrays, plan, keys, look)
+    look = _onlooker(plan, _evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
+    if budget is not None:
+        budget.charge(plan.event, adjacency=plan.adjacency, purpose="train")
+    state, history, is_complete = _take_steps(many, start, source, plan, keys, look)
     return Run(
         params=_result(state, output),
         guarantee=plan.guarantee(int(state.step), assumptions=keys.assumptions),
@@ -135,7 +138,7 @@ def train(
 def _take_steps(
     many: Callable[..., Any],
     state: TrainState,
-    arrays: Any,
+    source: Source,
     plan: Plan,
     keys: Keys,
     look: Callable[[int, TrainState, Unreleased], Moment],
@@ -147,9 +150,9 @@ def _take_steps(
         with bar(plan) as advance:
             while done < plan.steps:
                 stop = min(done + _steps_at_once(plan), plan.steps)
-                sampling = keys.take(Stream.SAMPLING, steps=range(done, stop))
-                noise = keys.take(Stream.NOISE, steps=range(done, stop))
-                state, private = jax.block_until_ready(many(state, arrays, stop, sampling, noise))
+                streams = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
+                roots = Roots(*(keys.take(stream, steps=range(done, stop)) for stream in streams))
+                state, private = jax.block_until_ready(many(state, source, stop, roots))
                 done = stop
                 if _ends_epoch(plan, done):
                     history.append(look(done, state, private))
@@ -157,6 +160,24 @@ def _take_steps(
     except KeyboardInterrupt:
         return state, history, False
     return state, history, True
+
+
+def _onlooker(
+    plan: Plan,
+    held_out: Callable[[Any], dict[str, float]],
+    output: Output,
+    on_progress: Callable[[Moment], None] | None,
+    unreleased: bool,
+) -> Callable[[int, TrainState, Unreleased], Moment]:
+    """Says where a run stands, and tells whoever wants to know."""
+
+    def look(done: int, state: TrainState, private: Unreleased) -> Moment:
+        moment = _moment(plan, done, held_out(_result(state, output)), private if unreleased else None)
+        if on_progress is not None:
+            on_progress(moment)
+        return moment
+
+    return look
 
 
 def _moment(plan: Plan, done: int, held_out: dict[str, float], private: Unreleased | None) -> Moment:
@@ -169,40 +190,62 @@ def _moment(plan: Plan, done: int, held_out: dict[str, float], private: Unreleas
     )
 
 
-def _compiled(step: Callable[..., Any], plan: Plan, rows: int) -> Callable[..., Any]:
+def _blocks(
+    contribution: Contribution,
+    loss: Loss,
+    params: Any,
+    source: Source,
+    plan: Plan,
+    strategy: Strategy,
+    microbatch: int | None,
+) -> Blocks:
+    """How much of a batch is worked on at once, for a loss that is found to be in order."""
+    place, seeds = jnp.zeros(1, jnp.int32), contribution.seeds(jax.random.key(0), 1)
+    example = inputs.row_of(jax.eval_shape(contribution.fetch, source, place, seeds))
+    unit_loss = contribution.loss(loss)
+    inputs.check_parameters(params)
+    inputs.check_loss(unit_loss, params, example)
+    if microbatch is None:
+        microbatch = examples_at_once(unit_loss, params, example, strategy)
+    checks.count(microbatch=microbatch)
+    return Blocks.of(plan, microbatch)
+
+
+def _compiled(step: Step, plan: Plan, blocks: Blocks, units: int) -> Callable[..., Any]:
     """Many steps in one compiled call; steps from `stop` on are skipped, so that one shape serves all."""
     count = _steps_at_once(plan)
 
     @jax.jit
     def many(
-        state: TrainState, arrays: Any, stop: jax.Array, sampling: jax.Array, noise: jax.Array
+        state: TrainState, source: Source, stop: jax.Array, roots: Roots
     ) -> tuple[TrainState, Unreleased]:
-        batches = padded(plan.sampler.draw(sampling, state.step + jnp.arange(count), rows), plan)
+        drawn = plan.sampler.draw(roots.sampling, state.step + jnp.arange(count), units)
 
         def one(state: TrainState, batch: Any) -> tuple[TrainState, Unreleased]:
             nothing = Unreleased(jnp.float32(0), jnp.float32(0), jnp.int32(0))
             return jax.lax.cond(
                 state.step < stop,
-                lambda now: step(now, arrays, batch, noise),
+                lambda now: step(now, source, batch, roots),
                 lambda now: (now, nothing),
                 state,
             )
 
-        return jax.lax.scan(one, state, batches)
+        return jax.lax.scan(one, state, blocks.padded(drawn))
 
     return many
 
 
-def _device_arrays(data: Dataset | Mapping[str, Any], plan: Plan) -> tuple[dict[str, jax.Array], int]:
-    """The data on the device, once it is clear that the plan was made for it."""
-    dataset = _as_dataset(data, "data")
-    rows, declared = len(dataset), plan.sampler.examples
-    if abs(rows - declared) > _allowed_difference(plan):
+def _checked_source(data: Dataset | Mapping[str, Any], plan: Plan) -> tuple[Source, int]:
+    """The data on the device and the number of units, once it is clear that the plan was made for them."""
+    source, units = source_of(_as_dataset(data, "data"), plan)
+    declared = plan.sampler.examples
+    if abs(units - declared) > _allowed_difference(plan):
+        what = "examples" if plan.unit == "record" else "users"
         raise DataError(
-            f"The plan was made for {declared} examples and the data have {rows}.",
+            f"The plan was made for {declared} {what} and the data have {units}.",
             remedy="Make the plan with the public size of this dataset.",
         )
-    return {key: jnp.asarray(np.asarray(dataset[key])) for key in dataset}, rows
+    return source, units
 
 
 def _allowed_difference(plan: Plan) -> int:

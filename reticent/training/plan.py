@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from reticent.accounting import calibrate
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.accountants import ACCOUNTANTS
+from reticent.accounting.dominating import Neighbours, untruncated
 from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.setting import steps_for
 from reticent.accounting.solving import smallest_count
@@ -24,6 +25,7 @@ from reticent.mechanisms.events import Composed, Event, Gaussian
 from reticent.training.clipping import Clipping, flat
 
 Sampling = Literal["poisson", "fixed", "shuffled", "full"]
+Analysis = Literal["tight", "first", "basic", "advanced", "zcdp", "moments", "rdp", "pld"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,9 @@ class Plan:
         noise_multiplier: noise over the clipping norm.
         delta: at which the cost is reported.
         adjacency: what a neighbouring dataset may do to one unit.
+        unit: whom the guarantee is for. With `user`, the sampler's examples are users, and all the rows
+            of a user make one clipped contribution.
+        rows_a_user: the most rows that a user contributes.
     """
 
     sampler: Sampler
@@ -63,6 +68,7 @@ class Plan:
     delta: float
     adjacency: Adjacency
     unit: Unit = "record"
+    rows_a_user: int | None = None
     adaptive: AdaptiveNorm | None = None
 
     def __post_init__(self) -> None:
@@ -75,6 +81,14 @@ class Plan:
                 f"There is no theorem for {type(self.sampler).__name__} batches under '{self.adjacency}'.",
                 remedy=f"Choose among {known}.",
             )
+        checks.one_of(get_args(Unit), unit=self.unit)
+        if (self.unit == "user") != (self.rows_a_user is not None):
+            raise InvalidArgument(
+                f"unit={self.unit!r} and rows_a_user={self.rows_a_user} do not go together.",
+                remedy="Pass both unit='user' and the most rows a user may contribute, or neither.",
+            )
+        if self.rows_a_user is not None:
+            checks.count(rows_a_user=self.rows_a_user)
         if self.adaptive is not None and self.clipping.kind != "flat":
             raise InvalidArgument(
                 f"An adaptive norm goes with flat clipping, not with {self.clipping.kind}.",
@@ -97,12 +111,20 @@ class Plan:
         sampling: Sampling = "poisson",
         adjacency: Adjacency | None = None,
         unit: Unit = "record",
+        rows_a_user: int | None = None,
         adaptive: AdaptiveNorm | None = None,
+        analysis: Analysis = "tight",
     ) -> Plan:
         """The plan that spends (epsilon, delta) and hardly less.
 
         Give the length of the run, and the noise is solved for; give the noise instead, and the run
         goes on until the budget is spent.
+
+        Args:
+            examples: the declared, public number of records, or of users.
+            analysis: how the noise is solved for. All but `tight` are there to be compared with it:
+                they add more noise than is needed, and the guarantee shows what it really bought.
+                `first` is the course's first analysis of gradient descent.
 
         Raises:
             CannotMeet: no noise, or not even one step, fits the budget.
@@ -127,11 +149,13 @@ class Plan:
             delta=delta,
             adjacency=adjacency or sampler.adjacencies[0],
             unit=unit,
+            rows_a_user=rows_a_user,
             adaptive=adaptive,
         )
+        checks.one_of(get_args(Analysis), analysis=analysis)
         if noise_multiplier is not None:
             return draft._until(epsilon)
-        return draft._with_noise_for(epsilon)
+        return draft._with_noise_for(epsilon, analysis)
 
     @property
     def event(self) -> Event:
@@ -150,8 +174,14 @@ class Plan:
         return self.steps * self.sampler.batch_size / self.sampler.examples
 
     @property
+    def noise_deviation(self) -> float:
+        """The standard deviation of the noise on every entry of a mean gradient."""
+        return self.noise_multiplier * self.clipping.sensitivity / self.sampler.batch_size
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
-        return (f"the number of {self.unit}s, {self.sampler.examples}, is public",)
+        size = f"the number of {self.unit}s, {self.sampler.examples}, is public"
+        return (size, *self.clipping.assumptions)
 
     def guarantee(self, steps: int | None = None, assumptions: tuple[str, ...] = ()) -> Guarantee:
         """What the run, or its first `steps` steps, promises."""
@@ -169,17 +199,29 @@ class Plan:
             return 0.0
         return upper_bound(self.event_after(steps), self.delta, Neighbours(self.adjacency))
 
-    def _with_noise_for(self, epsilon: float) -> Plan:
+    def _with_noise_for(self, epsilon: float, analysis: Analysis) -> Plan:
         if self.steps == 0:
             raise CannotMeet("A run of no steps needs no noise.", remedy="Ask for at least one step.")
+        if analysis == "first":
+            return self._with_noise_of_first_analysis(epsilon)
         rate = self.sampler.batch_size / self.sampler.examples
         noise = calibrate.noise_for(
-            lambda value: replace(self, noise_multiplier=value).event,
+            lambda value: _comparable(replace(self, noise_multiplier=value).event, analysis),
             Neighbours(self.adjacency),
             epsilon=epsilon,
             delta=self.delta,
             guess=max(self.adjacency.reach * rate * math.sqrt(self.steps) / epsilon * 2, 0.5),
+            accountant=None if analysis == "tight" else ACCOUNTANTS[analysis],
         )
+        return replace(self, noise_multiplier=noise)
+
+    def _with_noise_of_first_analysis(self, epsilon: float) -> Plan:
+        if not isinstance(self.sampler, FullBatch) or self.adaptive is not None:
+            raise Unproven(
+                "The first analysis is of full-batch gradient descent with a norm that stays.",
+                remedy="Pass sampling='full', or another analysis.",
+            )
+        noise = calibrate.first_analysis(steps=self.steps, epsilon=epsilon, delta=self.delta)
         return replace(self, noise_multiplier=noise)
 
     def _until(self, epsilon: float) -> Plan:
@@ -193,6 +235,11 @@ class Plan:
             high *= 2
         first_too_many = smallest_count(lambda count: self.epsilon_after(count) > epsilon, high // 2, high)
         return replace(self, steps=first_too_many - 1)
+
+
+def _comparable(event: Event, analysis: Analysis) -> Event:
+    """What an older analysis is asked about: it knows no batches with a largest size."""
+    return event if analysis == "tight" else untruncated(event)
 
 
 def _sampler(sampling: Sampling, examples: int, batch_size: int | None) -> Sampler:

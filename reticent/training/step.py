@@ -15,6 +15,7 @@ from reticent.data.sampling import Batch
 from reticent.mechanisms.events import Gaussian
 from reticent.mechanisms.gaussian import add_gaussian_noise
 from reticent.mechanisms.sensitivity import BoundedSum
+from reticent.training.contributions import Contribution, Source
 from reticent.training.gradients import GradientSum
 from reticent.training.plan import Plan
 from reticent.training.projection import Projection
@@ -40,7 +41,15 @@ class Unreleased(NamedTuple):
     size: jax.Array
 
 
-Step = Callable[[TrainState, Any, Batch, jax.Array], tuple[TrainState, Unreleased]]
+class Roots(NamedTuple):
+    """The root key of each stream that a run draws from."""
+
+    sampling: jax.Array
+    noise: jax.Array
+    views: jax.Array
+
+
+Step = Callable[[TrainState, Source, Batch, Roots], tuple[TrainState, Unreleased]]
 
 
 def private_step(
@@ -49,8 +58,15 @@ def private_step(
     optimizer: optax.GradientTransformation,
     project: Projection | None,
     keep_average: Callable[[Any, Any, jax.Array], Any],
+    *,
+    contribution: Contribution,
+    blocks: Blocks,
 ) -> Step:
     """Makes the function that takes one step; see the paper's Algorithm 1.
+
+    Args:
+        contribution: what a unit of the data is to the gradient sum.
+        blocks: how much of a batch is worked on at once.
 
     Guarantee:
         The new state is a post-processing of the old one and of `plan.event_after(1)`: the noise is that
@@ -60,11 +76,18 @@ def private_step(
         Abadi et al. (2016), Algorithm 1, arXiv:1607.00133v2.
     """
 
-    def step(
-        state: TrainState, data: Any, batch: Batch, noise_root: jax.Array
-    ) -> tuple[TrainState, Unreleased]:
-        key = step_key(noise_root, state.step)
-        total, seen = _summed(gradient_sum, plan, state, data, batch)
+    def block(state: TrainState, source: Source, batch: Batch, seeds: jax.Array) -> tuple[Any, _Seen]:
+        units = contribution.fetch(source, batch.indices, seeds)
+        total, unreleased = gradient_sum(state.params, units, batch.is_real, max_norm=state.max_norm)
+        below = jnp.sum(batch.is_real & (unreleased.norms <= state.max_norm))
+        return total, _Seen(jnp.sum(unreleased.losses), below, jnp.sum(batch.is_real))
+
+    def step(state: TrainState, source: Source, batch: Batch, roots: Roots) -> tuple[TrainState, Unreleased]:
+        key = step_key(roots.noise, state.step)
+        seeds = contribution.seeds(step_key(roots.views, state.step), len(batch.indices))
+        total, seen = _summed(
+            lambda part, seeds: block(state, source, part, seeds), blocks, state.params, batch, seeds
+        )
         # In units of the norm that clipped, so that no other norm can reach the noise.
         in_units = BoundedSum(value=trees.scale(total, 1 / state.max_norm), max_norm=1.0)
         noisy = add_gaussian_noise(key, in_units, Gaussian(noise_multiplier=plan.noise_multiplier))
@@ -99,48 +122,68 @@ class _Seen(NamedTuple):
 
 
 def _summed(
-    gradient_sum: GradientSum, plan: Plan, state: TrainState, data: Any, batch: Batch
+    block: Callable[[Batch, jax.Array], tuple[Any, _Seen]],
+    blocks: Blocks,
+    params: Any,
+    batch: Batch,
+    seeds: jax.Array,
 ) -> tuple[Any, _Seen]:
-    """The clipped sum over a batch: its expected size at once, then chunks while there is more.
+    """The clipped sum over a batch: whole blocks up to its expected size, then chunks while there is more.
 
     Room for the largest draw would make every step pay for what happens once in a million; a chunk
-    is paid for when it is needed.
+    is paid for when it is needed. Neither are blocks worked on that hold nobody.
     """
-    main, chunk = block_sizes(plan)
     count = jnp.sum(batch.is_real)
 
-    def block(start: jax.Array | int, size: int) -> tuple[Any, _Seen]:
-        places = jax.lax.dynamic_slice_in_dim(batch.indices, start, size)
-        is_real = jax.lax.dynamic_slice_in_dim(batch.is_real, start, size)
-        rows = jax.tree.map(lambda leaf: leaf[places], data)
-        total, unreleased = gradient_sum(state.params, rows, is_real, max_norm=state.max_norm)
-        below = jnp.sum(is_real & (unreleased.norms <= state.max_norm))
-        return total, _Seen(jnp.sum(unreleased.losses), below, jnp.sum(is_real))
+    def at(start: jax.Array | int, size: int) -> tuple[Any, _Seen]:
+        return block(*jax.tree.map(lambda leaf: _slice(leaf, start, size), (batch, seeds)))
 
-    first = block(0, main)
-    if main >= plan.sampler.capacity:
-        return first
+    def add_until(end: jax.Array, size: int, carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+        def more(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+            start, sums = carry
+            return start + size, trees.add(sums, at(start, size))
 
-    def more(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
-        start, sums = carry
-        return start + chunk, trees.add(sums, block(start, chunk))
+        return jax.lax.while_loop(lambda carry: carry[0] < end, more, carry)
 
-    _, sums = jax.lax.while_loop(lambda carry: carry[0] < count, more, (jnp.int32(main), first))
-    return sums
-
-
-def block_sizes(plan: Plan) -> tuple[int, int]:
-    """How many places of a batch are worked on at once, and how many more at a time after that."""
-    main = min(plan.sampler.batch_size, plan.sampler.capacity)
-    return main, max(-(-main // 16), 1)
+    certain = blocks.whole * blocks.main
+    if blocks.whole == 1:
+        sums = at(0, blocks.main)
+    else:
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), params)
+        nobody = _Seen(jnp.float32(0), jnp.int32(0), jnp.int32(0))
+        _, sums = add_until(jnp.minimum(count, certain), blocks.main, (jnp.int32(0), (zeros, nobody)))
+    if certain >= blocks.places:
+        return sums
+    return add_until(count, blocks.chunk, (jnp.int32(certain), sums))[1]
 
 
-def padded(batch: Batch, plan: Plan) -> Batch:
-    """The batch with room for whole chunks after its main block."""
-    main, chunk = block_sizes(plan)
-    extra = -(plan.sampler.capacity - main) % chunk
-    widths = [(0, 0)] * (batch.indices.ndim - 1) + [(0, extra)]
-    return Batch(jnp.pad(batch.indices, widths), jnp.pad(batch.is_real, widths))
+def _slice(leaf: jax.Array, start: jax.Array | int, size: int) -> jax.Array:
+    return jax.lax.dynamic_slice_in_dim(leaf, start, size)
+
+
+class Blocks(NamedTuple):
+    """How a batch is divided: `whole` blocks of size `main`, then chunks, up to `places` in all."""
+
+    main: int
+    whole: int
+    chunk: int
+    places: int
+
+    @classmethod
+    def of(cls, plan: Plan, microbatch: int | None = None) -> Blocks:
+        """At most `microbatch` units at once; None for no limit."""
+        expected = min(plan.sampler.batch_size, plan.sampler.capacity)
+        whole = 1 if microbatch is None else -(-expected // microbatch)
+        main = expected // whole
+        chunk = max(-(-main // 16), 1)
+        certain = whole * main
+        return cls(main, whole, chunk, certain + -(-(plan.sampler.capacity - certain) // chunk) * chunk)
+
+    def padded(self, batch: Batch) -> Batch:
+        """The batch with a place for every row of every block."""
+        extra = self.places - batch.indices.shape[-1]
+        widths = [(0, 0)] * (batch.indices.ndim - 1) + [(0, extra)]
+        return Batch(jnp.pad(batch.indices, widths), jnp.pad(batch.is_real, widths))
 
 
 def _next_norm(plan: Plan, max_norm: jax.Array, below: jax.Array, key: jax.Array) -> jax.Array:

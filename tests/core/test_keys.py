@@ -55,7 +55,7 @@ def test_every_stream_step_and_leaf_has_a_key_of_its_own():
         root = keys.take(stream, steps=range(50))
         for step in range(50):
             found += [bits(key) for key in jax.tree.leaves(leaf_keys(step_key(root, step), TREE))]
-    assert len(set(found)) == len(found) == 4 * 50 * 3
+    assert len(set(found)) == len(found) == len(Stream) * 50 * 3
 
 
 def test_leaf_keys_have_the_shape_of_the_tree():

@@ -21,9 +21,10 @@ from reticent.mechanisms import gaussian
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import step as step_module
 from reticent.training.clipping import flat
+from reticent.training.contributions import Contribution, Source
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.plan import Plan
-from reticent.training.step import TrainState, padded, private_step
+from reticent.training.step import Blocks, Roots, TrainState, private_step
 
 STEPS, NOISE, NORM, ROWS = 40, 2.0, 0.5, 8
 SHAPES = {"wide": (30, 40), "bias": (60,), "deep": (3, 4, 50)}
@@ -45,18 +46,28 @@ def released(seed: int = 0) -> dict[str, np.ndarray]:
     recipe = plan()
     optimizer = optax.sgd(float(ROWS))  # undoes the division by the batch size
     zero = {name: jnp.zeros(shape) for name, shape in SHAPES.items()}
-    gradient_sum = clipped_gradient_sum(lambda p, e: 0.0 * _total(p) * e, max_norm=NORM)
-    step = private_step(gradient_sum, recipe, optimizer, None, lambda average, params, at: average)
+    gradient_sum = clipped_gradient_sum(lambda p, e: 0.0 * _total(p) * e["x"], max_norm=NORM)
+    blocks = Blocks.of(recipe)
+    step = private_step(
+        gradient_sum,
+        recipe,
+        optimizer,
+        None,
+        lambda average, params, at: average,
+        contribution=Contribution(),
+        blocks=blocks,
+    )
     keys = Keys.seeded(seed)
-    noise = keys.take(Stream.NOISE, steps=range(STEPS))
-    draws = keys.take(Stream.SAMPLING, steps=range(STEPS))
-    batches = padded(recipe.sampler.draw(draws, jnp.arange(STEPS), ROWS), recipe)
+    streams = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
+    roots = Roots(*(keys.take(stream, steps=range(STEPS)) for stream in streams))
+    batches = blocks.padded(recipe.sampler.draw(roots.sampling, jnp.arange(STEPS), ROWS))
+    source = Source({"x": jnp.ones(ROWS)})
     state = TrainState(jnp.int32(0), zero, optimizer.init(zero), jnp.float32(NORM), zero)
 
     @jax.jit
     def all_steps(state: TrainState, batches: Batch) -> Any:
         def one(state: TrainState, batch: Batch) -> Any:
-            after, _ = step(state, jnp.ones(ROWS), batch, noise)
+            after, _ = step(state, source, batch, roots)
             return after, jax.tree.map(jnp.subtract, after.params, state.params)
 
         return jax.lax.scan(one, state, batches)[1]

@@ -15,11 +15,12 @@ from reticent.data.sampling import FullBatch, Poisson
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import loop
 from reticent.training.clipping import flat
+from reticent.training.contributions import Contribution, Source
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.loop import Run, train
 from reticent.training.plan import AdaptiveNorm, Plan
 from reticent.training.projection import onto_ball, onto_box, onto_simplex
-from reticent.training.step import TrainState, padded, private_step
+from reticent.training.step import Blocks, Roots, TrainState, private_step
 
 ROWS, WIDTH = 64, 5
 
@@ -86,23 +87,36 @@ def _fake_rows(count: int) -> dict[str, np.ndarray]:
     return {"x": np.zeros((count, WIDTH), np.float32)}
 
 
-def test_a_batch_above_its_expected_size_is_summed_whole() -> None:
-    """Of many draws about half are larger than expected; none may lose a record."""
+@pytest.mark.parametrize("microbatch", [None, 1, 3, 4, 8, 15])
+def test_a_batch_of_any_size_is_summed_whole(microbatch: int | None) -> None:
+    """Of many draws about half are larger than expected; none may lose a record, however it is cut up."""
     recipe = plan(noise_multiplier=1e-6)
-    data = {"x": jnp.asarray(np.full((ROWS, WIDTH), 0.1, np.float32))}
+    blocks = Blocks.of(recipe, microbatch)
+    values = np.linspace(0.0, 0.4, ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
+    source = Source({"x": jnp.asarray(values)})
     root = Keys.seeded(5).take(Stream.SAMPLING, steps=range(40))
-    batches = padded(recipe.sampler.draw(root, jnp.arange(40), ROWS), recipe)
+    batches = blocks.padded(recipe.sampler.draw(root, jnp.arange(40), ROWS))
     sizes = np.asarray(batches.is_real).sum(axis=1)
     assert (sizes > 16).any()
-    gradient_sum = clipped_gradient_sum(loss, max_norm=1.0)
+    assert (sizes < 16).any()
     take = jax.jit(
-        private_step(gradient_sum, recipe, optax.sgd(1.0), None, lambda average, new, step: average)
+        private_step(
+            clipped_gradient_sum(loss, max_norm=1.0),
+            recipe,
+            optax.sgd(1.0),
+            None,
+            lambda average, new, step: average,
+            contribution=Contribution(),
+            blocks=blocks,
+        )
     )
     for step in range(40):
+        batch = jax.tree.map(lambda leaf, at=step: leaf[at], batches)
         state = TrainState(jnp.int32(0), start(), optax.sgd(1.0).init(start()), jnp.float32(1.0), start())
-        moved, seen = take(state, data, jax.tree.map(lambda leaf, at=step: leaf[at], batches), root)
+        moved, seen = take(state, source, batch, Roots(root, root, root))
         assert int(seen.size) == sizes[step]
-        assert np.allclose(moved.params["w"], 0.1 * sizes[step] / 16, rtol=1e-4)
+        wanted = values[np.asarray(batch.indices)[np.asarray(batch.is_real)]].sum(axis=0) / 16
+        assert np.allclose(moved.params["w"], wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])

@@ -1,0 +1,158 @@
+"""What one unit puts into a batch: a record, several random views of it, or all the rows of a user.
+
+Whatever it is, it has one loss, the mean over its rows, and so one gradient, clipped once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.core import checks
+from reticent.core.errors import DataError, InvalidArgument
+from reticent.data.dataset import Dataset
+from reticent.training.gradients import Loss
+from reticent.training.plan import Plan
+
+Augment = Callable[[jax.Array, Any], Any]  # of a key and one example
+
+
+class Members(NamedTuple):
+    """The rows of each user, filled up with the user's own first one, and which of them count."""
+
+    rows: jax.Array  # (users, rows a user)
+    is_real: jax.Array
+
+
+class Source(NamedTuple):
+    """The data on the device; without members, every row is a unit of its own."""
+
+    rows: dict[str, jax.Array]
+    members: Members | None = None
+
+
+class Several(NamedTuple):
+    """The rows of one unit, and which of them count."""
+
+    rows: Any
+    is_real: jax.Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contribution:
+    """How the rows of one unit become one example of the loss.
+
+    Args:
+        rows: the most rows a unit has.
+        augment: changes one row at random; its key is fresh for every row, view and step.
+        views: how many changed copies of a row are averaged before clipping.
+
+    Guarantee:
+        A unit's example depends on its own rows and on randomness of its own, on nobody else's rows.
+
+    Reference:
+        De, Berrada, Hayes, Smith and Balle (2022), section 3.2 (views), arXiv:2204.13650v2.
+    """
+
+    rows: int = 1
+    augment: Augment | None = None
+    views: int = 1
+
+    def __post_init__(self) -> None:
+        checks.count(rows=self.rows, views=self.views)
+        if self.augment is None and self.views > 1:
+            raise InvalidArgument(
+                f"{self.views} views of an example were asked for, and nothing that would make them differ.",
+                remedy="Pass augment, a function of a key and one example.",
+            )
+
+    @property
+    def is_one_row(self) -> bool:
+        return self.rows == 1 and self.augment is None
+
+    def loss(self, loss: Loss) -> Loss:
+        """The loss of a unit as `fetch` returns it."""
+        if self.is_one_row:
+            return loss
+
+        def mean(params: Any, unit: Several) -> jax.Array:
+            losses = jax.vmap(loss, in_axes=(None, 0))(params, unit.rows)
+            counted = jnp.where(unit.is_real, losses, 0)
+            return jnp.sum(counted) / jnp.sum(unit.is_real).astype(losses.dtype)
+
+        return mean
+
+    def seeds(self, key: jax.Array, places: int) -> jax.Array:
+        """Random bits for every place of a batch: what its views are made with."""
+        count = 0 if self.augment is None else self.rows * self.views
+        return jax.random.bits(key, (places, count, 2), jnp.uint32)
+
+    def fetch(self, source: Source, places: jax.Array, seeds: jax.Array) -> Any:
+        """The units at these places, as examples of `loss`."""
+        if self.is_one_row:
+            rows = places if source.members is None else source.members.rows[places, 0]
+            return jax.tree.map(lambda leaf: leaf[rows], source.rows)
+        if source.members is None:
+            rows, is_real = places[:, None], jnp.ones((len(places), 1), bool)
+        else:
+            rows, is_real = source.members.rows[places], source.members.is_real[places]
+        rows, is_real = (jnp.repeat(array, self.views, axis=1) for array in (rows, is_real))
+        found = jax.tree.map(lambda leaf: leaf[rows], source.rows)
+        if self.augment is not None:
+            # Threefry keys: those of the `rbg` kind give all rows the same bits under `vmap`.
+            keys = jax.random.wrap_key_data(seeds, impl="threefry2x32")
+            found = jax.vmap(jax.vmap(self.augment))(keys, found)
+        return Several(found, is_real)
+
+
+def source_of(dataset: Dataset, plan: Plan) -> tuple[Source, int]:
+    """The data on the device, and how many units they hold.
+
+    Raises:
+        DataError: the plan protects users and the data name none, or the other way round.
+    """
+    if dataset.unit != plan.unit:
+        raise DataError(
+            f"The plan protects a {plan.unit}, and dataset '{dataset.name}' has records of a {dataset.unit}.",
+            remedy="Give the dataset its users and the plan unit='user' with rows_a_user, or neither.",
+        )
+    rows = {key: jnp.asarray(np.asarray(dataset[key])) for key in dataset}
+    if dataset.users is None or plan.rows_a_user is None:
+        return Source(rows), len(dataset)
+    members = Members(*map(jnp.asarray, user_table(dataset.users, plan.rows_a_user)))
+    return Source(rows, members), len(members.rows)
+
+
+def user_table(users: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first `most` rows of each user, and which places hold one; the rest repeat the user's first row.
+
+    >>> members, is_member = user_table(np.array(["ann", "bob", "ann", "ann"]), 2)
+    >>> members.tolist(), is_member.tolist()
+    ([[0, 2], [1, 1]], [[True, True], [True, False]])
+    """
+    users = np.asarray(users)
+    _check_named(users)
+    _, owner = np.unique(users, return_inverse=True)
+    order = np.argsort(owner, kind="stable")
+    counts = np.bincount(owner)
+    firsts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    places = np.arange(min(most, int(counts.max())))
+    is_member = places < counts[:, None]
+    members = order[firsts[:, None] + np.where(is_member, places, 0)]
+    filled = most - members.shape[1]  # one shape, whatever the largest user has
+    members = np.concatenate([members, np.repeat(members[:, :1], filled, axis=1)], axis=1)
+    return members.astype(np.int32), np.pad(is_member, ((0, 0), (0, filled)))
+
+
+def _check_named(users: np.ndarray) -> None:
+    is_missing = np.isnan(users) if users.dtype.kind == "f" else np.array([user is None for user in users])
+    if is_missing.any():
+        raise DataError(
+            f"Row {int(np.flatnonzero(is_missing)[0])} belongs to no user.",
+            remedy="Give every row its user, or leave such rows out.",
+        )

@@ -1,0 +1,77 @@
+"""How many examples are worked on at once: as many as fit into a share of the memory.
+
+The choice changes rounding, never the law of a run, so no accountant knows about it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from reticent.training.gradients import Loss, Strategy
+from reticent.training.gradients.choices import choices
+
+_SHARE = 8  # an eighth of the memory
+_SMALLEST = 16  # examples: with fewer at once, no product is worth its start
+_HOLDS_GRADIENTS = ("vmap", "explicit", "product")
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def examples_at_once(loss: Loss, params: Any, example: Any, strategy: Strategy) -> int:
+    """How many examples fit, if nothing that is computed for one of them were freed before the end.
+
+    Args:
+        example: the shapes of one example.
+    """
+    return max(memory_of_device() // _SHARE // _bytes_an_example(loss, params, example, strategy), _SMALLEST)
+
+
+def memory_of_device() -> int:
+    """Bytes on the device that computes: not what is free at the moment, so that runs can be repeated."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    if "bytes_limit" in stats:
+        return int(stats["bytes_limit"])
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *_limits_of_group()])
+
+
+def _limits_of_group() -> Iterator[int]:
+    """What a container may use, where one says so."""
+    for name in _LIMITS:
+        path = Path(name)
+        if path.is_file() and (text := path.read_text(encoding="ascii").strip()).isdigit():
+            yield int(text)
+
+
+def _bytes_an_example(loss: Loss, params: Any, example: Any, strategy: Strategy) -> int:
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), params)
+    traced = jax.make_jaxpr(loss)(shapes, example)
+    forward = sum(_size(value) for value in [*traced.jaxpr.invars, *_computed(traced.jaxpr)])
+    forward -= sum(_size(leaf) for leaf in jax.tree.leaves(shapes))
+    if strategy == "vmap":
+        held = sum(_size(leaf) for leaf in jax.tree.leaves(shapes))
+    else:
+        zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), example)
+        found = choices(loss, params, zeros)
+        held = sum(4 * int(np.prod(item.shape)) for item in found if item.rule in _HOLDS_GRADIENTS)
+    # Each value, its cotangent, and what the rule for it makes of both; a gradient and its clipped copy.
+    return max(3 * forward + 2 * held, 1)
+
+
+def _computed(jaxpr: core.Jaxpr) -> Iterator[Any]:
+    for equation in jaxpr.eqns:
+        inner = [value for value in equation.params.values() if isinstance(value, core.ClosedJaxpr)]
+        for closed in inner:
+            yield from _computed(closed.jaxpr)
+        yield from equation.outvars
+
+
+def _size(value: Any) -> int:
+    aval = getattr(value, "aval", value)
+    return int(np.prod(aval.shape)) * np.dtype(aval.dtype).itemsize if hasattr(aval, "dtype") else 0

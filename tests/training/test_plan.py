@@ -1,0 +1,194 @@
+"""Plans: what they assume, how they are written down, what the theory makes of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from reticent.accounting.calibrate import first_analysis
+from reticent.core.errors import InvalidArgument, ReticentError, Unproven
+from reticent.core.keys import Keys
+from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.training import memory, theory
+from reticent.training.clipping import automatic, flat, lipschitz, per_layer
+from reticent.training.loop import train
+from reticent.training.plan import AdaptiveNorm, Plan
+from reticent.training.plan_json import from_json, to_json
+from reticent.training.projection import onto_ball
+
+PLAN = Plan(
+    sampler=Poisson(examples=1000, batch_size=50, largest=120),
+    clipping=flat(0.5),
+    noise_multiplier=1.5,
+    steps=40,
+    delta=1e-5,
+    adjacency=Adjacency.ADD_OR_REMOVE,
+)
+BUDGET = {"epsilon": 0.9, "delta": 1e-5, "examples": 1000, "max_norm": 1.0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"sampler": FixedSize(examples=9, batch_size=3), "adjacency": Adjacency.REPLACE},
+        {"sampler": Shuffled(examples=9, batch_size=3), "adjacency": Adjacency.ZERO_OUT},
+        {"sampler": FullBatch(examples=9), "unit": "user", "rows_a_user": 3},
+        {"clipping": per_layer(2.0)},
+        {"clipping": per_layer({"a": 1.0, "b/c": 3.0})},
+        {"clipping": automatic(stability=0.1)},
+        {"clipping": lipschitz(3.0)},
+        {"adaptive": AdaptiveNorm(quantile=0.7)},
+    ],
+)
+def test_a_plan_survives_json(changes) -> None:
+    plan = replace(PLAN, **changes)
+    found = from_json(json.loads(json.dumps(to_json(plan))))
+    assert found == plan
+    assert found.event == plan.event
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda value: value.update(nosie=1), "no field 'nosie'"),
+        (lambda value: value.pop("steps"), "steps"),
+        (lambda value: value["sampler"].update(kind="importance"), "'importance'"),
+        (lambda value: value["sampler"].update(batch_size=10**9), "cannot be drawn"),
+        (lambda value: value["clipping"].update(kind="none"), "kind"),
+        (lambda value: value["clipping"]["bounds"].update({"": -1}), "max_norm"),
+        (lambda value: value.update(noise_multiplier="much"), "noise_multiplier"),
+        (lambda value: value.update(adjacency="nearby"), "adjacency"),
+        (lambda value: value.update(clipping=[1]), "clipping"),
+        (lambda value: value.update(delta=2), "delta"),
+    ],
+)
+def test_a_damaged_plan_is_refused_by_field(change, said: str) -> None:
+    value = to_json(PLAN)
+    change(value)
+    with pytest.raises(ReticentError, match=said):
+        from_json(value)
+    with pytest.raises(InvalidArgument, match="a plan is an object"):
+        from_json([value])
+
+
+def test_an_asserted_constant_cuts_nothing_and_is_named_as_an_assumption() -> None:
+    data = {"x": np.full((10, 2), 30.0, np.float32)}
+    plan = replace(PLAN, sampler=FullBatch(examples=10), clipping=lipschitz(1.0), steps=1)
+    for strategy in ("vmap", "book-keeping"):
+        done = train(
+            lambda w, example: jnp.sum(w * example["x"]),
+            jnp.zeros(2),
+            data,
+            replace(plan, noise_multiplier=1e-6),
+            optimizer=optax.sgd(1.0),
+            keys=Keys.seeded(1),
+            strategy=strategy,
+        )
+        assert np.allclose(done.params, -30, atol=1e-3)
+        assert "no example's gradient is longer than 1 (asserted, not enforced)" in str(done.guarantee)
+    assert "asserted" not in str(PLAN.guarantee())
+
+
+def test_an_asserted_constant_still_drops_what_is_not_finite() -> None:
+    clipped = lipschitz(1.0).clip({"w": jnp.array([1.0, jnp.nan])})
+    assert np.array_equal(clipped["w"], [0, 0])
+    assert np.array_equal(lipschitz(1.0).factor(jnp.array([5.0, jnp.inf]), 1.0), [1, 0])
+
+
+def test_better_analyses_need_less_noise_and_all_keep_the_promise() -> None:
+    names: list[Any] = ["first", "basic", "advanced", "rdp", "tight"]
+    plans = [
+        Plan.for_budget(**BUDGET, sampling="full", steps=100, adjacency=Adjacency.REPLACE, analysis=name)
+        for name in names
+    ]
+    noises = [plan.noise_multiplier for plan in plans]
+    assert noises == sorted(noises, reverse=True)
+    assert noises[0] == first_analysis(steps=100, epsilon=0.9, delta=1e-5)
+    assert all(plan.guarantee().epsilon <= 0.9 for plan in plans)
+    assert plans[-1].guarantee().epsilon > 0.899
+
+
+@pytest.mark.parametrize("name", ["basic", "advanced", "zcdp", "moments", "rdp", "pld"])
+def test_older_analyses_serve_sampled_batches_too(name: Any) -> None:
+    tight = Plan.for_budget(**BUDGET, batch_size=50, steps=100)
+    older = Plan.for_budget(**BUDGET, batch_size=50, steps=100, analysis=name)
+    assert older.noise_multiplier >= tight.noise_multiplier * (1 - 1e-3)
+
+
+def test_the_first_analysis_is_of_full_batches() -> None:
+    with pytest.raises(Unproven, match="full-batch"):
+        Plan.for_budget(**BUDGET, batch_size=50, steps=100, analysis="first")
+    with pytest.raises(InvalidArgument, match="analysis"):
+        Plan.for_budget(**BUDGET, batch_size=50, steps=100, analysis="magic")  # type: ignore[arg-type]
+
+
+def test_the_step_size_of_the_theorem() -> None:
+    quiet = replace(PLAN, sampler=FullBatch(examples=1000), noise_multiplier=1e-9, steps=100)
+    assert math.isclose(theory.step_size(quiet, radius=3.0, parameters=7), 3 / (0.5 * 10))
+    assert math.isclose(theory.excess_risk(quiet, radius=3.0, parameters=7), 3 * 0.5 / 10)
+    loud = replace(quiet, noise_multiplier=2000.0)  # deviation 1 on each of 12 entries
+    assert math.isclose(theory.step_size(loud, radius=1.0, parameters=12), 1 / (math.sqrt(12.25) * 10))
+
+
+def test_projected_noisy_descent_keeps_the_theorems_promise() -> None:
+    """The course's noisy PGD on a convex 1-Lipschitz loss: the mean over runs stays below the bound."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(200, 2)).astype(np.float32)
+    data = {"x": points}
+
+    def distance(w, example):
+        return jnp.sqrt(jnp.sum((w - example["x"]) ** 2) + 1e-12)
+
+    plan = Plan.for_budget(
+        epsilon=1.0, delta=1e-4, examples=200, sampling="full", steps=50, clipping=lipschitz(1.0)
+    )
+    rate = theory.step_size(plan, radius=2.0, parameters=2)
+    losses = [
+        float(np.mean(np.linalg.norm(points - np.asarray(done.params), axis=1)))
+        for done in (
+            train(
+                distance,
+                jnp.array([1.5, -1.0]),
+                data,
+                plan,
+                optimizer=optax.sgd(rate),
+                project=onto_ball(2.0),
+                output="mean",
+                keys=Keys.seeded(seed),
+            )
+            for seed in range(4)
+        )
+    ]
+    grid = np.stack(np.meshgrid(*2 * [np.linspace(-0.5, 0.5, 41)]), axis=-1).reshape(-1, 2)
+    least = np.linalg.norm(points[None] - grid[:, None], axis=2).mean(axis=1).min()
+    assert np.mean(losses) - least <= theory.excess_risk(plan, radius=2.0, parameters=2)
+
+
+def test_memory_decides_how_much_is_worked_on_at_once(monkeypatch) -> None:
+    params = {"w": jnp.zeros((100, 50))}
+    example = jax.ShapeDtypeStruct((100,), jnp.float32)
+
+    def loss(params, x):
+        return jnp.sum(jnp.tanh(x @ params["w"]))
+
+    monkeypatch.setattr(memory, "memory_of_device", lambda: 8 * 10**6)
+    by_book = memory.examples_at_once(loss, params, example, "auto")
+    by_vmap = memory.examples_at_once(loss, params, example, "vmap")
+    assert by_vmap < 10**6 / (2 * 4 * 5000)  # an example's gradient and its clipped copy
+    assert 10**6 / (4 * 100 * 20) < by_book < 10**6 / (4 * 200)
+    monkeypatch.setattr(memory, "memory_of_device", lambda: 1000)
+    assert memory.examples_at_once(loss, params, example, "vmap") == 16
+
+
+def test_memory_of_this_machine_is_a_number() -> None:
+    assert 10**8 < memory.memory_of_device() < 10**15
