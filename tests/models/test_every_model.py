@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from reticent import models
+from reticent.core.keys import Keys
+from reticent.data.sampling import FullBatch
+from reticent.mechanisms.adjacency import Adjacency
 from reticent.models import Model, accuracy, classification_loss
+from reticent.training.clipping import flat
 from reticent.training.gradients import Strategy, clipped_gradient_sum
+from reticent.training.loop import train
+from reticent.training.plan import Plan
 
 ROWS = 5
 MAX_NORM = 0.01  # shorter than any gradient here, so that every record is clipped
@@ -221,3 +228,34 @@ def _replaced(rows: np.ndarray, gone: int) -> np.ndarray:
     rows = rows.copy()
     rows[gone] = rows[(gone + 1) % ROWS]
     return rows
+
+
+@pytest.fixture
+def _quick_to_compile() -> Iterator[None]:
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.mark.usefixtures("_quick_to_compile")
+@pytest.mark.parametrize("name", CASES)
+def test_replaying_a_run_without_one_record_differs_by_its_clipped_share(name: str):
+    """The same run and the same randomness, with and without the unusual record, through the public door."""
+    recipe = Plan(
+        sampler=FullBatch(examples=ROWS),
+        clipping=flat(MAX_NORM),
+        noise_multiplier=1.0,
+        steps=1,
+        delta=1e-3,
+        adjacency=Adjacency.ADD_OR_REMOVE,
+    )
+
+    def moved(rows: int) -> list[np.ndarray]:
+        batch = {key: array[:rows] for key, array in batch_of(name).items()}
+        loss = classification_loss(case_of(name).model)
+        options = {"optimizer": optax.sgd(float(ROWS)), "keys": Keys.seeded(6)}
+        found = train(loss, params_of(name), batch, recipe, **options).params
+        return [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(found)]
+
+    squares = [np.sum((a - b) ** 2) for a, b in zip(moved(ROWS), moved(ROWS - 1), strict=True)]
+    assert 0.5 * MAX_NORM < np.sqrt(sum(squares)) <= MAX_NORM * (1 + 1e-3)
