@@ -35,7 +35,7 @@ CASES = (
     Case("cnn-256", "cnn", 256, 60_000, 1.30),
     Case("cnn-1024", "cnn", 1024, 60_000, 1.30),
     Case("text", "text", 512, 25_000, 1.25),
-    Case("transformer", "transformer", 64, 1024, 1.30),
+    Case("transformer", "transformer", 64, 512, 1.30),
 )
 
 DESCRIPTIONS = {

@@ -31,6 +31,36 @@ def save_epsilon_curve(
     _save(figure, path)
 
 
+def save_accuracy_and_epsilon(
+    path: Path,
+    epochs: Sequence[float],
+    accuracy: Sequence[float],
+    epsilon: Sequence[float],
+    *,
+    title: str,
+) -> None:
+    """What a run learned above what it cost, epoch by epoch, written whole or not at all.
+
+    Args:
+        accuracy: on rows that were not trained on, from 0 to 1.
+        epsilon: spent up to and including each epoch.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    check_format(path)
+    figure = Figure(figsize=(6.4, 5.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    learned, spent = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    learned.plot(epochs, [100 * share for share in accuracy], linewidth=2, marker=".")
+    learned.set(ylabel="held-out accuracy, %", title=title)
+    spent.plot(epochs, epsilon, linewidth=2, marker=".", color="tab:red")
+    spent.set(xlabel="epochs", ylabel="epsilon spent", ylim=(0, None), xlim=(0, None))
+    for axes in (learned, spent):
+        axes.grid(alpha=0.25)
+    _save(figure, path)
+
+
 def check_format(path: Path) -> None:
     """Refuses a file name whose ending is not a picture's, before anything is computed for it."""
     if path.suffix.lower() not in FORMATS:

@@ -109,6 +109,7 @@ class Plan:
         max_norm: float | None = None,
         clipping: Clipping | None = None,
         sampling: Sampling = "poisson",
+        largest_batch: int | None = None,
         adjacency: Adjacency | None = None,
         unit: Unit = "record",
         rows_a_user: int | None = None,
@@ -122,6 +123,8 @@ class Plan:
 
         Args:
             examples: the declared, public number of records, or of users.
+            largest_batch: of a Poisson draw that has more, a random so many are kept, at a cost that is
+                counted. Without it, there is room for every draw that will ever happen.
             analysis: how the noise is solved for. All but `tight` are there to be compared with it:
                 they add more noise than is needed, and the guarantee shows what it really bought.
                 `first` is the course's first analysis of gradient descent.
@@ -129,7 +132,7 @@ class Plan:
         Raises:
             CannotMeet: no noise, or not even one step, fits the budget.
         """
-        sampler = _sampler(sampling, examples, batch_size)
+        sampler = _sampler(sampling, examples, batch_size, largest_batch)
         if (max_norm is None) == (clipping is None):
             raise InvalidArgument(
                 "How gradients are clipped must be said once.", remedy="Pass either max_norm or clipping."
@@ -242,11 +245,18 @@ def _comparable(event: Event, analysis: Analysis) -> Event:
     return event if analysis == "tight" else untruncated(event)
 
 
-def _sampler(sampling: Sampling, examples: int, batch_size: int | None) -> Sampler:
-    checks.one_of(("poisson", "fixed", "shuffled", "full"), sampling=sampling)
+def _sampler(sampling: Sampling, examples: int, batch_size: int | None, largest_batch: int | None) -> Sampler:
+    checks.one_of(get_args(Sampling), sampling=sampling)
+    if largest_batch is not None and sampling != "poisson":
+        raise InvalidArgument(
+            f"largest_batch={largest_batch} goes with Poisson batches, not with '{sampling}'.",
+            remedy="Leave it out: the other batches have one size.",
+        )
     if sampling == "full":
         return FullBatch(examples=examples)
     if batch_size is None:
         raise InvalidArgument("batch_size is missing.", remedy="Pass it, for example batch_size=1024.")
-    kind = {"poisson": Poisson, "fixed": FixedSize, "shuffled": Shuffled}[sampling]
+    if sampling == "poisson":
+        return Poisson(examples=examples, batch_size=batch_size, largest=largest_batch)
+    kind = FixedSize if sampling == "fixed" else Shuffled
     return kind(examples=examples, batch_size=batch_size)

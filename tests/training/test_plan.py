@@ -125,6 +125,16 @@ def test_older_analyses_serve_sampled_batches_too(name: Any) -> None:
     assert older.noise_multiplier >= tight.noise_multiplier * (1 - 1e-3)
 
 
+def test_a_largest_batch_is_paid_for() -> None:
+    given = {**BUDGET, "batch_size": 50, "steps": 20}
+    free, cut = Plan.for_budget(**given), Plan.for_budget(**given, largest_batch=95)
+    assert cut.sampler.capacity == 95 < free.sampler.capacity
+    assert cut.noise_multiplier > free.noise_multiplier
+    assert cut.guarantee().epsilon <= 0.9
+    with pytest.raises(InvalidArgument, match="largest_batch"):
+        Plan.for_budget(**BUDGET, sampling="full", steps=3, largest_batch=5)
+
+
 def test_the_first_analysis_is_of_full_batches() -> None:
     with pytest.raises(Unproven, match="full-batch"):
         Plan.for_budget(**BUDGET, batch_size=50, steps=100, analysis="first")

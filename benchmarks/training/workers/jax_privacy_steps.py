@@ -27,7 +27,7 @@ from benchmarks.training.serving import serve, spec
 from benchmarks.training.workers.networks import network
 from reticent.models.losses import classification_loss
 
-_MICROBATCHES = (8, 32, 128)
+_MICROBATCHES = (8, 64)
 
 
 def main() -> None:
