@@ -43,6 +43,7 @@ class Stream(StrEnum):
     SAMPLING = "sampling"
     NOISE = "noise"
     VIEWS = "views"
+    PREPARATION = "preparation"
     INITIALISATION = "initialisation"
     ATTACKS = "attacks"
 

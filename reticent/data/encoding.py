@@ -131,7 +131,7 @@ class Encoder:
         if cells.missing.any():
             cells.refuse_missing()
         if isinstance(column, Label):
-            return cells.codes(column.values or (), may_be_other=False)
+            return cells.codes(column.values or (), may_be_other=column.other)
         assert isinstance(column, (Number, Integer))  # the domain allows no other target
         return np.clip(cells.numbers(column), *_bounds(column))
 

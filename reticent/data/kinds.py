@@ -61,11 +61,15 @@ class Category:
 
 @dataclass(frozen=True, kw_only=True)
 class Label:
-    """The class that a model learns to predict: always the target."""
+    """The class that a model learns to predict: always the target.
+
+    With `other`, any word that is not on the list is one more class; without, such a cell is an error.
+    """
 
     kind: ClassVar[str] = "label"
 
     values: tuple[str, ...] | None = None
+    other: bool = False
     looked_up: frozenset[str] = frozenset()
 
 
@@ -76,6 +80,14 @@ class Ignored:
     kind: ClassVar[str] = "ignored"
 
     reason: str = ""
+
+
+OTHER = "(other)"  # the name of the class of words that are not on a label's list
+
+
+def classes_of(label: Label) -> tuple[str, ...]:
+    """The names of the classes, in the order of their numbers."""
+    return (label.values or ()) + (OTHER,) * label.other
 
 
 Column = Number | Integer | Category | Label | Ignored

@@ -1,0 +1,297 @@
+"""What a domain leaves open, found by releases that are paid for.
+
+    kinds       numbers or words?   a noisy count of the cells that read as numbers
+    bounds      of numbers          noisy histograms, over powers of four and then over equal cells
+    words       of a category       noisy counts; a word that hardly any row has is never shown
+    missing     cells               not looked up: every such column gets a feature for them
+
+Only what was declared, and what these releases found, is in the domain that comes out. The number of
+rows and the names of the columns are taken to be public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pyarrow as pa
+
+from reticent.core.errors import CannotMeet, DataError
+from reticent.core.keys import Keys, Stream
+from reticent.data.arrow import compute
+from reticent.data.cells import as_words, is_text, missing_cells, number_text
+from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Label, Number
+from reticent.data.files import Table
+from reticent.data.kinds import MISSING_MARKERS, quoted
+from reticent.data.preparation import numbers, words
+from reticent.data.preparation.noise import PreparationNoise, Release
+
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_MOST_CLASSES = 50
+_TOO_RARE = "no word of it is frequent enough to be shown: free text, an identifier, or too few rows"
+
+Progress = Callable[[float], None]
+
+
+class Prepared(NamedTuple):
+    """A public domain, and in words what the budget found for it."""
+
+    domain: Domain
+    found: tuple[str, ...]
+
+
+def prepare(
+    table: Table,
+    noise: PreparationNoise,
+    keys: Keys,
+    *,
+    domain: Domain | None = None,
+    target: str | None = None,
+    on_progress: Progress = lambda done: None,
+) -> Prepared:
+    """A domain that is public: what `domain` declares, and the rest found privately.
+
+    Values that a draft looked up in the data are found anew, as if they were not there.
+
+    Guarantee:
+        Costs `noise.event`, whatever is found and however often.
+
+    Raises:
+        DataError: the target has neither words nor numbers that can be found at this price.
+    """
+    if target is not None:
+        table.require([target])
+    root = keys.take(Stream.PREPARATION, steps=range(len(Release)))
+    markers = MISSING_MARKERS if domain is None else domain.missing_markers
+    scan = _Scan(table, noise, root, markers, on_progress)
+    columns = scan.kinds(target) if domain is None else _declared(domain, target)
+    open_words = [name for name, column in columns.items() if _lacks(column, "values")]
+    columns = scan.words(columns, open_words, target)
+    open_bounds = [name for name, column in columns.items() if _lacks(column, "bounds")]
+    columns = scan.bounds(columns, open_bounds, target)
+    result = Domain(
+        columns=columns,
+        target=target if target is not None else (domain.target if domain else None),
+        missing_markers=markers,
+        source=f"the domain prepared for {table.path.name}",
+    )
+    result.require_public()
+    return Prepared(result, tuple(_described(result, [*open_words, *open_bounds])))
+
+
+def releases_for(domain: Domain | None, target: str | None = None) -> tuple[Release, ...]:
+    """What has to be released to complete a domain: nothing for one that is public."""
+    if domain is None:
+        return tuple(Release)
+    columns = _declared(domain, target)
+    has_words = any(_lacks(column, "values") for column in columns.values())
+    has_bounds = any(_lacks(column, "bounds") for column in columns.values())
+    wanted_target = columns.get(target or domain.target or "")
+    has_words |= wanted_target is not None and _lacks(wanted_target, "bounds")
+    return (Release.RANGES, Release.QUANTILES) * has_bounds + (Release.WORDS,) * has_words
+
+
+def _declared(domain: Domain, target: str | None) -> dict[str, Column]:
+    known = domain.with_target(target) if target not in (None, domain.target) else domain
+    return {name: _opened(column) for name, column in known.columns.items()}
+
+
+class _Scan:
+    """The passes over a table, one a release, and the noise on what they count."""
+
+    def __init__(
+        self,
+        table: Table,
+        noise: PreparationNoise,
+        root: jax.Array,
+        markers: tuple[str, ...],
+        on_progress: Progress,
+    ) -> None:
+        self._table, self._noise, self._root = table, noise, root
+        self._markers, self._on_progress = markers, on_progress
+
+    def kinds(self, target: str | None) -> dict[str, Column]:
+        """Whether each column holds numbers or words."""
+        names = [name for name in self._table.names if name not in self._table.unsupported]
+        counts = np.zeros((2, len(names)))  # cells that are there, and those of them that are numbers
+        for cells in self._columns(names):
+            counts[:, names.index(cells.name)] += len(cells.present), len(cells.numbers())
+        both = 2 * len(names)  # a row counts once in each
+        deviation = self._noise.deviation(Release.KINDS, both)
+        if deviation > self._table.row_count / 4:
+            raise CannotMeet(
+                f"{self._table.path}: {self._table.row_count} rows are too few to find out what "
+                f"{len(names)} columns hold: the noise on each count would be {deviation:.0f}.",
+                remedy="Declare the columns in a domain file (reticent domain TABLE -o FILE).",
+            )
+        noisy = self._noise.noisy(self._root, Release.KINDS, counts, both)
+        kinds: dict[str, type[Number] | type[Category]] = {
+            name: Number if numeric > present / 2 else Category
+            for name, present, numeric in zip(names, *noisy, strict=True)
+        }
+        readable: dict[str, Column] = {name: kind(missing=name != target) for name, kind in kinds.items()}
+        return readable | {
+            name: Ignored(reason=f"holds {kind}") for name, kind in self._table.unsupported.items()
+        }
+
+    def words(self, columns: dict[str, Column], wanted: list[str], target: str | None) -> dict[str, Column]:
+        """Categories and labels with their words. A numeric target with few values becomes a label."""
+        if target is not None and _lacks(columns[target], "bounds"):
+            wanted = [*wanted, target]
+        if Release.WORDS not in self._noise.releases:
+            return columns
+        counters: dict[str, Counter[str]] = {name: Counter() for name in wanted}
+        for cells in self._columns(wanted):
+            counters[cells.name].update(cells.words())
+        lists = {name: sorted(counter) for name, counter in counters.items()}
+        flat = np.array([counters[name][word] for name in wanted for word in lists[name]], float)
+        noisy = self._noise.noisy(self._root, Release.WORDS, flat, len(wanted)).tolist()
+        deviation = self._noise.deviation(Release.WORDS, len(wanted))
+        above = words.threshold(deviation, len(wanted), self._noise.delta)
+        result, start = dict(columns), 0
+        for name in wanted:
+            here = noisy[start : start + len(lists[name])]
+            start += len(lists[name])
+            chosen = words.shown(lists[name], here, above)
+            rest = self._table.row_count - words.covered(lists[name], here, chosen)
+            result[name] = self._named(
+                columns[name], name, chosen, has_others=rest > 4 * deviation, is_target=name == target
+            )
+        return result
+
+    def _named(
+        self, column: Column, name: str, chosen: list[str], *, has_others: bool, is_target: bool
+    ) -> Column:
+        if not is_target:
+            return replace(column, values=tuple(chosen)) if chosen else Ignored(reason=_TOO_RARE)
+        if isinstance(column, Number) and (has_others or not 1 < len(chosen) <= _MOST_CLASSES):
+            return column
+        if len(chosen) < 2:
+            raise DataError(
+                f"{self._table.path}: fewer than two classes of the target {quoted(name)} "
+                "are frequent enough to be found at this price.",
+                remedy="Declare its values in a domain file, or spend more on preparation.",
+            )
+        values = sorted(chosen, key=_as_number) if all(_is_number(word) for word in chosen) else chosen
+        return Label(values=tuple(values), other=has_others)
+
+    def bounds(self, columns: dict[str, Column], wanted: list[str], target: str | None) -> dict[str, Column]:
+        """Numbers with their bounds; a column of which none is found is ignored."""
+        wanted = [name for name in wanted if _lacks(columns[name], "bounds")]
+        if Release.RANGES not in self._noise.releases:
+            return columns
+        coarse = {name: np.zeros(numbers.COARSE) for name in wanted}
+        for cells in self._columns(wanted):
+            coarse[cells.name] += numbers.coarse_counts(cells.numbers())
+        noisy = self._histograms(Release.RANGES, coarse)
+        deviation = self._noise.deviation(Release.RANGES, len(wanted))
+        ranges = {name: numbers.coarse_range(noisy[name], deviation) for name in wanted}
+        fine = {name: np.zeros(numbers.FINE) for name in wanted}
+        for cells in self._columns([name for name in wanted if ranges[name] is not None]):
+            bounds = ranges[cells.name]
+            assert bounds is not None
+            fine[cells.name] += numbers.fine_counts(cells.numbers(), bounds)
+        noisy = self._histograms(Release.QUANTILES, fine)
+        deviation = self._noise.deviation(Release.QUANTILES, len(wanted))
+        result = dict(columns)
+        for name in wanted:
+            bounds = ranges[name]
+            if bounds is not None:
+                found = numbers.quantile_bounds(noisy[name], bounds, deviation)
+                result[name] = _bounded(columns[name], found)
+            elif name == target:
+                raise DataError(
+                    f"{self._table.path}: no bounds of the target {quoted(name)} can be found at this price.",
+                    remedy="Declare them in a domain file, or spend more on preparation.",
+                )
+            else:
+                result[name] = Ignored(reason="too few rows to find its bounds")
+        return result
+
+    def _histograms(self, release: Release, counts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Noisy histograms, in each of which a row counts once."""
+        stacked = np.stack(list(counts.values())) if counts else np.zeros((0, 1))
+        return dict(zip(counts, self._noise.noisy(self._root, release, stacked, len(counts)), strict=True))
+
+    def _columns(self, names: list[str]) -> Iterator[_Cells]:
+        if not names:
+            return
+        for rows in self._table.batches(names):
+            for name in names:
+                yield _Cells(name, rows.batch.column(name), self._markers, self._table.dialect.decimal)
+            self._on_progress(rows.done)
+
+
+class _Cells:
+    """The cells of one column in one batch of rows that are not missing."""
+
+    def __init__(self, name: str, column: pa.Array, markers: tuple[str, ...], decimal: str) -> None:
+        self.name, self._decimal = name, decimal
+        self.present = column.filter(pa.array(~missing_cells(column, markers)))
+
+    def numbers(self) -> np.ndarray:
+        """Those that read as finite numbers."""
+        column = number_text(self.present, np.zeros(len(self.present), bool), decimal=self._decimal)
+        if is_text(column):
+            column = column.filter(compute.match_substring_regex(column, _NUMBER))
+        found = compute.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return found[np.isfinite(found)]
+
+    def words(self) -> dict[str, int]:
+        """How often each word occurs."""
+        found = compute.value_counts(as_words(self.present))
+        return dict(zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True))
+
+
+def _lacks(column: Column, field: str) -> bool:
+    return hasattr(column, field) and getattr(column, field) is None
+
+
+def _opened(column: Column) -> Column:
+    """A declared column without whatever was looked up in the data."""
+    marks = getattr(column, "looked_up", frozenset())
+    changes = {key: None for key in ("bounds", "values") if key in marks}
+    if "missing" in marks:
+        changes |= {"missing": True}  # costs a feature, tells nothing
+    return replace(column, **changes, looked_up=frozenset()) if marks else column
+
+
+def _bounded(column: Column, bounds: tuple[float, float]) -> Column:
+    low, high = bounds
+    if isinstance(column, Integer):
+        return replace(column, bounds=(math.floor(low), math.ceil(high)))
+    assert isinstance(column, Number)
+    return replace(column, bounds=(float(low), float(high)))
+
+
+def _described(domain: Domain, names: list[str]) -> list[str]:
+    found = []
+    for name in dict.fromkeys(names):
+        column = domain.columns[name]
+        match column:
+            case Number(bounds=bounds) | Integer(bounds=bounds) if bounds is not None:
+                found.append(f"{name}: {bounds[0]:.4g} to {bounds[1]:.4g}")
+            case Category(values=values) | Label(values=values) if values is not None:
+                found.append(f"{name}: {len(values)} values")
+            case Ignored(reason=reason):
+                found.append(f"{name}: ignored, {reason}")
+            case _:
+                pass
+    return found
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _as_number(word: str) -> float:
+    return float(word.replace(",", "."))

@@ -1,0 +1,161 @@
+"""Private preparation: it finds what a table shows to everybody, and nothing that one row alone shows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import chdtrc, ndtr
+
+from reticent.accounting.tight import tight
+from reticent.core.errors import CannotMeet, DataError
+from reticent.core.keys import Keys, Stream
+from reticent.data.domain import Category, Domain, Ignored, Integer, Label, Number
+from reticent.data.files import Table, open_table
+from reticent.data.preparation import numbers, prepare, releases_for, words
+from reticent.data.preparation.noise import PreparationNoise, Release
+from reticent.mechanisms.adjacency import Adjacency
+
+ROWS = 4000
+LOUD = PreparationNoise(noise_multiplier=1.0, delta=1e-6)
+
+
+def people(folder: Path, rows: int = ROWS, extra: str = "") -> Table:
+    """Ages from 20 to 69, two sexes, incomes with a tail, and a name that nobody shares."""
+    rng = np.random.default_rng(0)
+    path = folder / "people.csv"
+    lines = ["age,sex,income,name,rich"]
+    for row in range(rows):
+        age, sex, income = rng.integers(20, 70), "mf"[rng.integers(2)], rng.exponential(3e4)
+        lines.append(f"{age},{sex},{income:.2f},person {row},{'yes' if income > 3e4 else 'no'}")
+    path.write_text("\n".join(lines) + "\n" + extra)
+    return open_table(path)
+
+
+def test_finds_kinds_bounds_words_and_classes(tmp_path: Path) -> None:
+    domain = prepare(people(tmp_path), LOUD, Keys.seeded(0), target="rich").domain
+    age, sex, income, name, rich = domain.columns.values()
+    assert isinstance(age, Number) and age.bounds and 10 < age.bounds[0] <= 22 and 65 <= age.bounds[1] < 90  # noqa: PT018
+    assert isinstance(sex, Category) and sex.values == ("f", "m")  # noqa: PT018
+    assert isinstance(income, Number) and income.bounds and 9e4 < income.bounds[1] < 4e5  # noqa: PT018
+    assert isinstance(name, Ignored)
+    assert rich == Label(values=("no", "yes"), other=False)
+    assert domain.not_public() == []
+
+
+def test_a_word_that_one_row_has_is_never_shown_and_its_row_still_encodes(tmp_path: Path) -> None:
+    table = people(tmp_path, extra="33,martian,100.00,zed,no\n")
+    sex = prepare(table, LOUD, Keys.seeded(1), target="rich").domain.columns["sex"]
+    assert isinstance(sex, Category)
+    assert "martian" not in (sex.values or ())
+    assert sex.other
+
+
+def test_declared_values_stay_and_only_the_rest_is_looked_for(tmp_path: Path) -> None:
+    declared = Domain(
+        columns={
+            "age": Integer(bounds=(0, 120)),
+            "sex": Category(values=("f", "m", "x"), missing=True, looked_up=frozenset({"missing"})),
+            "income": Integer(bounds=(1, 2), looked_up=frozenset({"bounds"})),
+            "rich": Label(values=("no", "yes")),
+        },
+        target="rich",
+    )
+    needed = releases_for(declared)
+    assert needed == (Release.RANGES, Release.QUANTILES)
+    noise = PreparationNoise(noise_multiplier=1.0, delta=1e-6, releases=needed)
+    columns = prepare(people(tmp_path), noise, Keys.seeded(2), domain=declared).domain.columns
+    assert columns["age"] == Integer(bounds=(0, 120))
+    assert columns["sex"] == Category(values=("f", "m", "x"), missing=True)
+    assert isinstance(columns["income"], Integer)
+    assert columns["income"].bounds != (1, 2)
+    assert releases_for(Domain(columns={"rich": Label(values=("a", "b"))}, target="rich")) == ()
+
+
+def test_a_numeric_target_is_regressed_on_or_classified(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rng = np.random.default_rng(3)
+    rows = [f"{rng.normal():.4f},{rng.integers(3)},{rng.normal():.5f}" for _ in range(ROWS)]
+    path.write_text("x,class,size\n" + "\n".join(rows) + "\n")
+    by_class = prepare(open_table(path), LOUD, Keys.seeded(3), target="class").domain
+    assert by_class.columns["class"] == Label(values=("0", "1", "2"))
+    by_size = prepare(open_table(path), LOUD, Keys.seeded(4), target="size").domain
+    assert isinstance(by_size.columns["size"], Number)
+
+
+def test_a_rare_class_becomes_the_other_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    kinds = ["a"] * 2000 + ["b"] * 2000 + [f"rare {n}" for n in range(300)]
+    path.write_text("x,y\n" + "\n".join(f"1,{kind}" for kind in kinds) + "\n")
+    assert prepare(open_table(path), LOUD, Keys.seeded(5), target="y").domain.columns["y"] == Label(
+        values=("a", "b"), other=True
+    )
+
+
+def test_too_few_rows_and_a_target_without_classes_are_refused(tmp_path: Path) -> None:
+    quiet = PreparationNoise(noise_multiplier=100.0, delta=1e-6)
+    with pytest.raises(CannotMeet, match="50 rows are too few"):
+        prepare(people(tmp_path, rows=50), quiet, Keys.seeded(0), target="rich")
+    with pytest.raises(DataError, match="fewer than two classes of the target 'name'"):
+        prepare(people(tmp_path), LOUD, Keys.seeded(0), target="name")
+    with pytest.raises(DataError, match="no column 'rihc'"):
+        prepare(people(tmp_path), LOUD, Keys.seeded(0), target="rihc")
+
+
+def test_the_cost_is_that_of_its_gaussians_and_of_the_threshold() -> None:
+    noise = PreparationNoise(noise_multiplier=20.0, delta=1e-7)
+    cost = tight(noise.event, 1e-5)
+    rho = sum(1 / (2 * noise.multiplier(release) ** 2) for release in Release)
+    one = math.sqrt(1 / (2 * rho))  # a single Gaussian of the same concentration
+    from reticent.accounting.gaussian_dp import epsilon
+
+    assert math.isclose(cost.upper, epsilon(1 / one, 1e-5), rel_tol=0.02)
+    replaced = PreparationNoise(noise_multiplier=20.0, delta=1e-7, adjacency=Adjacency.REPLACE)
+    assert tight(replaced.event, 1e-5, Adjacency.REPLACE).upper > 1.9 * cost.upper
+
+
+def test_noise_has_the_size_that_is_charged_and_differs_by_release() -> None:
+    noise = PreparationNoise(noise_multiplier=2.0, delta=1e-6)
+    root = Keys.seeded(6).take(Stream.PREPARATION, steps=range(len(Release)))
+    drawn = {release: noise.noisy(root, release, np.zeros(20_000), 9) for release in Release}
+    for release, values in drawn.items():
+        statistic = float(np.square(values / noise.deviation(release, 9)).sum())
+        assert 5e-7 < chdtrc(values.size, statistic) < 1 - 5e-7  # a false alarm in a million
+    units = np.stack([values / noise.deviation(release, 9) for release, values in drawn.items()])
+    assert np.abs(np.corrcoef(units) - np.eye(len(Release))).max() < 5 / math.sqrt(20_000)
+    half = drawn[Release.WORDS] / 2  # a planted bug: half of the noise
+    statistic = float(np.square(half / noise.deviation(Release.WORDS, 9)).sum())
+    assert not 5e-7 < chdtrc(half.size, statistic) < 1 - 5e-7
+
+
+def test_a_release_that_was_not_paid_for_is_impossible() -> None:
+    noise = PreparationNoise(noise_multiplier=2.0, delta=1e-6, releases=(Release.WORDS,))
+    root = Keys.seeded(0).take(Stream.PREPARATION, steps=range(4))
+    with pytest.raises(AssertionError, match="not paid for"):
+        noise.noisy(root, Release.KINDS, np.zeros(3), 1)
+
+
+def test_a_single_word_passes_the_threshold_with_probability_delta() -> None:
+    deviation, columns, delta = 3.0, 5, 1e-3
+    above = words.threshold(deviation, columns, delta)
+    assert math.isclose(columns * ndtr(-(above - 1) / deviation), delta, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_one_row_moves_one_cell_of_each_histogram_by_one(sign: int) -> None:
+    values = sign * np.array([0.0, 1e-30, 3e-5, 0.2, 1.0, 3.99, 4.0, 1e6, 1e300])
+    for count in range(1, len(values) + 1):
+        for histogram in (numbers.coarse_counts, lambda x: numbers.fine_counts(x, (-5.0, 5.0))):
+            step = histogram(values[:count]) - histogram(values[: count - 1])
+            assert (np.abs(step).sum(), step.max()) == (1, 1)
+
+
+def test_the_coarse_range_holds_what_was_counted() -> None:
+    for values in ([0.0], [-3.0, 0.1], [17, 90], [-1e-4], [1e9]):
+        counts = 10_000 * numbers.coarse_counts(np.array(values))
+        found = numbers.coarse_range(counts, 1.0)
+        assert found is not None
+        assert found[0] <= min(values) <= max(values) <= found[1]
+    assert numbers.coarse_range(np.zeros(numbers.COARSE), 1.0) is None
