@@ -70,12 +70,20 @@ def _page(sections: list[Section], options: argparse.Namespace, minutes: float) 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     head = (
         "# Private training, measured\n\n"
-        f"Written by `python -m benchmarks.training --write docs/benchmarks/training.md` on "
+        f"Written by `{_command(options)}` on "
         f"{datetime.date.today()}, with {options.rounds} rounds in {minutes:.0f} minutes, on a machine with "
         f"{cores} {platform.machine()} cores and no accelerator, Python {platform.python_version()}. Every "
         "implementation is a process of its own, and they take turns, so that a busy machine slows all."
     )
     return "\n\n".join([head, *(section.markdown() for section in sections)]) + "\n"
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command that makes the page again, without the paths of one machine."""
+    words = ["python -m benchmarks.training"]
+    words += [f"--only {name}" for name in options.only or ()]
+    words += [f"--peers {options.peers}"] * (options.peers != "all") + ["--quick"] * options.quick
+    return " ".join([*words, f"--rounds {options.rounds}", "--write docs/benchmarks/training.md"])
 
 
 def _options() -> argparse.Namespace:

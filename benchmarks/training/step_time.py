@@ -24,15 +24,26 @@ TEXT = """Milliseconds a step; the median of the rounds. float32, SGD, every cor
   fastest microbatch."""
 
 
+_PACKAGES = {
+    "ours": "reticent",
+    "noise": "reticent",
+    "plain_jax": "jax",
+    "hooks": "Opacus",
+    "ghost": "Opacus",
+    "jax-privacy": "jax-privacy",
+}
+
+
 def measure(
     cases: Sequence[Case], pythons: Mapping[str, Path], rounds: int, seconds: float
 ) -> tuple[Section, list[dict[str, Any]]]:
-    rows, checks, raw = [], [], []
+    rows, checks, raw, versions = [], [], [], {}
     for case in cases:
         workers = _workers(case, pythons)
         with turns(workers, rounds, seconds):
             rows.append(_row(case, workers))
             checks += _checks(case, workers)
+            versions |= {_PACKAGES[name]: worker.facts.get("version") for name, worker in workers.items()}
             raw.append({"case": case.name, **{name: _kept(worker) for name, worker in workers.items()}})
         print("|", " | ".join(rows[-1]), "|", flush=True)
     header = (
@@ -49,7 +60,9 @@ def measure(
     described = "\n".join(
         f"* `{case.name}`: {DESCRIPTIONS[case.network]}; B = {case.batch}" for case in cases
     )
-    return Section("Time of a step", f"{TEXT}\n\n{described}", header, rows, checks), raw
+    named = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+    text = f"{TEXT}\n\n{described}\n\nVersions: {named}."
+    return Section("Time of a step", text, header, rows, checks), raw
 
 
 def _workers(case: Case, pythons: Mapping[str, Path]) -> dict[str, Worker]:

@@ -11,8 +11,10 @@ from reticent.mechanisms.events import Event
 class Budget(Protocol):
     """A limit that releases are charged against."""
 
-    def charge(self, event: Event, *, adjacency: Adjacency, purpose: str) -> None:
+    def charge(self, event: Event, *, adjacency: Adjacency, purpose: str) -> object:
         """Records the whole cost of an event before anything of it is released.
+
+        What it returns, if anything, is for the caller's own records.
 
         Raises:
             BudgetExceeded: it does not fit; nothing was recorded.

@@ -21,10 +21,28 @@ from reticent.mechanisms.events import Event
 class RenyiFilter:
     """Lets releases through until the next one could pass (epsilon, delta).
 
-    The order is fixed when the filter is made: that is what makes adaptive choices safe.
+    The order is fixed when the filter is made: that is what makes adaptive choices safe. So is the
+    part of delta that is set aside (`reserve`, a share of it) for what no divergence covers.
 
     Guarantee:
         Whatever is released under `spend`, however it was chosen, is (epsilon, delta)-DP in all.
+
+        For the divergences that is the theorem below, at delta less the reserve. Two things are outside.
+
+        A release that is only (e, d)-DP is, with probability 1 - d, an e-DP one, and tells everything
+        otherwise (Kairouz, Oh and Viswanath 2017); when that happens does not depend on the record. Up
+        to the first time it happens, both neighbours' runs are those of the e-DP releases, each thinned by
+        the same factor: a test with values in [0, 1], to which the theorem applies as to an event.
+        The rest has probability at most the sum of the d, which the filter bounds on every path.
+
+        A release within total variation s of one that has a curve (a Poisson batch that may be
+        overfull) can be drawn together with it so that they differ with probability s only. Drawn so
+        one after the other, the real run and one that has curves throughout part with probability at most
+        S, the sum of the s, which the filter bounds on every path. For neighbours D and D' and
+        any set A of outcomes, real and then with curves and then real again,
+            P(D in A) <= S + P~(D in A) <= S + e^epsilon P~(D' in A) + delta~
+                      <= S + e^epsilon (P(D' in A) + S) + delta~,
+        so that (1 + e^epsilon) S has to be set aside.
 
     Reference:
         Feldman and Zrnic (2021), Theorem 4.3, arXiv:2008.11193: individual Renyi filters; the same
@@ -38,22 +56,28 @@ class RenyiFilter:
         delta: float,
         adjacency: Adjacency = Adjacency.ADD_OR_REMOVE,
         order: float | None = None,
+        reserve: float = 1e-3,
     ) -> None:
         checks.positive(epsilon=epsilon)
-        checks.inside_unit(delta=delta)
+        checks.inside_unit(delta=delta, reserve=reserve)
         self.epsilon, self.delta, self.adjacency = epsilon, delta, adjacency
         self.order = best_order(epsilon, delta) if order is None else order
         checks.positive(order_above_1=self.order - 1)
-        self.limit = _divergence_for(epsilon, delta, self.order)
-        self.spent = 0.0
+        self.reserve = reserve * delta
+        self.limit = _divergence_for(epsilon, delta - self.reserve, self.order)
+        self.spent = self.spent_delta = 0.0
 
     def cost(self, event: Event) -> float:
         """The divergence of an event at the filter's order."""
-        curve, extra = renyi.accounted(event, Neighbours(self.adjacency), np.array([self.order]))
-        return math.inf if extra > 0 else float(curve[0]) * (1 + 1e-10)
+        return self._costs(event)[0]
+
+    def delta_cost(self, event: Event) -> float:
+        """What an event takes of the reserve: the part of delta that no divergence covers."""
+        return self._costs(event)[1]
 
     def fits(self, event: Event) -> bool:
-        return self.spent + self.cost(event) <= self.limit
+        cost, outside = self._costs(event)
+        return self.spent + cost <= self.limit and self.spent_delta + outside <= self.reserve
 
     def spend(self, event: Event) -> None:
         """Charges an event before it is released.
@@ -61,14 +85,25 @@ class RenyiFilter:
         Raises:
             BudgetExceeded: it does not fit; nothing was charged.
         """
-        cost = self.cost(event)
+        cost, outside = self._costs(event)
         if self.spent + cost > self.limit:
             raise BudgetExceeded(
                 f"This release would spend {cost:.4g} of Renyi divergence at order {self.order:.4g}; "
                 f"{self.limit - self.spent:.4g} of {self.limit:.4g} is left.",
                 remedy="Add noise, release less, or stop here.",
             )
+        if self.spent_delta + outside > self.reserve:
+            raise BudgetExceeded(
+                f"This release would take {outside:.4g} of the delta set aside for what no divergence "
+                f"covers; {self.reserve - self.spent_delta:.4g} of {self.reserve:.4g} is left.",
+                remedy="Release something with a smaller delta, or leave more room in the largest batch.",
+            )
         self.spent += cost
+        self.spent_delta += outside
+
+    def _costs(self, event: Event) -> tuple[float, float]:
+        found = renyi.approximated(event, Neighbours(self.adjacency), np.array([self.order]))
+        return float(found.curve[0]) * (1 + 1e-10), found.outside(self.epsilon)
 
 
 def best_order(epsilon: float, delta: float) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -132,6 +132,37 @@ def accounted(event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS)
         total = total + times * curve
         delta += times * extra
     return total, delta
+
+
+class Approximated(NamedTuple):
+    """The curve of releases that are near the real ones, and how near.
+
+    delta: the sum of the probabilities with which a release is not covered by its curve.
+    slack: the sum of the total variations between a release and the one that has the curve.
+    """
+
+    curve: np.ndarray
+    delta: float
+    slack: float
+
+    def outside(self, epsilon: float) -> float:
+        """What has to be set aside of delta, if the curve is read off at this epsilon or a smaller one.
+
+        The argument, for releases chosen one after the other, stands in `filters.RenyiFilter`.
+        """
+        if self.slack == 0:
+            return self.delta * (1 + 1e-9)
+        return (self.delta + (1 + math.exp(min(epsilon, 700.0))) * self.slack) * (1 + 1e-9)
+
+
+def approximated(event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS) -> Approximated:
+    """As `accounted`, but an overfull batch is a difference from a Poisson one, and not a refusal."""
+    slack = math.fsum(
+        times * dominating.directions(item, neighbours).slack
+        for item, times in dominating.flatten(event).items()
+        if isinstance(item, events.TruncatedPoissonSampled)
+    )
+    return Approximated(*accounted(dominating.untruncated(event), neighbours, orders), slack)
 
 
 def epsilon(event: Event, delta: float, neighbours: Neighbours) -> float:

@@ -115,6 +115,7 @@ class Plan:
         rows_a_user: int | None = None,
         adaptive: AdaptiveNorm | None = None,
         analysis: Analysis = "tight",
+        beside: Event | None = None,
     ) -> Plan:
         """The plan that spends (epsilon, delta) and hardly less.
 
@@ -128,6 +129,7 @@ class Plan:
             analysis: how the noise is solved for. All but `tight` are there to be compared with it:
                 they add more noise than is needed, and the guarantee shows what it really bought.
                 `first` is the course's first analysis of gradient descent.
+            beside: another release that the same budget pays for, such as private preparation.
 
         Raises:
             CannotMeet: no noise, or not even one step, fits the budget.
@@ -157,8 +159,8 @@ class Plan:
         )
         checks.one_of(get_args(Analysis), analysis=analysis)
         if noise_multiplier is not None:
-            return draft._until(epsilon)
-        return draft._with_noise_for(epsilon, analysis)
+            return draft._until(epsilon, beside)
+        return draft._with_noise_for(epsilon, analysis, beside)
 
     @property
     def event(self) -> Event:
@@ -196,20 +198,28 @@ class Plan:
             assumptions=self.assumptions + assumptions,
         )
 
-    def epsilon_after(self, steps: int) -> float:
+    def epsilon_after(self, steps: int, beside: Event | None = None) -> float:
         """An upper bound on what the first `steps` steps cost; quicker than a whole guarantee."""
-        if steps == 0:
-            return 0.0
-        return upper_bound(self.event_after(steps), self.delta, Neighbours(self.adjacency))
+        event = _together(self.event_after(steps), beside) if steps else beside
+        return 0.0 if event is None else upper_bound(event, self.delta, Neighbours(self.adjacency))
 
-    def _with_noise_for(self, epsilon: float, analysis: Analysis) -> Plan:
+    def _with_noise_for(self, epsilon: float, analysis: Analysis, beside: Event | None) -> Plan:
         if self.steps == 0:
             raise CannotMeet("A run of no steps needs no noise.", remedy="Ask for at least one step.")
-        if analysis == "first":
+        if analysis == "first" and beside is None:
             return self._with_noise_of_first_analysis(epsilon)
+        if analysis == "first":
+            raise Unproven("The first analysis is of descent alone.", remedy="Choose another analysis.")
+        if beside is not None and (spent := self.epsilon_after(0, beside)) >= epsilon:
+            raise CannotMeet(
+                f"What is released beside training costs epsilon {spent:.4g} of {epsilon:.4g} by itself.",
+                remedy="Add noise there, or ask for a larger epsilon.",
+            )
         rate = self.sampler.batch_size / self.sampler.examples
         noise = calibrate.noise_for(
-            lambda value: _comparable(replace(self, noise_multiplier=value).event, analysis),
+            lambda value: _comparable(
+                _together(replace(self, noise_multiplier=value).event, beside), analysis
+            ),
             Neighbours(self.adjacency),
             epsilon=epsilon,
             delta=self.delta,
@@ -227,17 +237,23 @@ class Plan:
         noise = calibrate.first_analysis(steps=self.steps, epsilon=epsilon, delta=self.delta)
         return replace(self, noise_multiplier=noise)
 
-    def _until(self, epsilon: float) -> Plan:
-        if self.epsilon_after(1) > epsilon:
+    def _until(self, epsilon: float, beside: Event | None) -> Plan:
+        if self.epsilon_after(1, beside) > epsilon:
             raise CannotMeet(
                 f"One step with noise {self.noise_multiplier:g} costs more than epsilon {epsilon:g}.",
                 remedy="Add noise, or draw smaller batches.",
             )
         high = 2
-        while self.epsilon_after(high) <= epsilon:
+        while self.epsilon_after(high, beside) <= epsilon:
             high *= 2
-        first_too_many = smallest_count(lambda count: self.epsilon_after(count) > epsilon, high // 2, high)
+        first_too_many = smallest_count(
+            lambda count: self.epsilon_after(count, beside) > epsilon, high // 2, high
+        )
         return replace(self, steps=first_too_many - 1)
+
+
+def _together(event: Event, beside: Event | None) -> Event:
+    return event if beside is None else Composed(events=(beside, event))
 
 
 def _comparable(event: Event, analysis: Analysis) -> Event:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.accounting import renyi
+from reticent.accounting import dominating, renyi
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.filters import RenyiFilter, best_order
 from reticent.accounting.tight import tight
@@ -23,6 +23,7 @@ from reticent.mechanisms.events import (
     NonPrivate,
     PoissonSampled,
     Repeated,
+    TruncatedPoissonSampled,
 )
 
 _STEP = PoissonSampled(rate=0.01, event=Gaussian(noise_multiplier=1.0))
@@ -70,11 +71,70 @@ def test_a_refused_release_is_not_charged():
     assert guard.spent == before > 0
 
 
-@pytest.mark.parametrize("event", [NonPrivate(), ApproximateDp(epsilon=0.01, delta=1e-9)])
-def test_what_has_no_curve_never_fits(event: Event):
+def test_what_has_no_curve_never_fits():
     guard = RenyiFilter(epsilon=5.0, delta=1e-5)
-    assert not guard.fits(event)
-    assert math.isinf(guard.cost(event))
+    assert not guard.fits(NonPrivate())
+    assert math.isinf(guard.cost(NonPrivate()))
+
+
+# What no divergence covers is paid from the part of delta that was set aside
+
+
+def truncated(capacity: int) -> Event:
+    return TruncatedPoissonSampled(
+        rate=0.01, capacity=capacity, examples=10_000, event=Gaussian(noise_multiplier=1.0)
+    )
+
+
+def test_room_for_every_draw_costs_what_untruncated_batches_cost():
+    guard = RenyiFilter(epsilon=3.0, delta=1e-6)
+    steps = Repeated(event=truncated(250), times=500)
+    assert guard.cost(steps) == pytest.approx(500 * guard.cost(_STEP), rel=1e-9)
+    assert 0 < guard.delta_cost(steps) < 1e-6 * guard.reserve
+    guard.spend(steps)
+    assert guard.spent_delta == guard.delta_cost(steps)
+
+
+def test_the_slack_counts_with_one_plus_e_to_the_epsilon():
+    overfull = dominating.directions(truncated(180), Neighbours(Adjacency.ADD_OR_REMOVE)).slack
+    for epsilon in (0.5, 3.0):
+        cost = RenyiFilter(epsilon=epsilon, delta=1e-5).delta_cost(Repeated(event=truncated(180), times=7))
+        assert cost == pytest.approx(7 * (1 + math.exp(epsilon)) * overfull, rel=1e-6)
+
+
+def test_batches_that_are_overfull_too_often_are_refused_and_not_charged():
+    guard = RenyiFilter(epsilon=3.0, delta=1e-6)
+    with pytest.raises(BudgetExceeded, match="set aside"):
+        guard.spend(truncated(101))
+    assert not guard.fits(truncated(101))
+    assert (guard.spent, guard.spent_delta) == (0.0, 0.0)
+
+
+def test_claimed_deltas_add_up_to_the_reserve_and_no_further():
+    guard = RenyiFilter(epsilon=5.0, delta=1e-5, reserve=0.01)
+    release = ApproximateDp(epsilon=1e-3, delta=0.99e-8)
+    for _ in range(10):
+        guard.spend(release)
+    with pytest.raises(BudgetExceeded, match="set aside"):
+        guard.spend(release)
+
+
+def test_what_is_set_aside_is_taken_from_the_divergences():
+    rooms = [
+        RenyiFilter(epsilon=5.0, delta=1e-5, order=8.0, reserve=share).limit for share in (1e-6, 0.1, 0.9)
+    ]
+    assert rooms == sorted(rooms, reverse=True)
+    assert rooms[0] > rooms[2]
+
+
+@settings(max_examples=15)
+@given(capacity=st.integers(150, 260), epsilon=st.floats(0.5, 6), times=st.integers(1, 3000))
+def test_truncated_runs_that_a_filter_lets_through_are_within_the_budget(
+    capacity: int, epsilon: float, times: int
+):
+    run = Repeated(event=truncated(capacity), times=times)
+    if RenyiFilter(epsilon=epsilon, delta=1e-5).fits(run):
+        assert tight(run, 1e-5).lower <= epsilon
 
 
 def test_replacing_costs_four_times_the_divergence():

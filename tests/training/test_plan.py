@@ -14,10 +14,12 @@ import optax
 import pytest
 
 from reticent.accounting.calibrate import first_analysis
-from reticent.core.errors import InvalidArgument, ReticentError, Unproven
+from reticent.accounting.tight import tight
+from reticent.core.errors import CannotMeet, InvalidArgument, ReticentError, Unproven
 from reticent.core.keys import Keys
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Composed, Gaussian
 from reticent.training import memory, theory
 from reticent.training.clipping import automatic, flat, lipschitz, per_layer
 from reticent.training.loop import train
@@ -133,6 +135,19 @@ def test_a_largest_batch_is_paid_for() -> None:
     assert cut.guarantee().epsilon <= 0.9
     with pytest.raises(InvalidArgument, match="largest_batch"):
         Plan.for_budget(**BUDGET, sampling="full", steps=3, largest_batch=5)
+
+
+def test_what_is_released_beside_training_is_paid_from_the_same_budget() -> None:
+    given = {**BUDGET, "batch_size": 50, "steps": 20}
+    beside = Gaussian(noise_multiplier=10.0)
+    alone, both = Plan.for_budget(**given), Plan.for_budget(**given, beside=beside)
+    assert both.noise_multiplier > 1.02 * alone.noise_multiplier
+    assert 0.898 < tight(Composed(events=(beside, both.event)), 1e-5).upper <= 0.9
+    longer = Plan.for_budget(**BUDGET, batch_size=50, noise_multiplier=3.0)
+    shorter = Plan.for_budget(**BUDGET, batch_size=50, noise_multiplier=3.0, beside=beside)
+    assert 0 < shorter.steps < longer.steps
+    with pytest.raises(CannotMeet, match="beside training costs epsilon"):
+        Plan.for_budget(**given, beside=Gaussian(noise_multiplier=1.0))
 
 
 def test_the_first_analysis_is_of_full_batches() -> None:
