@@ -19,6 +19,7 @@ from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import FixedSize, Poisson, Shuffled
+from reticent.training.checkpoint import Checkpoints
 from reticent.training.contributions import Augment, Contribution, Source, source_of
 from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum, inputs
 from reticent.training.memory import examples_at_once
@@ -72,6 +73,7 @@ def train(
     output: Output = "last",
     budget: Budget | None = None,
     keys: Keys | None = None,
+    checkpoints: Checkpoints | None = None,
     strategy: Strategy = "auto",
     microbatch: int | None = None,
     augment: Augment | None = None,
@@ -89,6 +91,7 @@ def train(
         output: the last iterate, the mean of all, or a decay for an exponential average.
         budget: charged with the whole plan before the first noise is drawn.
         keys: fresh ones from the operating system unless given.
+        checkpoints: where to save the state, and to go on from; a run that goes on is not charged again.
         microbatch: the most examples worked on at once; what fits into memory unless given.
         augment: changes an example at random, given a key and the example.
         views: how many changed copies of an example are averaged before clipping.
@@ -118,12 +121,11 @@ def train(
         gradient_sum, plan, optimizer, project, keep, contribution=contribution, blocks=blocks
     )
     many = _compiled(step, plan, blocks, units)
-    max_norm = jnp.float32(plan.clipping.sensitivity)
-    start = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=params)
     look = _onlooker(plan, _evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
-    if budget is not None:
+    start, is_paid = _first_state(params, optimizer, plan, checkpoints)
+    if budget is not None and not is_paid:
         budget.charge(plan.event, adjacency=plan.adjacency, purpose="train")
-    state, history, is_complete = _take_steps(many, start, source, plan, keys, look)
+    state, history, is_complete = _take_steps(many, start, source, plan, keys, look, checkpoints)
     return Run(
         params=_result(state, output),
         guarantee=plan.guarantee(int(state.step), assumptions=keys.assumptions),
@@ -142,11 +144,14 @@ def _take_steps(
     plan: Plan,
     keys: Keys,
     look: Callable[[int, TrainState, Unreleased], Moment],
+    checkpoints: Checkpoints | None,
 ) -> tuple[TrainState, list[Moment], bool]:
-    """All steps of the plan, or as many as there is patience for."""
+    """All steps of the plan that are left, or as many as there is patience for."""
     history: list[Moment] = []
-    done = 0
+    done = int(state.step)
+    save = checkpoints.save if checkpoints is not None else lambda state, force=False: None
     try:
+        save(state, force=True)
         with bar(plan) as advance:
             while done < plan.steps:
                 stop = min(done + _steps_at_once(plan), plan.steps)
@@ -154,12 +159,24 @@ def _take_steps(
                 roots = Roots(*(keys.take(stream, steps=range(done, stop)) for stream in streams))
                 state, private = jax.block_until_ready(many(state, source, stop, roots))
                 done = stop
+                save(state, force=done == plan.steps)
                 if _ends_epoch(plan, done):
                     history.append(look(done, state, private))
                 advance(done, f"epsilon {history[-1].epsilon:.3f}" if history else "")
     except KeyboardInterrupt:
+        save(state, force=True)
         return state, history, False
     return state, history, True
+
+
+def _first_state(
+    params: Any, optimizer: optax.GradientTransformation, plan: Plan, checkpoints: Checkpoints | None
+) -> tuple[TrainState, bool]:
+    """Where to begin, and whether the run was paid for before: the first checkpoint follows the charge."""
+    max_norm = jnp.float32(plan.clipping.sensitivity)
+    fresh = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=params)
+    saved = None if checkpoints is None else checkpoints.load(fresh)
+    return (fresh, False) if saved is None else (saved, True)
 
 
 def _onlooker(

@@ -1,0 +1,145 @@
+"""Checkpoints: all a run needs to go on, except its keys, in one file that is whole or not there.
+
+A checkpoint is a release like any other iterate, and the plan's event covers it. It is written beside its
+place, synced and renamed, so a crash leaves the one before or this one. The first line is a digest of the
+rest: a file damaged at any byte is refused. Tensors are in safetensors, never a pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.core.errors import DataError, IntegrityError
+from reticent.training.clipping import paths_of
+from reticent.training.step import TrainState
+
+_MAGIC = b"reticent checkpoint 1 "
+
+
+@dataclass(kw_only=True)
+class Checkpoints:
+    """Where a run keeps its last state.
+
+    Args:
+        path: the file.
+        stamp: what the run is, as a digest of plan, domain and code. A checkpoint with another stamp is
+            refused: it belongs to another run.
+        seconds: how much work a crash may cost; 0 to save whenever steps were taken.
+    """
+
+    path: Path
+    stamp: str
+    seconds: float = 10.0
+    _last: float = field(default=0.0, init=False, repr=False)
+
+    def save(self, state: TrainState, *, force: bool = False) -> None:
+        """Writes the state in one piece, if it is time to.
+
+        Raises:
+            DataError: the disk is full, or the folder may not be written to; the last checkpoint stays.
+        """
+        if not force and time.monotonic() - self._last < self.seconds:
+            return
+        payload = _packed(state, self.stamp)
+        write_whole(self.path, _MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload)
+        self._last = time.monotonic()
+
+    def load(self, like: TrainState) -> TrainState | None:
+        """The saved state, with the structure of `like`; None if nothing was saved yet.
+
+        Raises:
+            IntegrityError: the file is damaged, or it is the checkpoint of another run.
+        """
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DataError(
+                f"Cannot read {self.path}: {error.strerror}.", remedy="Check that you may read it."
+            ) from error
+        first, _, payload = content.partition(b"\n")
+        if first != _MAGIC + hashlib.sha256(payload).hexdigest().encode():
+            raise IntegrityError(
+                f"The checkpoint {self.path} is damaged.",
+                remedy="Start the run anew in another folder: its budget was charged and stays spent.",
+            )
+        return _unpacked(payload, self.stamp, like, self.path)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file so that after a crash it has all of the new content, or all of the old."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        try:
+            with open(partial, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+            _sync_folder(path.parent)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"Cannot write {path}: {error.strerror}.",
+            remedy="Choose a folder on a disk with room, that you may write to.",
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """The new name itself is on the disk only once its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _packed(state: TrainState, stamp: str) -> bytes:
+    from safetensors.numpy import save
+
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+    named = {
+        f"{at:04d} {name}": leaf for at, (name, leaf) in enumerate(zip(paths_of(state), leaves, strict=True))
+    }
+    return save(named, metadata={"stamp": stamp})
+
+
+def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> TrainState:
+    import json
+
+    from safetensors.numpy import load
+
+    length = int.from_bytes(payload[:8], "little")
+    if json.loads(payload[8 : 8 + length]).get("__metadata__", {}).get("stamp") != stamp:
+        raise IntegrityError(
+            f"The checkpoint {path} belongs to a run with another plan, domain or version.",
+            remedy="Go on with what the run was started with, or start a new one in another folder.",
+        )
+    found = load(payload)
+    leaves, structure = jax.tree.flatten(like)
+    saved = [found[name] for name in sorted(found)]
+    if [(leaf.shape, leaf.dtype) for leaf in saved] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
+        raise IntegrityError(
+            f"The checkpoint {path} holds other parameters than this model has.",
+            remedy="Go on with the model and the optimizer that the run was started with.",
+        )
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved])
+
+
+def stamp_of(*parts: Any) -> str:
+    """A digest of anything that has a JSON form; equal for equal parts."""
+    import json
+
+    text = json.dumps(parts, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
