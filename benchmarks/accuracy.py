@@ -34,7 +34,6 @@ import reticent as rt
 from reticent.core.keys import Stream
 from reticent.data import catalog
 from reticent.models import Model, accuracy, classification_loss, scattering_features, tanh_cnn
-from reticent.models.layers import dense, dense_starts
 from reticent.models.starts import zeros
 from reticent.report.figures import check_format, save_accuracy_and_epsilon
 from reticent.training.clipping import Clipping, flat, per_layer
@@ -120,14 +119,17 @@ def on_scattering(*, learning_rate: float, steps: int = 600, batch_size: int = 4
 
 
 def centred_linear(inputs: int, classes: int = 10) -> Model:
-    """One dense layer on an example's direction from a centre, which is a parameter without a gradient."""
+    """A product with an example's direction from a centre, which is a parameter without a gradient.
+
+    There is no bias: it would be one more direction that all images share, as long as all others together.
+    """
 
     def apply(params: Any, x: jax.Array) -> jax.Array:
         away = x - jax.lax.stop_gradient(params["centre"])
-        return dense(params["layer"], away * jax.lax.rsqrt(jnp.sum(jnp.square(away)) + 1e-6))
+        return (away * jax.lax.rsqrt(jnp.sum(jnp.square(away)) + 1e-6)) @ params["layer"]
 
-    starts = {"centre": zeros(inputs), "layer": dense_starts(inputs, classes, zeros)}
-    return Model(name="centred_linear", description="one dense layer", starts=starts, apply=apply)
+    starts = {"centre": zeros(inputs), "layer": zeros(inputs, classes)}
+    return Model(name="centred_linear", description="one product", starts=starts, apply=apply)
 
 
 def _running_mean(step: jax.typing.ArrayLike) -> jax.Array:
