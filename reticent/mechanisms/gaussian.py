@@ -6,9 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from reticent.core.errors import InvalidArgument
-from reticent.core.keys import leaf_keys
+from reticent.core.normals import standard_normals
 from reticent.mechanisms.events import Gaussian
 from reticent.mechanisms.sensitivity import BoundedSum
 
@@ -23,13 +24,16 @@ def add_gaussian_noise(key: jax.Array, total: BoundedSum, event: Gaussian) -> An
         accountant's to know. A bound in the L1 norm is one in the L2 norm too.
     """
     standard_deviation = event.noise_multiplier * total.max_norm
-    return jax.tree.map(
-        lambda leaf, leaf_key: (
-            widened(leaf) + standard_deviation * jax.random.normal(leaf_key, jnp.shape(leaf), jnp.float32)
-        ),
-        total.value,
-        leaf_keys(key, total.value),
-    )
+    leaves, structure = jax.tree.flatten(total.value)
+    wide = [widened(leaf) for leaf in leaves]
+    # One draw for all leaves: each number has a place of its own in it.
+    ends = np.cumsum([leaf.size for leaf in wide], dtype=int).tolist()
+    drawn = standard_normals(key, ends[-1] if ends else 0)
+    noisy = [
+        leaf + standard_deviation * drawn[end - leaf.size : end].reshape(leaf.shape)
+        for leaf, end in zip(wide, ends, strict=True)
+    ]
+    return jax.tree.unflatten(structure, noisy)
 
 
 def widened(leaf: Any) -> jax.Array:

@@ -20,7 +20,7 @@ from reticent.training.gradients import GradientSum
 from reticent.training.plan import Plan
 from reticent.training.projection import Projection
 
-_COUNT_LEAF = 2**20  # the key of the count, far from any leaf's
+_GRADIENT, _COUNT = 0, 1  # what of a step's key the noise on each is made from
 
 
 class TrainState(NamedTuple):
@@ -90,7 +90,8 @@ def private_step(
         )
         # In units of the norm that clipped, so that no other norm can reach the noise.
         in_units = BoundedSum(value=trees.scale(total, 1 / state.max_norm), max_norm=1.0)
-        noisy = add_gaussian_noise(key, in_units, Gaussian(noise_multiplier=plan.noise_multiplier))
+        noise_key = jax.random.fold_in(key, _GRADIENT)
+        noisy = add_gaussian_noise(noise_key, in_units, Gaussian(noise_multiplier=plan.noise_multiplier))
         noisy = trees.scale(noisy, state.max_norm)
         mean = trees.scale(noisy, 1 / plan.sampler.batch_size)  # expected, never drawn
         mean = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), mean, state.params)
@@ -193,6 +194,6 @@ def _next_norm(plan: Plan, max_norm: jax.Array, below: jax.Array, key: jax.Array
         return max_norm
     # Centred, so that an example moves the count by a half; divided by the expected size.
     centred = below - plan.sampler.batch_size / 2
-    noise = 0.5 * adaptive.noise_multiplier * jax.random.normal(jax.random.fold_in(key, _COUNT_LEAF))
+    noise = 0.5 * adaptive.noise_multiplier * jax.random.normal(jax.random.fold_in(key, _COUNT))
     share = (centred + noise) / plan.sampler.batch_size + 0.5
     return max_norm * jnp.exp(-adaptive.rate * (jnp.clip(share, 0.0, 1.0) - adaptive.quantile))

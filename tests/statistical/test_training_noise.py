@@ -19,6 +19,7 @@ from reticent.core.keys import Keys, Stream
 from reticent.data.sampling import Batch, FullBatch
 from reticent.mechanisms import gaussian
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.sensitivity import BoundedSum
 from reticent.training import step as step_module
 from reticent.training.clipping import flat
 from reticent.training.contributions import Contribution, Source
@@ -154,7 +155,13 @@ def test_planted_reused_key_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_planted_one_key_for_all_leaves_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gaussian, "leaf_keys", lambda key, tree: jax.tree.map(lambda leaf: key, tree))
+    def leaf_by_leaf(key, total, event):
+        return {
+            name: gaussian.add_gaussian_noise(key, BoundedSum(value=leaf, max_norm=total.max_norm), event)
+            for name, leaf in total.value.items()
+        }
+
+    plant(monkeypatch, leaf_by_leaf)
     assert any("leaves" in problem for problem in problems(released()))
 
 

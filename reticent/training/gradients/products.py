@@ -1,8 +1,9 @@
 """Weights whose gradient is a product of two matrices: those of dense layers and of convolutions.
 
-With a the input of one example as (heads, length, rows) and g the derivative of its output as
-(heads, length, XX A dense layer on a vector has length 1, one on a sequence the length of the sequence, and a
-convolution one entry a position of its output, whose input is the patch of the image below it.
+With a the input of one example as (heads, length, rows) and g the derivative of its output as (heads, length,
+columns), the gradient is the sum over the length of g a^T. A dense layer on a vector has length 1, one on a
+sequence the length of the sequence, and a convolution one entry a position of its output, whose input is the
+patch of the image below it.
 """
 
 from __future__ import annotations
