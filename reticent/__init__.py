@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reticent.core.keys import Keys as Keys
     from reticent.data.dataset import Dataset as Dataset
     from reticent.data.domain import Domain as Domain
+    from reticent.ledger.ledger import Ledger as Ledger
     from reticent.mechanisms.adjacency import Adjacency as Adjacency
     from reticent.training.loop import train as train
     from reticent.training.plan import Plan as Plan
@@ -32,6 +33,7 @@ _HOMES = {
     "Domain": "reticent.data.domain",
     "Guarantee": "reticent.accounting.guarantee",
     "Keys": "reticent.core.keys",
+    "Ledger": "reticent.ledger.ledger",
     "Plan": "reticent.training.plan",
     "ReticentError": "reticent.core.errors",
     "guarantee": "reticent.accounting.tight",
@@ -46,6 +48,7 @@ __all__ = [
     "Domain",
     "Guarantee",
     "Keys",
+    "Ledger",
     "Plan",
     "ReticentError",
     "__version__",

@@ -7,13 +7,15 @@ on the last one's outcome, adding up epsilons at the end is not a theorem; stopp
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from reticent.accounting import renyi, zcdp
 from reticent.accounting.dominating import Neighbours
 from reticent.core import checks
-from reticent.core.errors import BudgetExceeded
+from reticent.core.errors import BudgetExceeded, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
@@ -104,6 +106,52 @@ class RenyiFilter:
     def _costs(self, event: Event) -> tuple[float, float]:
         found = renyi.approximated(event, Neighbours(self.adjacency), np.array([self.order]))
         return float(found.curve[0]) * (1 + 1e-10), found.outside(self.epsilon)
+
+
+class Share(NamedTuple):
+    """An order, and the share of delta that is spent on watching it."""
+
+    order: float
+    of_delta: float
+
+
+def shares_for(epsilon: float, delta: float) -> tuple[Share, ...]:
+    """Orders for `several`: the best one for Gaussian noise, and lower ones.
+
+    On small batches with little noise the divergence explodes beyond some order; one of the lower
+    orders is then still below it.
+    """
+    best = best_order(epsilon, delta)
+    return tuple(
+        Share(1 + (best - 1) * part, of_delta) for part, of_delta in ((1.0, 0.6), (0.8, 0.2), (0.65, 0.2))
+    )
+
+
+def several(
+    shares: Sequence[Share],
+    *,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE,
+) -> tuple[RenyiFilter, ...]:
+    """Filters at several orders, fixed in advance. The rule: a release passes while any of them lets it.
+
+    Guarantee:
+        Whatever is released under that rule, however it was chosen, is (epsilon, delta)-DP in all.
+
+        Sums of divergences only grow, so a filter that is passed once stays passed. Sort the outcomes by
+        the first filter that is not passed in the end. Those of filter k are, on both neighbours, outcomes
+        of the run that stops as soon as k is passed, which is (epsilon, delta_k)-DP. Any set of outcomes
+        is the union of its parts, and the delta_k add up to at most delta.
+    """
+    if not shares or not math.fsum(share.of_delta for share in shares) <= 1 + 1e-12:
+        raise InvalidArgument(
+            "The shares of delta are none, or more than all of it.", remedy="Let them add up to at most 1."
+        )
+    return tuple(
+        RenyiFilter(epsilon=epsilon, delta=delta * of_delta * (1 - 1e-12), adjacency=adjacency, order=order)
+        for order, of_delta in shares
+    )
 
 
 def best_order(epsilon: float, delta: float) -> float:

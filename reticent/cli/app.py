@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import account, calibrate, datasets, domain, output
+from reticent.cli import account, calibrate, datasets, domain, ledger, output
 from reticent.core.errors import ReticentError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.command("account", epilog=account.EPILOG)(account.run)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.run)
 app.add_typer(datasets.app, name="datasets")
 app.command("domain", epilog=domain.EPILOG)(domain.run)
+app.add_typer(ledger.app, name="ledger")
 
 
 def main(arguments: list[str] | None = None) -> None:

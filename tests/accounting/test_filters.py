@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reticent.accounting import dominating, renyi
 from reticent.accounting.dominating import Neighbours
-from reticent.accounting.filters import RenyiFilter, best_order
+from reticent.accounting.filters import RenyiFilter, Share, best_order, several, shares_for
 from reticent.accounting.tight import tight
 from reticent.core.errors import BudgetExceeded, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
@@ -177,3 +177,30 @@ def test_an_order_that_is_none_is_refused(order: float):
 def test_a_budget_that_is_none_is_refused(epsilon: float, delta: float):
     with pytest.raises(InvalidArgument):
         RenyiFilter(epsilon=epsilon, delta=delta)
+
+
+# Several orders at once
+
+
+def test_several_orders_share_delta_between_them():
+    guards = several(shares_for(2.0, 1e-6), epsilon=2.0, delta=1e-6)
+    assert math.fsum(guard.delta for guard in guards) <= 1e-6
+    assert guards[0].order == best_order(2.0, 1e-6) > guards[1].order > guards[2].order > 1
+
+
+def test_a_lower_order_lets_through_what_explodes_at_the_best_one():
+    step = PoissonSampled(rate=0.01, event=Gaussian(noise_multiplier=1.1))
+    counts = [
+        int(guard.limit / guard.cost(step))
+        for guard in several(shares_for(2.0, 1e-6), epsilon=2.0, delta=1e-6)
+    ]
+    assert counts[0] < 10
+    assert max(counts) > 500
+
+
+@pytest.mark.parametrize(
+    "shares", [(), (Share(8.0, 0.6), Share(4.0, 0.5)), (Share(1.0, 0.5),), (Share(8.0, 0.0),)]
+)
+def test_shares_that_are_none_are_refused(shares: tuple[Share, ...]):
+    with pytest.raises(InvalidArgument):
+        several(shares, epsilon=1.0, delta=1e-5)

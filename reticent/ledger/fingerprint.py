@@ -1,0 +1,102 @@
+"""The content of a dataset as a keyed hash: equal data give equal fingerprints, and nothing else shows.
+
+The hash is BLAKE2b under a random 256-bit key. Without the key its values cannot be told from random
+numbers, so that who has the ledger, or an export of it, learns of two versions whether they are equal and
+nothing about what they hold: not even a guess at the whole content can be confirmed. A hash without a key
+would confirm such guesses. The key is therefore not in the ledger. It lies beside it, as `<ledger>.key`,
+readable by its owner only, and is never exported; keep it like the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reticent.core.errors import DataError, Unavailable
+
+_CHUNK = 1 << 22  # bytes hashed at once: a memory map is never read whole
+
+
+def key_of(ledger: Path, *, may_create: bool) -> bytes:
+    """The key that belongs to a ledger; made on first use."""
+    path = Path(f"{ledger}.key")
+    try:
+        if may_create and not path.exists():
+            _create(path)
+        key = path.read_bytes()
+    except OSError as error:
+        raise Unavailable(
+            f"Cannot read the key of the ledger's fingerprints, {path} ({error.strerror}).",
+            remedy="Put it back from where the ledger was first used, or charge without a fingerprint.",
+        ) from None
+    if len(key) != 32:
+        raise DataError(f"{path} is not a key: it has {len(key)} bytes.", remedy="Put back the right one.")
+    return key
+
+
+def fingerprint(arrays: Any, key: bytes) -> str:
+    """The fingerprint of named arrays (or of one array): names, types, shapes and every byte.
+
+    It starts with a mark of the key, so that fingerprints under another key are not taken for other data.
+    """
+    hashed = hashlib.blake2b(key=key, digest_size=32, person=b"reticent data")
+    for name, array in sorted(_named(arrays).items()):
+        values = _as_bytes_like(name, array)
+        for word in (name, values.dtype.str, str(values.shape)):
+            hashed.update(len(word.encode()).to_bytes(8, "little") + word.encode())
+        _update(hashed, values)
+    mark = hashlib.blake2b(b"key", key=key, digest_size=4, person=b"reticent mark")
+    return f"{mark.hexdigest()}-{hashed.hexdigest()}"
+
+
+def _create(path: Path) -> None:
+    """Appears whole or not at all, and never over a key that another process has just made."""
+    draft = Path(f"{path}.{os.getpid()}-{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(32))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()
+
+
+def _named(arrays: Any) -> Mapping[str, Any]:
+    held = getattr(arrays, "arrays", arrays)  # a Dataset holds them under this name
+    if isinstance(held, Mapping):
+        users = getattr(arrays, "users", None)
+        return {**held, **({} if users is None else {"\0users": users})}
+    return {"": held}
+
+
+def _as_bytes_like(name: str, array: Any) -> np.ndarray:
+    values = np.asarray(array)
+    if values.dtype.kind == "T":  # strings of any length: the array holds pointers, not characters
+        texts = [str(text).encode() for text in values.ravel()]
+        joined = b"".join(len(text).to_bytes(8, "little") + text for text in texts)
+        return np.frombuffer(joined, dtype=np.uint8)
+    if values.dtype.hasobject:
+        raise DataError(
+            f"The array '{name}' holds Python objects, which have no bytes to fingerprint.",
+            remedy="Give it as numbers or as text.",
+        )
+    return values
+
+
+def _update(hashed: Any, values: np.ndarray) -> None:
+    if values.ndim == 0 or values.size == 0:
+        hashed.update(values.tobytes())
+        return
+    rows = max(1, _CHUNK // max(values[:1].nbytes, 1))
+    for start in range(0, len(values), rows):
+        hashed.update(np.ascontiguousarray(values[start : start + rows]).tobytes())

@@ -1,0 +1,276 @@
+"""The SQLite file of a ledger: its schema, its transactions, and its errors in our words.
+
+Every transaction checks that the file is still the one that was opened, a ledger of this version, and that
+nobody has taken off the triggers that make it append-only.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from reticent.core.errors import DataError, InvalidArgument, ReticentError, Unavailable
+from reticent.ledger.chain import START, Entry, Head, Kind, broken, next_entry
+
+APPLICATION_ID = 0x52744C67  # "RtLg"
+VERSION = 1
+_LARGEST = 1_000_000  # characters of one payload
+
+_SCHEMA = {
+    "entries": """CREATE TABLE entries (
+    sequence INTEGER PRIMARY KEY,
+    time TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    previous TEXT NOT NULL,
+    hash TEXT NOT NULL
+)""",
+    # INSERT OR REPLACE deletes without asking the trigger for deletions: so an insertion has to be new.
+    "only_append": """CREATE TRIGGER only_append BEFORE INSERT ON entries
+WHEN NEW.sequence IS NOT (SELECT coalesce(max(sequence), 0) + 1 FROM entries)
+BEGIN SELECT raise(ABORT, 'entries are appended, one after the other'); END""",
+    "never_update": """CREATE TRIGGER never_update BEFORE UPDATE ON entries
+BEGIN SELECT raise(ABORT, 'entries are never changed'); END""",
+    "never_delete": """CREATE TRIGGER never_delete BEFORE DELETE ON entries
+BEGIN SELECT raise(ABORT, 'entries are never deleted'); END""",
+}
+_COLUMNS = "sequence, time, kind, payload, previous, hash"
+
+_inherited: list[sqlite3.Connection] = []  # a connection from before a fork may not even be closed
+
+
+class Transaction:
+    """What may be done between the beginning and the end of one: read entries, and append some."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection, self._path = connection, path
+
+    def entries(self, *, after: int = 0) -> Iterator[Entry]:
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM entries WHERE sequence > ? ORDER BY sequence", (after,)
+        )
+        for sequence, time, kind, payload, previous, hash_ in rows:
+            if not all(isinstance(text, str) for text in (time, kind, payload, previous, hash_)):
+                raise broken(self._path, f"entry {sequence} holds something that is not text")
+            yield Entry(
+                sequence=sequence, time=time, kind=kind, payload=payload, previous=previous, hash=hash_
+            )
+
+    def entry_hash(self, sequence: int) -> str | None:
+        row = self._connection.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
+        return row[0] if row else None
+
+    def append(self, head: Head, kind: Kind, values: dict[str, object]) -> Entry:
+        entry = next_entry(head, kind, values)
+        if len(entry.payload) > _LARGEST:
+            raise InvalidArgument(
+                f"An entry of {len(entry.payload):,} characters is too long for a ledger.",
+                remedy=f"Describe it in at most {_LARGEST:,}: what repeats is written once, as Repeated.",
+            )
+        self._connection.execute(
+            f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
+            (entry.sequence, entry.time, entry.kind, entry.payload, entry.previous, entry.hash),
+        )
+        return entry
+
+    def check_pages(self) -> None:
+        """SQLite's own check of every page: damage that no entry shows yet."""
+        found = [row[0] for row in self._connection.execute("PRAGMA integrity_check(1)")]
+        if found != ["ok"]:
+            raise broken(self._path, f"SQLite finds its pages damaged ({found[0].splitlines()[-1]})")
+
+
+class Store:
+    """A ledger's file, with one connection that is opened when needed and never crosses a fork."""
+
+    def __init__(self, path: Path, *, timeout: float) -> None:
+        self.path, self._timeout = path, timeout
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._owner = self._file = None
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._owner == os.getpid():
+            connection.close()
+        else:
+            _inherited.append(connection)
+
+    __del__ = close
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """A snapshot: whatever others write meanwhile, it stays as it was."""
+        with self._transaction("BEGIN") as transaction:
+            yield transaction
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """The only writer. What was appended is on disk when this ends, or else was never there."""
+        with self._transaction("BEGIN IMMEDIATE") as transaction:
+            yield transaction
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Transaction]:
+        with self._lock:
+            try:
+                connection = self._connected(is_reader=begin == "BEGIN")
+                connection.execute(begin)
+                _check_schema(connection, self.path)
+                yield Transaction(connection, self.path)
+                connection.execute("COMMIT")
+            except BaseException as error:
+                self._roll_back()
+                if isinstance(error, sqlite3.Error):
+                    self.close()
+                    raise explain(error, self.path, self._timeout) from None
+                raise
+
+    def _roll_back(self) -> None:
+        if self._connection is not None and self._connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+
+    def _connected(self, *, is_reader: bool) -> sqlite3.Connection:
+        found = _identity(self.path)
+        if self._connection is not None and (self._owner, self._file) == (os.getpid(), found):
+            return self._connection
+        if self._connection is not None:
+            was_replaced = self._owner == os.getpid()
+            self.close()
+            if was_replaced:
+                raise broken(self.path, "the file was replaced by another while it was in use")
+        self._connection = connect(self.path, self._timeout, is_reader=is_reader)
+        self._owner, self._file = os.getpid(), found
+        return self._connection
+
+
+def create(path: Path, values: dict[str, object]) -> None:
+    """A new ledger with its first entry, where no file was."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+    except FileExistsError:
+        raise InvalidArgument(
+            f"{path} exists already.",
+            remedy="Open it, or choose another name: a ledger is never overwritten.",
+        ) from None
+    except OSError as error:
+        raise Unavailable(
+            f"Cannot create {path}: {error.strerror}.", remedy="Choose a folder you may write."
+        ) from None
+    connection = None
+    try:
+        connection = connect(path, 1.0, is_reader=False)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA.values():
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        Transaction(connection, path).append(START, "create", values)
+        connection.execute("COMMIT")
+        connection.close()
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        for end in ("", "-wal", "-shm"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
+        if isinstance(error, sqlite3.Error):
+            raise explain(error, path, 1.0) from None
+        raise
+
+
+def connect(path: Path, timeout: float, *, is_reader: bool) -> sqlite3.Connection:
+    """A connection that creates nothing, waits for others, and has every commit on disk.
+
+    A reader of a folder that cannot be written, where SQLite could not lay down its shared memory, takes the
+    file as it is. That is safe only while no write-ahead log lies beside it.
+    """
+    mode = "mode=rw"
+    if is_reader and not os.access(path.absolute().parent, os.W_OK) and not Path(f"{path}-wal").exists():
+        mode = "mode=ro&immutable=1"
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{mode}",
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,  # transactions are begun by hand
+        check_same_thread=False,  # the store's lock sees to it
+    )
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise Unavailable(
+            f"There is no ledger at {path} ({error.strerror}).",
+            remedy=f"Check the name, or make one: reticent ledger init {path}.",
+        ) from None
+    if path.is_dir():
+        raise DataError(f"{path} is a folder, not a ledger.", remedy="Name the file in it.")
+    return found.st_dev, found.st_ino
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    identity = connection.execute("PRAGMA application_id").fetchone()[0]
+    found = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
+    if identity != APPLICATION_ID:
+        if identity == 0 and not found:
+            raise DataError(
+                f"{path} is empty: the making of it was interrupted.", remedy="Delete it and make it again."
+            )
+        raise DataError(f"{path} is not a ledger of reticent.", remedy="Name a file that ledger init made.")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION:
+        raise DataError(
+            f"{path} has schema version {version}; this reticent reads version {VERSION}.",
+            remedy="Use the release of reticent that made it.",
+        )
+    if found != _SCHEMA:
+        odd = sorted(name for name in {*found, *_SCHEMA} if found.get(name) != _SCHEMA.get(name))
+        raise broken(path, f"its schema was changed ({', '.join(odd)[:80]})")
+
+
+def explain(error: sqlite3.Error, path: Path, timeout: float) -> ReticentError:
+    """What SQLite says, as an error of ours. Every one of them means that nothing was recorded."""
+    code = getattr(error, "sqlite_errorcode", None)
+    match code and code & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED | sqlite3.SQLITE_PROTOCOL:
+            return Unavailable(
+                f"The ledger {path} was locked by another process for {timeout:g} s. Nothing was recorded.",
+                remedy="Try again when that process is done.",
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return Unavailable(
+                f"The ledger {path} cannot be written: it or its folder is read-only. Nothing was recorded.",
+                remedy="Make both writable for this user.",
+            )
+        case sqlite3.SQLITE_FULL:
+            return Unavailable(
+                f"The disk of {path} is full. Nothing was recorded.", remedy="Free some space and try again."
+            )
+        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_NOMEM:
+            return Unavailable(
+                f"The system refused to read or write {path} ({error}). Nothing was recorded.",
+                remedy="Check the disk, its quota and this process's limits, then try again.",
+            )
+        case sqlite3.SQLITE_CANTOPEN:
+            return Unavailable(
+                f"Cannot open {path}, or the files that SQLite keeps beside it. Nothing was recorded.",
+                remedy="Make the file and its folder readable and writable for this user.",
+            )
+        case sqlite3.SQLITE_NOTADB:
+            return DataError(
+                f"{path} is not a ledger of reticent.", remedy="Name a file that ledger init made."
+            )
+        case _:
+            return broken(path, f"SQLite says: {str(error)[:60]}")

@@ -1,0 +1,140 @@
+"""What a limit may become, and on which terms a release is charged: the rules, without the file."""
+
+from __future__ import annotations
+
+from reticent.accounting.filters import shares_for
+from reticent.accounting.guarantee import Unit
+from reticent.core import checks
+from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument
+from reticent.ledger import cost
+from reticent.ledger.accounts import Account, Limit
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Event
+
+
+def new_limit(
+    known: Account | None,
+    *,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency | None,
+    unit: Unit | None,
+    adaptive: bool | None,
+) -> Limit:
+    """A limit in which everything that was not given is as it was."""
+    checks.positive(epsilon=epsilon)
+    checks.inside_unit(delta=delta)
+    old = None if known is None else known.limit
+    if adjacency is None:
+        adjacency = Adjacency.ADD_OR_REMOVE if old is None else old.adjacency
+    if unit is None:
+        unit = "record" if old is None else old.unit
+    if adaptive is None:
+        adaptive = old is not None and old.adaptive
+    checks.one_of([item.value for item in Adjacency], adjacency=adjacency)
+    shares = shares_for(epsilon, delta) if adaptive else ()
+    if adaptive and known is not None and known.charges and known.limit.adaptive:
+        shares = known.limit.shares  # filters are safe because they were fixed before anything was seen
+    return Limit(
+        epsilon=float(epsilon), delta=float(delta), adjacency=Adjacency(adjacency), unit=unit, shares=shares
+    )
+
+
+def check_change(known: Account, limit: Limit) -> None:
+    """Refuses a change that would make earlier charges mean something else, or pass the new limit."""
+    if not known.charges:
+        return
+    for what, old, new in (
+        ("adjacency", known.limit.adjacency.value, limit.adjacency.value),
+        ("unit", known.limit.unit, limit.unit),
+        ("adaptive", known.limit.adaptive, limit.adaptive),
+        (
+            "delta of an adaptive limit",
+            known.limit.delta,
+            limit.delta if limit.adaptive else known.limit.delta,
+        ),
+    ):
+        if old != new:
+            raise InvalidArgument(
+                f"The {what} of '{known.name}' is {old} and cannot become {new}: "
+                f"{known.charges:,} charges were made under it.",
+                remedy="Keep it, or enter the dataset under another name and add up both guarantees by hand.",
+            )
+    if not cost.is_within(known.event(), limit):
+        spent = known.limit.epsilon if limit.adaptive else cost.guarantee(known).epsilon
+        said = "may have spent up to" if limit.adaptive else f"has spent, at delta {known.limit.delta:g},"
+        raise BudgetExceeded(
+            f"'{known.name}' {said} epsilon {cost.rounded_up(spent):g}, "
+            f"more than the new limit ({limit.epsilon:g}, {limit.delta:g}) holds.",
+            remedy="Choose a higher limit: what was released cannot be taken back.",
+        )
+
+
+def check_terms(account: Account, adjacency: Adjacency, unit: Unit | None) -> None:
+    """Refuses a release whose cost is meant between other neighbours than the limit is."""
+    if adjacency != account.limit.adjacency:
+        raise InvalidArgument(
+            f"The limit of '{account.name}' is for {account.limit.adjacency.value}, "
+            f"and this release is accounted for under {Adjacency(adjacency).value}.",
+            remedy=f"Make the plan with adjacency={account.limit.adjacency.name}, "
+            "or enter the dataset with a limit of the other kind.",
+        )
+    if unit is not None and unit != account.limit.unit:
+        raise InvalidArgument(
+            f"The limit of '{account.name}' protects a {account.limit.unit}, and this release a {unit}.",
+            remedy=f"Make the plan for unit='{account.limit.unit}'.",
+        )
+
+
+def is_first_fingerprint(account: Account, fingerprint: str | None) -> bool:
+    """Whether this charge is the first to say what the data are.
+
+    Raises:
+        DataError: they are not the data that were charged for before.
+    """
+    if fingerprint is None or account.fingerprint == fingerprint:
+        return False
+    if account.fingerprint is None:
+        return True
+    if fingerprint.partition("-")[0] != account.fingerprint.partition("-")[0]:
+        raise DataError(
+            f"The fingerprint of '{account.name}' was made with another key than the one in the ledger.",
+            remedy="Put back the key file that belongs to this ledger.",
+        )
+    raise DataError(
+        f"These are not the data that '{account.name}' (version {account.version}) was charged for before.",
+        remedy="If they are a new version of it, say so: "
+        f"ledger.new_version('{account.name}', fingerprint, reason=...).",
+    )
+
+
+def exceeded(account: Account, event: Event) -> BudgetExceeded:
+    """A refusal that says what is spent, and what would still fit."""
+    limit = account.limit
+    if limit.adaptive:
+        spent = f"{cost.share(account):.1%} of what its filters let through is spent"
+    else:
+        spent = f"epsilon {cost.rounded_up(cost.guarantee(account).epsilon):g} of it is spent"
+    return BudgetExceeded(
+        f"This release would take '{account.name}' past its limit of ({limit.epsilon:g}, {limit.delta:g}); "
+        f"{spent}. Nothing was recorded.",
+        remedy=cost.what_fits(account, event),
+    )
+
+
+def check_event(event: Event) -> None:
+    if not isinstance(event, Event):
+        raise InvalidArgument(
+            f"What is charged is an event, not {type(event).__name__}.",
+            remedy="Pass a plan's event, or one of reticent.mechanisms.events.",
+        )
+
+
+def check_text(longest: int, **texts: str) -> None:
+    """A line that can be printed as it is."""
+    for name, text in texts.items():
+        if not isinstance(text, str) or not text.strip() or len(text) > longest or not text.isprintable():
+            raise InvalidArgument(
+                f"{name} must be one line of 1 to {longest} printable characters.",
+                remedy=f"Pass another {name}.",
+            )
