@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal, Var
 
-from reticent.training.gradients.products import multiply, product_of
+from reticent.training.gradients.products import by_patches, may_be_cut, multiply, product_of
 from reticent.training.gradients.rules import FLOOR, Rule, fast_rule, weighted_total
 from reticent.training.gradients.sites import (
     Site,
@@ -69,7 +69,7 @@ class Kept(NamedTuple):
 
 def keep_book(trace: Trace) -> Book:
     """Chooses a rule for every leaf."""
-    sites = list(find_sites(trace))
+    sites = [replace(site, is_cut=may_be_cut(site)) for site in find_sites(trace)]
     fast = {}
     for position, leaf in enumerate(trace.leaves):
         way = find_way(trace, sites, leaf)
@@ -130,15 +130,25 @@ def _one_pass(book: Book, known: Mapping[Var, Any], batch: Sequence[jax.Array]) 
 
     def forward(taps: list[list[jax.Array]], example: list[jax.Array]) -> tuple[jax.Array, Any]:
         values = {**known, **dict(zip(trace.inputs, example, strict=True))}
+        patches: dict[int, jax.Array] = {}
         for equation in trace.equations:
             if trace.kind_of_equation(equation) is not Kind.EXAMPLE:
                 continue
-            results = evaluate(equation, _read(equation.invars, values))
             site = site_of.get(id(equation))
+            if site and site.is_cut:
+                result, patches[site.number] = by_patches(site, *_read(equation.invars, values))
+                results = [result]
+            else:
+                results = evaluate(equation, _read(equation.invars, values))
             for tap, position in zip(taps[site.number], site.outputs, strict=True) if site else ():
                 results[position] = results[position] + tap
             values |= zip(equation.outvars, results, strict=True)
-        saved = [[values[variable] for variable in site.saved_variables()] for site in book.sites]
+        saved = [
+            [patches[site.number]]
+            if site.is_cut
+            else [values[variable] for variable in site.saved_variables()]
+            for site in book.sites
+        ]
         return values[trace.output], saved
 
     taps = [[_zeros(site.tapped.outvars[i], examples) for i in site.outputs] for site in book.sites]

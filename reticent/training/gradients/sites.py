@@ -38,6 +38,7 @@ class Site:
         outputs: the results that carry a derivative, by position.
         tail: a later equation whose results are tapped instead, where a rule knows how to get from there
             to the weights, given the values `beside`.
+        is_cut: a convolution that is done by patches, which are saved in place of the image.
     """
 
     number: int
@@ -47,6 +48,7 @@ class Site:
     outputs: tuple[int, ...]
     tail: JaxprEqn | None = None
     beside: tuple[Any, ...] = ()
+    is_cut: bool = False
 
     @property
     def tapped(self) -> JaxprEqn:
