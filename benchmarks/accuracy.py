@@ -4,10 +4,11 @@ python -m benchmarks.accuracy                              every task, 5 seeds
 python -m benchmarks.accuracy --only mnist-scattering-1    one task; repeat the option for more
 python -m benchmarks.accuracy --json FILE --figure docs/figures/training_mnist.svg
 
-No corner is cut: batches are Poisson and accounted as such by the tight accountant, delta is 1e-5, the last
-iterate is reported, features and their normalisation see one image at a time, and recipes were chosen on
-10,000 held-out rows of the training set, with other seeds than those used here. The test set is looked at
-after every epoch for the figure, and decides nothing.
+Batches are Poisson and accounted as such by the tight accountant, delta is 1e-5, and the last iterate is
+reported. Features and their normalisation see one image at a time; what they are whitened with was learned
+from random drawings. Recipes were chosen on 10,000 held-out rows of the training set, with other seeds than
+those used here; as in every published figure, that search is not charged to epsilon. The test set is looked
+at after every epoch for the figure, and decides nothing.
 
 Seeds are for benchmarks: whoever knows one can subtract the noise. A real run takes no seed.
 """
@@ -26,17 +27,25 @@ from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
 import reticent as rt
 from reticent.core.keys import Stream
 from reticent.data import catalog
-from reticent.models import Model, accuracy, classification_loss, scattering_features, tanh_cnn
+from reticent.models import (
+    Model,
+    accuracy,
+    classification_loss,
+    random_shapes,
+    random_strokes,
+    scattering_features,
+    tanh_cnn,
+    whitening,
+)
 from reticent.models.starts import zeros
 from reticent.report.figures import check_format, save_accuracy_and_epsilon
-from reticent.training.clipping import Clipping, flat, per_layer
+from reticent.training.clipping import Clipping, flat
 from reticent.training.loop import Run
 
 DELTA = 1e-5
@@ -44,9 +53,7 @@ FIRST_SEED = 1000  # tuning used seeds below it
 FIGURE_TASK = "mnist-network-2"
 
 _BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[2] / "shared" / "data"
-_PLACES, _CHANNELS = 7 * 7, 81
 _SECOND_ORDER = slice(17, 81)  # the channels of two wavelets
-_PULL = 0.02  # how strongly a step moves the centre, and the bound on what one example adds to it
 
 
 # Recipes
@@ -62,6 +69,17 @@ class Recipe(NamedTuple):
     batch_size: int
     steps: int
     data: Callable[[str], tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]
+
+
+class Prior(NamedTuple):
+    """Images that nobody took, and how many directions of their features are kept."""
+
+    draw: Callable[[int], np.ndarray]
+    kept: int
+
+
+STROKES = Prior(random_strokes, 1000)
+SHAPES = Prior(random_shapes, 1500)
 
 
 class Task(NamedTuple):
@@ -89,52 +107,26 @@ def network(*, steps: int, batch_size: int, learning_rate: float) -> Recipe:
     )
 
 
-def on_scattering(*, learning_rate: float, steps: int = 600, batch_size: int = 4096) -> Recipe:
-    """One dense layer on centred scattering features; the centre is learned in the same private run.
+def on_scattering(prior: Prior, *, learning_rate: float, steps: int) -> Recipe:
+    """One product with whitened scattering features, and no bias: all images would share it.
 
-    Half the squared length of the features is common to all images. It tells nothing about a label, but
-    takes its share of the clipped gradient, so that taking it away is worth more than any other feature map
-    tried. The mean over the images is private: it is a parameter here, pulled towards every image, with
-    a bound of its own that costs 2% more noise.
+    The whitening was found on images that nobody took, so it costs no privacy.
     """
-    model = centred_linear(_PLACES * _CHANNELS)
-    cross_entropy = classification_loss(model)
-
-    def loss(params: Any, example: Any) -> jax.Array:
-        pull = 0.5 * _PULL * jnp.sum(jnp.square(params["centre"] - example["x"]))
-        return cross_entropy(params, example) + pull
-
+    model = Model(
+        name="whitened scattering",
+        description=f"one product with {prior.kept} whitened scattering features",
+        starts={"w": zeros(prior.kept, 10)},
+        apply=lambda params, x: x @ params["w"],
+    )
     return Recipe(
         model=model,
-        loss=loss,
-        clipping=per_layer({"centre": _PULL, "layer": 0.1}),
-        optimizer=optax.multi_transform(
-            {"mean": optax.sgd(_running_mean), "descent": optax.sgd(_falls_late(learning_rate, steps))},
-            {"centre": "mean", "layer": "descent"},
-        ),
-        batch_size=batch_size,
+        loss=classification_loss(model),
+        clipping=flat(0.1),
+        optimizer=optax.sgd(_falls_late(learning_rate, steps)),
+        batch_size=4096,
         steps=steps,
-        data=features,
+        data=lambda dataset: features(dataset, prior),
     )
-
-
-def centred_linear(inputs: int, classes: int = 10) -> Model:
-    """A product with an example's direction from a centre, which is a parameter without a gradient.
-
-    There is no bias: it would be one more direction that all images share, as long as all others together.
-    """
-
-    def apply(params: Any, x: jax.Array) -> jax.Array:
-        away = x - jax.lax.stop_gradient(params["centre"])
-        return (away * jax.lax.rsqrt(jnp.sum(jnp.square(away)) + 1e-6)) @ params["layer"]
-
-    starts = {"centre": zeros(inputs), "layer": zeros(inputs, classes)}
-    return Model(name="centred_linear", description="one product", starts=starts, apply=apply)
-
-
-def _running_mean(step: jax.typing.ArrayLike) -> jax.Array:
-    """The rate at which the centre becomes the mean of all noisy means so far."""
-    return 1 / (_PULL * (jnp.float32(step) + 1))
 
 
 def _falls_late(learning_rate: float, steps: int) -> optax.Schedule:
@@ -153,10 +145,34 @@ TASKS = (
     Task(
         "mnist-network-8", "mnist", 8.0, 0.97, lambda: network(steps=1500, batch_size=1024, learning_rate=8)
     ),
-    Task("mnist-scattering-1", "mnist", 1.0, 0.984, lambda: on_scattering(learning_rate=650)),
-    Task("mnist-scattering-3", "mnist", 3.0, 0.989, lambda: on_scattering(learning_rate=1500)),
-    Task("fashion-scattering-1", "fashion_mnist", 1.0, 0.875, lambda: on_scattering(learning_rate=600)),
-    Task("fashion-scattering-3", "fashion_mnist", 3.0, 0.90, lambda: on_scattering(learning_rate=1200)),
+    Task(
+        "mnist-scattering-1",
+        "mnist",
+        1.0,
+        0.984,
+        lambda: on_scattering(STROKES, learning_rate=350, steps=600),
+    ),
+    Task(
+        "mnist-scattering-3",
+        "mnist",
+        3.0,
+        0.989,
+        lambda: on_scattering(STROKES, learning_rate=600, steps=700),
+    ),
+    Task(
+        "fashion-scattering-1",
+        "fashion_mnist",
+        1.0,
+        0.875,
+        lambda: on_scattering(SHAPES, learning_rate=800, steps=300),
+    ),
+    Task(
+        "fashion-scattering-3",
+        "fashion_mnist",
+        3.0,
+        0.90,
+        lambda: on_scattering(SHAPES, learning_rate=1200, steps=600),
+    ),
 )
 
 
@@ -176,11 +192,12 @@ def pixels(dataset: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
 
 
 @cache
-def features(dataset: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Scattering features of each image by itself, of length 1: computed once, for all seeds."""
+def features(dataset: str, prior: Prior) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Whitened scattering features of each image by itself: computed once, for all seeds."""
     started = time.perf_counter()
-    train, test = ({"x": unit_scattering(part["x"]), "y": part["y"]} for part in pixels(dataset))
-    print(f"{dataset}: scattering features in {time.perf_counter() - started:.0f} s", flush=True)
+    whiten = whitening(unit_scattering(prior.draw(8000)), kept=prior.kept)
+    train, test = ({"x": whiten(unit_scattering(part["x"])), "y": part["y"]} for part in pixels(dataset))
+    print(f"{dataset}: whitened scattering features in {time.perf_counter() - started:.0f} s", flush=True)
     return train, test
 
 
