@@ -22,6 +22,8 @@ app = typer.Typer(
     epilog="Example:  reticent ledger show clinic.ledger",
 )
 
+_ROWS = 40  # of a history that are printed
+
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")]
 
 
@@ -206,7 +208,7 @@ def _print_all(shown: list[dict[str, Any]], file: Path) -> None:
         for fact in shown
     ]
     if rows:
-        output.print_table(f"epsilon by dataset in {file}", columns, rows)
+        output.print_table("epsilon by dataset", columns, rows)
     else:
         print(f"{file} has no datasets yet. Next: reticent ledger limit {file} NAME --epsilon 3 --delta 1e-6")
 
@@ -228,9 +230,14 @@ def _show_one(account: Account, history: list[Entry], *, as_json: bool) -> None:
         still = {"noise_multiplier": left.noise_multiplier, "epsilon": left.epsilon}
         output.print_json({**facts, "still_fits": still, "history": [entry.to_json() for entry in history]})
         return
-    rows = [(str(entry.sequence), entry.time, entry.kind, _what(entry)) for entry in history]
+    rows = [
+        (str(entry.sequence), entry.time[:19].replace("T", " "), entry.kind, _what(entry))
+        for entry in history[-_ROWS:]
+    ]
     columns = {"entry": "right", "time (UTC)": "left", "kind": "left", "what": "left"}
-    output.print_table(account.name, columns, [(a, b[:19].replace("T", " "), c, d) for a, b, c, d in rows])
+    output.print_table(account.name, columns, rows)
+    if len(history) > _ROWS:
+        output.note(f"These are the last {_ROWS} of {len(history):,} entries; --json shows all.")
     print()
     if account.charges:
         output.print_text(f"Together: {cost.guarantee(account)}")

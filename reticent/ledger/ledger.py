@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         ...     Gaussian(noise_multiplier=20.0), adjacency=rt.Adjacency.ADD_OR_REMOVE, purpose="mean age"
         ... )
         >>> print(budget.guarantee())
-        (0.2090, 1e-06)-differential privacy for adding or removing one record (exact Gaussian). ...
+        (0.1893, 1e-06)-differential privacy for adding or removing one record (exact Gaussian). ...
     """
 
     def __init__(self, path: Path, *, timeout: float) -> None:
@@ -151,7 +152,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             InvalidArgument: a neighbour relation cannot change once something was charged under it.
         """
         terms.check_text(200, dataset=dataset)
-        with self._store.writing() as transaction:
+        with self._writing() as transaction:
             known = self._catch_up(transaction).by_name.get(dataset)
             limit = terms.new_limit(
                 known, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit, adaptive=adaptive
@@ -201,7 +202,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         The people in it are taken to be the same: limit and charges go on.
         """
         terms.check_text(500, fingerprint=fingerprint, reason=reason)
-        with self._store.writing() as transaction:
+        with self._writing() as transaction:
             account = self._catch_up(transaction).find(dataset)
             version = account.version + (account.fingerprint is not None)
             values = {"dataset": dataset, "version": version, "fingerprint": fingerprint, "reason": reason}
@@ -224,7 +225,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         event = events.read(canonical(values["event"]))  # what is accounted for is what will be read
         known: dict[tuple[Event, Limit], bool | None] = {}
         for attempt in range(_TRIES + 1):
-            with self._store.writing() as transaction:
+            with self._writing() as transaction:
                 account = self._catch_up(transaction).find(dataset)
                 terms.check_terms(account, adjacency, unit)
                 is_first = terms.is_first_fingerprint(account, fingerprint)
@@ -291,6 +292,14 @@ class Ledger(AbstractContextManager["Ledger"]):
             "head": entries[-1].hash,
             "entries": [entry.to_json() for entry in entries],
         }
+
+    @contextmanager
+    def _writing(self) -> Iterator[Transaction]:
+        with self._store.lock:
+            with self._store.writing() as transaction:
+                yield transaction
+            for entry in transaction.appended:  # on disk now: if it is gone the next time, that shows
+                self._accounts.read(entry)
 
     def _catch_up(self, transaction: Transaction) -> Accounts:
         """Reads what is new. What was read before is known by its last hash."""

@@ -7,8 +7,10 @@ nobody has taken off the triggers that make it append-only.
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,17 +50,16 @@ class Transaction:
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
+        self.appended: list[Entry] = []
 
     def entries(self, *, after: int = 0) -> Iterator[Entry]:
         rows = self._connection.execute(
             f"SELECT {_COLUMNS} FROM entries WHERE sequence > ? ORDER BY sequence", (after,)
         )
-        for sequence, time, kind, payload, previous, hash_ in rows:
-            if not all(isinstance(text, str) for text in (time, kind, payload, previous, hash_)):
-                raise broken(self._path, f"entry {sequence} holds something that is not text")
-            yield Entry(
-                sequence=sequence, time=time, kind=kind, payload=payload, previous=previous, hash=hash_
-            )
+        for row in rows:
+            if not all(isinstance(text, str) for text in row[1:]):
+                raise broken(self._path, f"entry {row[0]} holds something that is not text")
+            yield Entry(**dict(zip(_COLUMNS.split(", "), row, strict=True)))
 
     def entry_hash(self, sequence: int) -> str | None:
         row = self._connection.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
@@ -75,6 +76,7 @@ class Transaction:
             f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
             (entry.sequence, entry.time, entry.kind, entry.payload, entry.previous, entry.hash),
         )
+        self.appended.append(entry)
         return entry
 
     def check_pages(self) -> None:
@@ -89,7 +91,7 @@ class Store:
 
     def __init__(self, path: Path, *, timeout: float) -> None:
         self.path, self._timeout = path, timeout
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()  # one transaction at a time on the one connection
         self._connection: sqlite3.Connection | None = None
         self._owner = self._file = None
 
@@ -107,27 +109,30 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """A snapshot: whatever others write meanwhile, it stays as it was."""
-        with self._transaction("BEGIN") as transaction:
+        with self._transaction(is_reader=True) as transaction:
             yield transaction
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """The only writer. What was appended is on disk when this ends, or else was never there."""
-        with self._transaction("BEGIN IMMEDIATE") as transaction:
+        with self._transaction(is_reader=False) as transaction:
             yield transaction
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Transaction]:
-        with self._lock:
+    def _transaction(self, *, is_reader: bool) -> Iterator[Transaction]:
+        with self.lock:
             try:
-                connection = self._connected(is_reader=begin == "BEGIN")
-                connection.execute(begin)
+                connection = self._connected(is_reader=is_reader)
+                if is_reader:
+                    connection.execute("BEGIN")
+                else:
+                    _begin_writing(connection, self._timeout)
                 _check_schema(connection, self.path)
                 yield Transaction(connection, self.path)
                 connection.execute("COMMIT")
             except BaseException as error:
                 self._roll_back()
-                if isinstance(error, sqlite3.Error):
+                if isinstance(error, sqlite3.Error | UnicodeDecodeError):
                     self.close()
                     raise explain(error, self.path, self._timeout) from None
                 raise
@@ -207,6 +212,28 @@ def connect(path: Path, timeout: float, *, is_reader: bool) -> sqlite3.Connectio
     return connection
 
 
+def _begin_writing(connection: sqlite3.Connection, timeout: float) -> None:
+    """Waits for its turn.
+
+    SQLite's own waiting sleeps longer the longer it lasts, and whoever charges all the time is there first
+    every time. Short naps of random length give everybody a turn.
+    """
+    deadline = time.monotonic() + timeout
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                is_taken = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_taken or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(2e-4, 3e-3))
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
+
+
 def _identity(path: Path) -> tuple[int, int]:
     try:
         found = path.stat()
@@ -224,7 +251,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     identity = connection.execute("PRAGMA application_id").fetchone()[0]
     found = dict(connection.execute("SELECT name, sql FROM sqlite_master"))
     if identity != APPLICATION_ID:
-        if identity == 0 and not found:
+        if identity == 0 and not found and (path.stat().st_size == 0 or path.stat().st_size >= 512):
             raise DataError(
                 f"{path} is empty: the making of it was interrupted.", remedy="Delete it and make it again."
             )
@@ -240,7 +267,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
         raise broken(path, f"its schema was changed ({', '.join(odd)[:80]})")
 
 
-def explain(error: sqlite3.Error, path: Path, timeout: float) -> ReticentError:
+def explain(error: sqlite3.Error | UnicodeDecodeError, path: Path, timeout: float) -> ReticentError:
     """What SQLite says, as an error of ours. Every one of them means that nothing was recorded."""
     code = getattr(error, "sqlite_errorcode", None)
     match code and code & 0xFF:
