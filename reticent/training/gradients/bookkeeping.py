@@ -102,7 +102,7 @@ def clipped_sum(
         i: jax.vmap(fast.rule.keep)(*_wide_operands(fast.way.site, kept)) for i, fast in book.fast.items()
     }
     for i, fast in book.fast.items():
-        squares[i] += jax.vmap(fast.rule.squared_norm)(factored[i])
+        squares[i] += fast.rule.squared_norms(factored[i])
     for i, gradient in explicit.items():
         squares[i] += _squares(gradient)
     by_leaf = [jnp.where(is_real, factor, 0.0) for factor in factors(squares)]

@@ -29,6 +29,8 @@ from reticent.training.gradients.tracing import Trace
 
 FLOOR = 2.0**-80  # squares below are lost in float32: taken for this much, so that no length is 0 by mistake
 _GRAM_ROUNDING = 2.0**-21  # of the terms of a Gram sum, which may cancel each other and leave their rounding
+_INSIDE = "promise_in_bounds"  # `Lookup.rows` keeps every number inside its table
+_EXAMPLES_AT_ONCE = 16  # whose tables stay in the cache together
 _MEMORY_COST = 8  # arithmetic operations in the time of writing and reading one number
 
 
@@ -42,6 +44,8 @@ class Rule:
         weighted_sum: (what is kept of the batch, factors of its examples) -> the sum of the gradients.
         norm_cost, sum_cost: arithmetic operations an example.
         tail, beside: see `Site`.
+        at_once: how many examples' squares are found together, where what each needs meanwhile is large;
+            None for all.
     """
 
     name: str
@@ -52,6 +56,13 @@ class Rule:
     sum_cost: int
     tail: JaxprEqn | None = None
     beside: tuple[Any, ...] = ()
+    at_once: int | None = None
+
+    def squared_norms(self, kept: Any) -> jax.Array:
+        """Of every example of a batch."""
+        if self.at_once is None:
+            return jax.vmap(self.squared_norm)(kept)
+        return lax.map(self.squared_norm, kept, batch_size=self.at_once)
 
 
 def weighted(values: jax.Array, factor: jax.Array) -> jax.Array:
@@ -144,7 +155,8 @@ def _rows_rule(lookup: Lookup) -> Rule:
 
     def total(kept: tuple[jax.Array, jax.Array], factor: jax.Array) -> jax.Array:
         ids, g = kept[0].reshape(-1), weighted(kept[1], factor).reshape(-1, lookup.columns)
-        return lookup.fold(jnp.zeros((lookup.count, lookup.columns), g.dtype).at[ids].add(g))
+        empty = jnp.zeros((lookup.count, lookup.columns), g.dtype)
+        return lookup.fold(empty.at[ids].add(g, mode=_INSIDE))
 
     size = lookup.length * lookup.columns
     return Rule("rows", keep, square, total, 3 * size, size)
@@ -157,21 +169,23 @@ def _bag_rule(lookup: Lookup, bag: Bag) -> Rule:
 
     def square(kept: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         ids, shares, g = kept
-        if _is_small_table(lookup):
-            by_row = jnp.zeros(lookup.count).at[ids].add(shares)
-        else:
-            by_row = jnp.zeros(lookup.length).at[_meeting_places(lookup, ids)].add(shares)
-        squares = [jnp.maximum(jnp.sum(jnp.square(part)), FLOOR) for part in (by_row, g)]
-        return squares[0] * squares[1]
+        places = ids if _is_small_table(lookup) else _meeting_places(lookup, ids)
+        table = jnp.zeros(lookup.count if _is_small_table(lookup) else lookup.length)
+        by_row = table.at[places].add(shares, mode=_INSIDE).at[places].get(mode=_INSIDE)
+        # The square of each row's share, once for each time it was looked up: no table is read through.
+        terms = shares * by_row
+        square = jnp.maximum(jnp.sum(terms), 0) + _GRAM_ROUNDING * jnp.sum(jnp.abs(terms))
+        return jnp.maximum(square, FLOOR) * jnp.maximum(jnp.sum(jnp.square(g)), FLOOR)
 
     def total(kept: tuple[jax.Array, jax.Array, jax.Array], factor: jax.Array) -> jax.Array:
         ids, shares, g = kept
         each = cleared(shares, factor)[:, :, None] * weighted(g, factor)[:, None, :]
         empty = jnp.zeros((lookup.count, lookup.columns), g.dtype)
-        return lookup.fold(empty.at[ids.reshape(-1)].add(each.reshape(-1, lookup.columns)))
+        each = each.reshape(-1, lookup.columns)
+        return lookup.fold(empty.at[ids.reshape(-1)].add(each, mode=_INSIDE))
 
     costs = 3 * lookup.length + 2 * lookup.columns, 2 * lookup.length * lookup.columns
-    return Rule("bag", keep, square, total, *costs, tail=bag.sum, beside=bag.weights)
+    return Rule("bag", keep, square, total, *costs, bag.sum, bag.weights, at_once=_EXAMPLES_AT_ONCE)
 
 
 def _meeting_places(lookup: Lookup, ids: jax.Array) -> jax.Array:
