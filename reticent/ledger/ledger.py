@@ -165,18 +165,22 @@ class Ledger(AbstractContextManager["Ledger"]):
             transaction.append(self._accounts.head, "limit", values)
         return limit
 
-    def for_dataset(self, name: str, *, fingerprint: str | None = None) -> DatasetBudget:
+    def for_dataset(
+        self, name: str, *, fingerprint: str | None = None, unit: Unit | None = None
+    ) -> DatasetBudget:
         """The budget of one dataset, for `train(..., budget=...)` and everything else that pays first.
 
         Args:
             fingerprint: of the data at hand, from `fingerprint`. Data other than those that were charged
                 for under this name before are then refused.
+            unit: whose privacy the releases account for that are charged through it. Has to be said where
+                the limit protects a user.
 
         Raises:
             InvalidArgument: the ledger has no such dataset.
         """
         self.account(name)
-        return DatasetBudget(self, name, fingerprint)
+        return DatasetBudget(self, name, fingerprint=fingerprint, unit=unit)
 
     def account(self, name: str) -> Account:
         """What is known of a dataset: its limit, its version, and what was released about it."""
@@ -316,8 +320,9 @@ class Ledger(AbstractContextManager["Ledger"]):
 class DatasetBudget:
     """The budget of one dataset: implements `accounting.budget.Budget`."""
 
-    def __init__(self, ledger: Ledger, name: str, fingerprint: str | None = None) -> None:
-        self.ledger, self.name, self._fingerprint = ledger, name, fingerprint
+    def __init__(self, ledger: Ledger, name: str, *, fingerprint: str | None, unit: Unit | None) -> None:
+        self.ledger, self.name = ledger, name
+        self._fingerprint, self._unit = fingerprint, unit
 
     def __repr__(self) -> str:
         return f"DatasetBudget('{self.name}' in '{self.ledger.path}')"
@@ -333,7 +338,7 @@ class DatasetBudget:
         Args:
             adjacency: between which neighbours the release is private; has to be that of the limit.
             purpose: one line, for whoever reads the ledger.
-            unit: whose privacy the release accounts for; has to be that of the limit, where given.
+            unit: whose privacy the release accounts for, where the budget was made without saying so.
 
         Raises:
             BudgetExceeded: it does not fit, and what would; nothing was recorded.
@@ -346,7 +351,7 @@ class DatasetBudget:
             event,
             adjacency=adjacency,
             purpose=purpose,
-            unit=unit,
+            unit=unit or self._unit,
             fingerprint=self._fingerprint,
         )
 

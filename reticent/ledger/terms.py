@@ -79,6 +79,12 @@ def check_terms(account: Account, adjacency: Adjacency, unit: Unit | None) -> No
             remedy=f"Make the plan with adjacency={account.limit.adjacency.name}, "
             "or enter the dataset with a limit of the other kind.",
         )
+    if unit is None and account.limit.unit == "user":
+        # One record's privacy is less than a user's: what says nothing may mean either.
+        raise InvalidArgument(
+            f"The limit of '{account.name}' protects a user, and this release does not say whom.",
+            remedy="If it is accounted for by user, say so: for_dataset(..., unit='user').",
+        )
     if unit is not None and unit != account.limit.unit:
         raise InvalidArgument(
             f"The limit of '{account.name}' protects a {account.limit.unit}, and this release a {unit}.",

@@ -42,7 +42,9 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             *(("patients", event) for event in CHARGED),
             ("visits", Gaussian(noise_multiplier=40.0)),
         ]:
-            ledger.for_dataset(name).charge(event, adjacency=Adjacency.ADD_OR_REMOVE, purpose="a model")
+            ledger.for_dataset(name, unit="user" if name == "visits" else None).charge(
+                event, adjacency=Adjacency.ADD_OR_REMOVE, purpose="a model"
+            )
     return path
 
 

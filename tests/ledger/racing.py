@@ -30,6 +30,7 @@ EVENTS: dict[str, list[Event]] = {
 def charge_some(path: str, me: int, charges: int, kind: str, inherited: Ledger) -> dict[str, Any]:
     """Every second process uses a ledger that was opened before the fork."""
     ledger = inherited if me % 2 else Ledger.open(path)
+    parents = inherited._store._connection
     budget, chance = ledger.for_dataset("patients"), random.Random(me)
     seen: dict[str, Any] = {"receipts": [], "refused": 0, "seconds": []}
     for turn in range(charges):
@@ -42,6 +43,7 @@ def charge_some(path: str, me: int, charges: int, kind: str, inherited: Ledger) 
         except BudgetExceeded:
             seen["refused"] += 1
         seen["seconds"].append(time.perf_counter() - started)
+    assert ledger._store._connection is not parents, "SQLite's connections must not cross a fork"
     return seen
 
 

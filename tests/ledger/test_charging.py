@@ -164,6 +164,18 @@ def test_another_unit_is_refused_where_it_is_said(ledger: Ledger):
     budget.charge(event, adjacency=ONE, purpose="test", unit="record")
 
 
+def test_where_a_user_is_protected_the_unit_has_to_be_said(ledger: Ledger):
+    ledger.limit("visits", epsilon=3.0, delta=1e-6, unit="user")
+    before = ledger.head
+    with pytest.raises(InvalidArgument, match="protects a user, and this release does not say whom"):
+        pay(ledger.for_dataset("visits"), Gaussian(noise_multiplier=9.0))
+    with pytest.raises(InvalidArgument, match="protects a user, and this release a record"):
+        pay(ledger.for_dataset("visits", unit="record"), Gaussian(noise_multiplier=9.0))
+    assert ledger.head == before
+    pay(ledger.for_dataset("visits", unit="user"), Gaussian(noise_multiplier=9.0))
+    assert ledger.for_dataset("visits").guarantee().unit == "user"
+
+
 def test_an_unknown_dataset_gets_a_suggestion(ledger: Ledger):
     with pytest.raises(InvalidArgument, match=r"no dataset 'patient'\. Did you mean 'patients'\?"):
         ledger.for_dataset("patient")
