@@ -142,9 +142,9 @@ def verify(
             {"id": found.id, "entries": found.entries, "head": found.head, "entries_since": found.since}
         )
         return
-    print(f"{file} is whole: {found.entries} entries.")
+    print(f"{file} is whole: {_counted(found.entries)}.")
     if found.since is not None:
-        print(f"The head that was noted is in it, {found.since} entries before the last.")
+        print(f"The head that was noted is in it, {_counted(found.since)} before the last.")
     print(f"head {found.head}")
 
 
@@ -174,7 +174,11 @@ def export(
     if as_json:
         output.print_json(said)
     else:
-        print(f"{said['entries']} entries of {file} are now in {to}.")
+        print(f"{_counted(len(whole['entries']))} of {file} written to {to}.")
+
+
+def _counted(entries: int) -> str:
+    return "1 entry" if entries == 1 else f"{entries:,} entries"
 
 
 def _facts(account: Account) -> dict[str, Any]:

@@ -281,7 +281,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             raise broken(self.path, "its first entry is missing")
         if head is not None and position is None:
             raise IntegrityError(
-                f"None of the {read.head.sequence} entries of {self.path} has the hash {head[:80]}.",
+                f"No entry of {self.path}, which has {read.head.sequence}, has the hash {head[:80]}.",
                 remedy="Its last entries are gone, or it is another ledger: compare it with a copy.",
             )
         since = None if position is None else read.head.sequence - position
@@ -322,7 +322,8 @@ class DatasetBudget:
 
     def __init__(self, ledger: Ledger, name: str, *, fingerprint: str | None, unit: Unit | None) -> None:
         self.ledger, self.name = ledger, name
-        self._fingerprint, self._unit = fingerprint, unit
+        self._fingerprint = fingerprint
+        self._unit: Unit | None = unit
 
     def __repr__(self) -> str:
         return f"DatasetBudget('{self.name}' in '{self.ledger.path}')"

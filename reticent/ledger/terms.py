@@ -47,7 +47,7 @@ def check_change(known: Account, limit: Limit) -> None:
     for what, old, new in (
         ("adjacency", known.limit.adjacency.value, limit.adjacency.value),
         ("unit", known.limit.unit, limit.unit),
-        ("adaptive", known.limit.adaptive, limit.adaptive),
+        ("kind", _kind(known.limit), _kind(limit)),
         (
             "delta of an adaptive limit",
             known.limit.delta,
@@ -68,6 +68,10 @@ def check_change(known: Account, limit: Limit) -> None:
             f"more than the new limit ({limit.epsilon:g}, {limit.delta:g}) holds.",
             remedy="Choose a higher limit: what was released cannot be taken back.",
         )
+
+
+def _kind(limit: Limit) -> str:
+    return "adaptive" if limit.adaptive else "planned"
 
 
 def check_terms(account: Account, adjacency: Adjacency, unit: Unit | None) -> None:

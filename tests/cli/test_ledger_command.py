@@ -111,7 +111,7 @@ def test_a_limit_below_what_is_spent_is_refused_by_the_budget(reticent, path: Pa
         (["--epsilon", "1"], "Missing option '--delta'"),
         (["--epsilon", "9", "--delta", "1e-6", "--unit", "users"], "Did you mean 'user'?"),
         (["--epsilon", "9", "--delta", "1e-6", "--adjacency", "replace"], "cannot become replace"),
-        (["--epsilon", "9", "--delta", "1e-6", "--adaptive"], "cannot become True"),
+        (["--epsilon", "9", "--delta", "1e-6", "--adaptive"], "is planned and cannot become adaptive"),
     ],
 )
 def test_a_limit_that_cannot_be_gets_one_line(reticent, path: Path, words: list[str], complaint: str):
@@ -200,7 +200,7 @@ def test_verify_prints_the_head_and_finds_it_again(reticent, path: Path):
     reticent("ledger", "limit", path, "others", "--epsilon", 2, "--delta", "1e-6")
     code, out, _ = reticent("ledger", "verify", path, "--head", head)
     assert code == 0
-    assert "is in it, 1 entries before the last" in out
+    assert "is in it, 1 entry before the last" in out
     code, out, _ = reticent("ledger", "verify", path, "--head", head, "--json")
     assert json.loads(out)["entries_since"] == 1
 
@@ -208,7 +208,7 @@ def test_verify_prints_the_head_and_finds_it_again(reticent, path: Path):
 def test_verify_fails_on_another_head_and_on_a_broken_chain(reticent, path: Path):
     code, out, err = reticent("ledger", "verify", path, "--head", "0" * 64)
     assert (code, out) == (1, "")
-    assert "None of the 6 entries" in err
+    assert "clinic.ledger, which has 6, has the hash 000" in err
     connection = sqlite3.connect(path)
     connection.execute("DROP TRIGGER never_update")
     connection.execute("UPDATE entries SET payload = replace(payload, '1000', '1') WHERE sequence = 4")
@@ -227,7 +227,7 @@ def test_export_writes_every_entry_and_overwrites_nothing(reticent, path: Path, 
     target = tmp_path / "clinic.json"
     code, out, err = reticent("ledger", "export", path, "-o", target)
     assert (code, err) == (0, "")
-    assert out == f"6 entries of {path} are now in {target}.\n"
+    assert out == f"6 entries of {path} written to {target}.\n"
     written = json.loads(target.read_text())
     assert [entry["sequence"] for entry in written["entries"]] == [1, 2, 3, 4, 5, 6]
     assert "exists already" in reticent("ledger", "export", path, "-o", target)[2]

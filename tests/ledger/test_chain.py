@@ -100,7 +100,7 @@ def test_the_pragmas_are_the_ones_that_make_it_durable(written: Path):
     [
         ("time", "'2020-01-01T00:00:00.000+00:00'"),
         ("kind", "'dataset'"),
-        ("payload", "replace(payload, '3', '9')"),
+        ("payload", "replace(payload, ':', ' : ')"),
         ("payload", "payload || ' '"),
         ("payload", "CAST(payload AS BLOB)"),
         ("payload", "CAST(x'ff' AS TEXT)"),
@@ -220,7 +220,7 @@ def test_a_cut_tail_shows_only_beside_a_head_kept_elsewhere(written: Path):
     edit(written, "DELETE FROM entries WHERE sequence > 5")
     with Ledger.open(written) as ledger:
         assert ledger.verify().entries == 5
-        with pytest.raises(IntegrityError, match=r"None of the 5 entries .* has the hash"):
+        with pytest.raises(IntegrityError, match=r"which has 5, has the hash"):
             ledger.verify(noted.head)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -56,8 +55,8 @@ def test_racing_charges_never_pass_the_limit_and_none_is_lost_or_doubled(
     # Nobody was refused what would have fitted.
     large = Gaussian(noise_multiplier=noise) if kind == "gaussian" else Laplace(noise_multiplier=noise)
     assert not cost.is_within(account.event(large), account.limit)
-    # Everybody got a turn.
-    assert min(len(process["receipts"]) for process in seen) > 0
+    # Nobody waited for long.
+    assert max(second for process in seen for second in process["seconds"]) < 15
 
 
 def test_no_charge_is_refused_while_all_of_them_fit(path: Path):
@@ -66,8 +65,6 @@ def test_no_charge_is_refused_while_all_of_them_fit(path: Path):
         seen = run("racing.py", path, 8, 20, "laplace")
         assert [process["refused"] for process in seen] == [0] * 8
         assert ledger.account("patients").charges == 160
-    seconds = [second for process in seen for second in process["seconds"]]
-    assert statistics.median(seconds) < 5.0
 
 
 def test_killed_at_any_moment_what_is_recorded_is_at_least_what_was_spent(path: Path):
