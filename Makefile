@@ -1,6 +1,6 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench bench-training bench-accuracy clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -26,10 +26,16 @@ format: .venv/dev ## Rewrites the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/dev ## Every benchmark: peers beside ours, in one run
+bench: .venv/dev ## The short benchmarks: peers beside ours, in one run
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.reading
 	$(BIN)/python -m benchmarks.accounting
+
+bench-training: .venv/dev ## Private training beside its peers, each in an environment of its own (half an hour)
+	$(BIN)/python -m benchmarks.training --write docs/benchmarks/training.md
+
+bench-accuracy: .venv/dev ## Accuracy at a given epsilon on MNIST and Fashion-MNIST, five seeds (half an hour)
+	$(BIN)/python -m benchmarks.accuracy --figure docs/figures/training_mnist.svg
 
 clean: ## Removes the environment and every cache
 	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -137,13 +137,13 @@ def _falls_late(learning_rate: float, steps: int) -> optax.Schedule:
 
 TASKS = (
     Task(
-        "mnist-network-0.5", "mnist", 0.5, 0.90, lambda: network(steps=400, batch_size=1024, learning_rate=5)
+        "mnist-network-0.5", "mnist", 0.5, 0.90, lambda: network(steps=500, batch_size=1024, learning_rate=4)
     ),
     Task(
-        "mnist-network-2", "mnist", 2.0, 0.95, lambda: network(steps=1000, batch_size=1024, learning_rate=6)
+        "mnist-network-2", "mnist", 2.0, 0.95, lambda: network(steps=1200, batch_size=1024, learning_rate=3)
     ),
     Task(
-        "mnist-network-8", "mnist", 8.0, 0.97, lambda: network(steps=1500, batch_size=1024, learning_rate=8)
+        "mnist-network-8", "mnist", 8.0, 0.97, lambda: network(steps=2000, batch_size=1024, learning_rate=3)
     ),
     Task(
         "mnist-scattering-1",
