@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -176,7 +177,8 @@ class Blocks(NamedTuple):
         expected = min(plan.sampler.batch_size, plan.sampler.capacity)
         whole = 1 if microbatch is None else -(-expected // microbatch)
         main = expected // whole
-        chunk = max(-(-main // 16), 1)
+        # A Poisson draw is larger than expected by about the root of its size.
+        chunk = min(main, max(-(-main // 16), math.isqrt(expected - 1) + 1))
         certain = whole * main
         return cls(main, whole, chunk, certain + -(-(plan.sampler.capacity - certain) // chunk) * chunk)
 
