@@ -34,7 +34,7 @@ CASES = (
     Case("mlp-4096", "mlp", 4096, 60_000, 1.10),
     Case("cnn-256", "cnn", 256, 60_000, 1.30),
     Case("cnn-1024", "cnn", 1024, 60_000, 1.30),
-    Case("text", "text", 512, 25_000, 1.25),
+    Case("text", "text", 1024, 25_000, 1.25),
     Case("transformer", "transformer", 64, 512, 1.30),
 )
 
