@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+_STRETCH = 1 << 14  # counters
 _PARITY = 0x1BD11BDA
 _ROTATIONS = np.array(  # of the two mixes in each of eight rounds, which then repeat
     [[10, 26], [11, 21], [13, 27], [23, 5], [6, 20], [17, 11], [25, 10], [18, 20]], np.uint32
@@ -37,20 +38,30 @@ def standard_normals(key: jax.Array, count: int) -> jax.Array:
     data = jax.random.key_data(key)
     key_words = jnp.pad(data, (0, 4 - data.shape[0]))  # a key of 64 bits is no stronger for it
     words = random_words(key_words, -(-count // 4))
-    return normal_of_word(words.reshape(-1)[:count])
+    return normal_of_word(words[:count])
 
 
 def random_words(key: jax.Array, blocks: int) -> jax.Array:
-    """Four random words for each of the counters below `blocks`: uint32 (4, blocks).
+    """Four random words for each of the counters below `blocks`, and for some more: uint32, flat.
 
-    The rounds are rolled into a loop: written out, XLA would compute each of them over and over.
+    One stretch of counters after the other: on many at once XLA would put several threads to work, each of
+    which computes what the others do.
     """
-    counters = jnp.zeros((4, blocks), jnp.uint32).at[0].set(jnp.arange(blocks, dtype=jnp.uint32))
-    return threefry(key, counters)
+    stretch = min(blocks, _STRETCH)
+
+    def words_from(first: jax.Array) -> jax.Array:
+        counters = jnp.zeros((4, stretch), jnp.uint32)
+        return threefry(key, counters.at[0].set(first + jnp.arange(stretch, dtype=jnp.uint32)))
+
+    starts = jnp.arange(0, max(blocks, 1), max(stretch, 1), dtype=jnp.uint32)
+    return lax.map(words_from, starts).reshape(-1)
 
 
 def threefry(key: jax.Array, counters: jax.Array) -> jax.Array:
-    """Threefry-4x32 with 20 rounds: key (4,) and counters (4, n), all uint32."""
+    """Threefry-4x32 with 20 rounds: key (4,) and counters (4, n), all uint32.
+
+    The rounds are rolled into a loop: written out, XLA would compute each of them over and over.
+    """
     parity = jnp.uint32(_PARITY) ^ key[0] ^ key[1] ^ key[2] ^ key[3]
     schedule = jnp.stack([*key, parity])
     rotations = jnp.asarray(_ROTATIONS.reshape(2, 4, 2))

@@ -9,10 +9,14 @@ Reference:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter
 
 from reticent.core import checks
+
+if TYPE_CHECKING:
+    from PIL import Image, ImageDraw
 
 _FINE = 4  # drawn so many times larger, then averaged: edges become grey as a camera's do
 
@@ -75,6 +79,8 @@ def _shapes(rng: np.random.Generator, side: int) -> np.ndarray:
 
 
 def _blank(side: int) -> tuple[Image.Image, ImageDraw.ImageDraw]:
+    from PIL import Image, ImageDraw
+
     image = Image.new("L", (side * _FINE, side * _FINE), 0)
     return image, ImageDraw.Draw(image)
 
@@ -85,5 +91,7 @@ def _at(places: np.ndarray, side: int) -> list[tuple[float, float]]:
 
 
 def _developed(image: Image.Image, side: int, *, blur: float) -> np.ndarray:
+    from PIL import Image, ImageFilter
+
     small = image.filter(ImageFilter.GaussianBlur(_FINE * blur)).resize((side, side), Image.Resampling.BOX)
     return np.asarray(small)
