@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import account, calibrate, datasets, domain, ledger, output
+from reticent.cli import account, calibrate, datasets, domain, ledger, output, predict, show, train
 from reticent.core.errors import ReticentError
 
 app = typer.Typer(
@@ -23,6 +23,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("train", epilog=train.EPILOG)(train.run)
+app.command("predict", epilog=predict.EPILOG)(predict.run)
+app.command("show", epilog=show.EPILOG)(show.run)
 app.command("account", epilog=account.EPILOG)(account.run)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.run)
 app.add_typer(datasets.app, name="datasets")

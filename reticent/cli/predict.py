@@ -1,0 +1,57 @@
+"""`reticent predict`: new rows through a finished run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reticent.cli import output
+from reticent.core.errors import DataError
+
+EPILOG = "Example:  reticent predict runs/patients new.csv -o predictions.csv"
+
+
+def run(
+    folder: Annotated[Path, typer.Argument(help="What train wrote.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A table with the same columns.", show_default=False)],
+    write: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write here instead of on stdout.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")] = False,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header", help="Whether the first line names the columns.", show_default="detected"
+        ),
+    ] = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Predict the target of new rows: one line each, in their order.
+
+    Predictions of people who were not trained on cost nothing.
+    """
+    from reticent.data.files import open_table
+    from reticent.runs.predict import Predictor
+    from reticent.training.checkpoint import write_whole
+
+    if write is not None and write.exists() and not force:
+        raise DataError(f"{write} exists already.", remedy="Choose another name, or replace it with --force.")
+    rows = list(Predictor(folder).table(open_table(file, header=header)))
+    if as_json:
+        output.print_json(rows)
+        return
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else ["prediction"])
+    writer.writeheader()
+    writer.writerows(rows)
+    if write is None:
+        sys.stdout.write(text.getvalue())
+    else:
+        write_whole(write, text.getvalue().encode())
+        output.note(f"Wrote {len(rows)} predictions to {write}.")

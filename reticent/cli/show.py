@@ -1,0 +1,58 @@
+"""`reticent show`: the card of a run: guarantee, data, method, accuracy, cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from reticent.cli import output
+
+EPILOG = "Example:  reticent show runs/patients"
+
+
+def run(
+    folder: Annotated[Path, typer.Argument(help="What train wrote.", show_default=False)],
+    as_json: output.AsJson = False,
+) -> None:
+    """Show what a run is, what it promises, and how good it is."""
+    from reticent.runs.folder import read_record
+
+    record = read_record(folder)
+    if as_json:
+        output.print_json(record)
+    else:
+        print_card(folder, record)
+
+
+def print_card(folder: Path, record: dict[str, Any]) -> None:
+    order, plan = record["order"], record["recipe"]["plan"]
+    rows = [("data", f"{order['source']}, {record['rows']:,} rows trained on")]
+    if order["target"]:
+        rows.append(("target", order["target"]))
+    noise = plan["noise_multiplier"]
+    rows.append(("method", f"{order['method']}: {plan['steps']} steps, noise multiplier {noise:.3g}"))
+    if record["preparation"] is not None:
+        rows.append(("preparation", "private: a tenth of the budget found bounds, words and classes"))
+    if record["state"] != "finished":
+        rows.append(("state", f"{record['state']}, not finished. Go on: reticent train --resume {folder}"))
+    else:
+        rows += _results(record)
+    output.print_table(str(folder), {"": "left", " ": "left"}, rows)
+    if record["state"] == "finished":
+        print()
+        output.print_text(record["sentence"])
+
+
+def _results(record: dict[str, Any]) -> list[tuple[str, str]]:
+    problem, metrics = record["problem"], record["metrics"]
+    what = f"{len(problem['classes'])} classes" if problem["classes"] else "a number"
+    features = " x ".join(str(side) for side in problem["shape"])
+    rows = [("model", f"{record['model']['name']}: {features} features, {what}")]
+    for name, value in metrics.items():
+        if isinstance(value, float):
+            rows.append((name, f"{value:.4f}"))
+    rows.append(("", f"({metrics['label']}, {metrics['rows']:,} of them: not covered by the guarantee)"))
+    rows.append(("time", f"{record['seconds']:.0f} s"))
+    return rows

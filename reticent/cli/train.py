@@ -1,0 +1,117 @@
+"""`reticent train`: from a table to a private model in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reticent.cli import output
+from reticent.core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from reticent.runs.fit import Finished
+
+EPILOG = "Example:  reticent train patients.csv --target readmitted --epsilon 1 -o runs/patients"
+
+
+def run(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            help="A table, or the name of a dataset (reticent datasets list).", show_default=False
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="What may be spent in all.", show_default=False)
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A new folder for the run.", show_default=False)
+    ] = None,
+    method: Annotated[str, typer.Option(help="auto, sgd or gd.")] = "auto",
+    model: Annotated[str, typer.Option(help="auto, linear, mlp, cnn or scattering.")] = "auto",
+    domain: Annotated[
+        Path | None, typer.Option(help="What is public about the table.", show_default=False)
+    ] = None,
+    prepare: Annotated[
+        str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
+    ] = "private",
+    test: Annotated[float, typer.Option(help="The share of rows held out.")] = 0.2,
+    ledger: Annotated[Path | None, typer.Option(help="Charge this ledger first.", show_default=False)] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The dataset's name in the ledger.", show_default=False)
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with the run in this folder.", show_default=False)
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="One character, or 'tab'. Default: detected.", show_default=False)
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header", help="Whether the first line names the columns.", show_default="detected"
+        ),
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of a text file. Default: detected.", show_default=False)
+    ] = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Train a model on a sensitive table, privately.
+
+    What is not declared about the table is found privately, from a tenth of
+    the budget. The whole cost is charged before any noise is drawn. The
+    folder holds the model, its guarantee and how it was made.
+    """
+    from reticent.runs.fit import fit
+    from reticent.runs.fit import resume as go_on
+    from reticent.runs.order import Order
+
+    if resume is not None:
+        done = go_on(resume, say=output.note)
+    else:
+        if source is None or epsilon is None or write is None:
+            raise InvalidArgument(
+                "Training needs a table, an epsilon and a folder.",
+                remedy="Say all three: reticent train TABLE --target COLUMN --epsilon 1 -o FOLDER",
+            )
+        layout = {
+            "delimiter": "\t" if delimiter in ("tab", "\\t") else delimiter,
+            "header": header,
+            "encoding": encoding,
+        }
+        order = Order(
+            source=source,
+            target=target,
+            epsilon=epsilon,
+            delta=delta,
+            method=method,
+            model=model,  # type: ignore[arg-type]  # checked where it is used
+            domain=str(domain) if domain else None,
+            prepare=prepare,  # type: ignore[arg-type]  # checked by the order itself
+            test=test,
+            ledger=str(ledger) if ledger else None,
+            dataset=dataset,
+            layout={key: value for key, value in layout.items() if value is not None},
+        )
+        done = fit(order, write, say=output.note)
+    show(done, as_json=as_json)
+
+
+def show(done: Finished, *, as_json: bool) -> None:
+    from reticent.cli.show import print_card
+
+    if as_json:
+        output.print_json({"folder": str(done.folder), **_brief(done.record)})
+    else:
+        print_card(done.folder, done.record)
+
+
+def _brief(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: record[key] for key in ("guarantee", "metrics", "model", "problem", "seconds", "event")}

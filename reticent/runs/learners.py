@@ -1,0 +1,157 @@
+"""The models that a run can train, and how the rows of a dataset become their inputs.
+
+Each is a function of what is public about the problem. Inputs of a row depend on that row alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from reticent import models
+from reticent.core.errors import InvalidArgument
+from reticent.models import Model
+from reticent.runs.problem import Problem
+from reticent.training.gradients import Loss
+
+ModelName = Literal["auto", "linear", "mlp", "cnn", "scattering"]
+
+_HIDDEN = 64  # of the perceptron
+_PRIOR_IMAGES = 8000
+_KEPT = 1500  # directions of the whitened features
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learner:
+    """A model, the loss it is trained with, and the inputs it takes.
+
+    Args:
+        inputs: from the `x` of a dataset to what the model is given, row by row.
+        scores: from parameters and one input to logits, or to a prediction in units of the target.
+    """
+
+    name: str
+    model: Model
+    loss: Loss
+    inputs: Callable[[np.ndarray], np.ndarray]
+    scores: Callable[[Any, jax.Array], jax.Array]
+
+
+def learner(name: ModelName, problem: Problem) -> Learner:
+    """The learner of this name for a problem; `auto` is linear for tables and scattering for small images."""
+    if name == "auto":
+        name = "scattering" if _fits_scattering(problem) else "cnn" if problem.is_image else "linear"
+    match name:
+        case "linear":
+            return _on_rows(models.linear(int(np.prod(problem.shape)), problem.outputs), problem)
+        case "mlp":
+            sizes = (int(np.prod(problem.shape)), _HIDDEN, problem.outputs)
+            return _on_rows(models.mlp(sizes, jnp.tanh), problem)
+        case "cnn":
+            _require_images(name, problem, _fits_network(problem), "28 x 28 grey images with 10 classes")
+            return _made("cnn", models.tanh_cnn(), problem, lambda x: x)
+        case "scattering":
+            _require_images(
+                name, problem, _fits_scattering(problem), "grey images whose sides are multiples of 4"
+            )
+            return _made("scattering", _bare(_KEPT, problem.outputs), problem, _Whitened(problem.shape[0]))
+        case _:
+            raise InvalidArgument(
+                f"There is no model {name!r}.", remedy="Known: auto, linear, mlp, cnn, scattering."
+            )
+
+
+def _on_rows(model: Model, problem: Problem) -> Learner:
+    def inputs(x: np.ndarray) -> np.ndarray:
+        rows = np.asarray(x).reshape(len(x), -1)
+        return (rows / 255 if rows.dtype == np.uint8 else rows).astype(np.float32) * np.float32(problem.scale)
+
+    return _made(model.name, model, problem, inputs)
+
+
+def _made(name: str, model: Model, problem: Problem, inputs: Callable[[np.ndarray], np.ndarray]) -> Learner:
+    if problem.is_classification:
+        return Learner(
+            name=name,
+            model=model,
+            loss=models.classification_loss(model),
+            inputs=inputs,
+            scores=model.apply,
+        )
+    low, high = problem.bounds or (0.0, 1.0)
+    middle, half = (low + high) / 2, (high - low) / 2 or 1.0
+
+    def loss(params: Any, example: Any) -> jax.Array:
+        """Half the squared error, in units of half the range."""
+        wanted = (example["y"] - middle) / half
+        return 0.5 * jnp.square(model.apply(params, example["x"])[0] - wanted)
+
+    def scores(params: Any, x: jax.Array) -> jax.Array:
+        return jnp.clip(model.apply(params, x) * half + middle, low, high)
+
+    return Learner(name=name, model=model, loss=loss, inputs=inputs, scores=scores)
+
+
+def _bare(inputs: int, outputs: int) -> Model:
+    """One product, without a bias."""
+    from reticent.models.starts import zeros
+
+    return Model(
+        name="product",
+        description=f"one product {inputs}-{outputs}",
+        starts={"w": zeros(inputs, outputs)},
+        apply=lambda params, x: x @ params["w"],
+    )
+
+
+class _Whitened:
+    """Scattering features, whitened by drawings that nobody made."""
+
+    def __init__(self, side: int) -> None:
+        self._side = side
+        self._whiten: models.Whitening | None = None
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        if self._whiten is None:
+            drawings = np.concatenate(
+                [
+                    draw(_PRIOR_IMAGES // 2, side=self._side)
+                    for draw in (models.random_strokes, models.random_shapes)
+                ]
+            )
+            self._whiten = models.whitening(_unit_scattering(drawings), kept=_KEPT)
+        return self._whiten(_unit_scattering(images))
+
+
+def _unit_scattering(images: np.ndarray) -> np.ndarray:
+    found = models.scattering_features(images, groups=27)
+    found[..., 17:] *= 0.7  # what two wavelets find is noisier than what one finds
+    rows = found.reshape(len(found), -1)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
+
+
+def _fits_scattering(problem: Problem) -> bool:
+    grey = len(problem.shape) == 2
+    return (
+        grey
+        and all(side % 4 == 0 and 16 <= side <= 64 for side in problem.shape)
+        and problem.is_classification
+    )
+
+
+def _fits_network(problem: Problem) -> bool:
+    return problem.shape in ((28, 28), (28, 28, 1)) and problem.outputs == 10
+
+
+def _require_images(name: str, problem: Problem, holds: bool, what: str) -> None:
+    if not holds:
+        raise InvalidArgument(
+            f"The model '{name}' is for {what}, and a row here has shape {problem.shape} "
+            f"with {problem.outputs} outputs.",
+            remedy="Choose --model linear or mlp.",
+        )

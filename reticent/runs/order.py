@@ -1,0 +1,129 @@
+"""What somebody asks for, and what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from reticent.core import checks
+from reticent.core.errors import DataError, DomainError, InvalidArgument
+from reticent.data import catalog
+from reticent.data.domain import Domain
+from reticent.data.files import Table, open_table
+from reticent.data.preparation import releases_for
+from reticent.data.preparation.noise import Release
+from reticent.runs.learners import ModelName
+from reticent.runs.methods import METHODS
+
+Prepare = Literal["private", "public"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What somebody asks for: everything that decides a run besides the data.
+
+    Args:
+        source: a file, or the name of a dataset in the catalog.
+        delta: None for a tenth of 1 / rows or less.
+        prepare: `private` finds what the domain leaves open, at a tenth of the budget; `public` refuses.
+        test: the share of rows that is held out and scored.
+        layout: how a text file is to be read, where it is not as detected.
+    """
+
+    source: str
+    epsilon: float
+    target: str | None = None
+    delta: float | None = None
+    method: str = "auto"
+    model: ModelName = "auto"
+    domain: str | None = None
+    prepare: Prepare = "private"
+    test: float = 0.2
+    ledger: str | None = None
+    dataset: str | None = None
+    layout: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks.positive(epsilon=self.epsilon)
+        checks.one_of(("private", "public"), prepare=self.prepare)
+        checks.one_of(("auto", *METHODS), method=self.method)
+        if not 0 < self.test < 1:
+            raise InvalidArgument(
+                f"test={self.test:g} is no share of the rows.",
+                remedy="Pass one between 0 and 1, such as 0.2.",
+            )
+        if (self.ledger is None) != (self.dataset is None):
+            raise InvalidArgument(
+                "A ledger and the name of the dataset in it go together.",
+                remedy="Pass both --ledger and --dataset.",
+            )
+        if self.epsilon > 1000:
+            raise InvalidArgument(
+                f"epsilon={self.epsilon:g} protects nobody: odds may change by a factor e^{self.epsilon:g}.",
+                remedy="Choose one of about 1, or train without privacy and say so.",
+            )
+
+
+class Material:
+    """What an order is about: a table with its domain, or a dataset of the catalog."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.splits: catalog.Splits | None = None
+        self.table: Table | None = None
+        if order.source in catalog.names() and not Path(order.source).exists():
+            self.splits = catalog.load(order.source)
+            self.rows = len(self.splits.train)
+        else:
+            self.table = open_table(order.source, **order.layout)
+            if order.target is None:
+                raise InvalidArgument(
+                    f"Which column of {order.source} is to be predicted?",
+                    remedy=f"Pass --target; there is: {', '.join(self.table.names[:12])}.",
+                )
+            self.table.require([order.target])
+            self.rows = self.table.row_count
+        self.declared = Domain.read(order.domain) if order.domain else None
+
+    @property
+    def has_test(self) -> bool:
+        """Whether whoever made the dataset held rows out."""
+        return self.splits is not None and self.splits.test is not None
+
+    @property
+    def model(self) -> str:
+        """The model that suits it, by what is public."""
+        if self.splits is None or len(self.splits.train["x"].shape) == 2:
+            return "linear"
+        return "scattering" if len(self.splits.train["x"].shape) == 3 else "cnn"
+
+    def releases(self) -> tuple[Release, ...]:
+        """What has to be found privately.
+
+        Raises:
+            DomainError: something is not public, and the order says to refuse.
+        """
+        if self.table is None:
+            return ()
+        needed = releases_for(self.declared, self.order.target)
+        if needed and self.order.prepare == "public":
+            if self.declared is None:
+                raise DomainError(
+                    f"Nothing is declared about the {len(self.table.names)} columns of {self.order.source} "
+                    f"({', '.join(self.table.names[:8])}).",
+                    remedy="Write a domain file (reticent domain TABLE -o FILE) and pass --domain, "
+                    "or let a tenth of the budget find it: --prepare private.",
+                )
+            self.declared.require_public()
+        return needed
+
+
+def held_out_rows(order: Order, rows: int) -> int:
+    held_out = round(order.test * rows)
+    if not 0 < held_out < rows:
+        raise DataError(
+            f"{rows} rows cannot be divided: {held_out} of them would be held out.",
+            remedy="Collect more rows, or choose another --test.",
+        )
+    return held_out

@@ -1,0 +1,107 @@
+"""New rows through a finished run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.core.errors import DataError, IntegrityError
+from reticent.data.domain import Domain
+from reticent.data.encoding import encode
+from reticent.data.files import Table
+from reticent.runs import folder as folders
+from reticent.runs.learners import Learner, learner
+from reticent.runs.problem import Problem
+from reticent.runs.scoring import predicted
+from reticent.training.clipping import paths_of
+
+
+class Predictor:
+    """A finished run, read from its folder with everything checked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.record = folders.read_record(folder)
+        if self.record["state"] != "finished":
+            raise DataError(
+                f"The run in {folder} is not finished.",
+                remedy=f"Go on with: reticent train --resume {folder}.",
+            )
+        self.problem = _problem(folder, self.record)
+        self.learner: Learner = learner(_model_name(folder, self.record), self.problem)
+        self.params = self._params()
+
+    def _params(self) -> Any:
+        like = jax.eval_shape(self.learner.model.init, jax.random.key(0))
+        names = paths_of(like)
+        shapes = dict(zip(names, (leaf.shape for leaf in jax.tree.leaves(like)), strict=True))
+        found = folders.read_model(self.folder, str(self.record["model"].get("digest")), shapes)
+        leaves = [jnp.asarray(found[name]) for name in names]
+        return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        """Of encoded rows: logits, or predictions in the units of the target."""
+        return predicted(self.learner, self.params, self.learner.inputs(x))
+
+    def table(self, table: Table) -> Iterator[dict[str, Any]]:
+        """For each row of a table, its prediction, and for classes the probability of each.
+
+        The table needs the columns that the model was trained on, and not the target.
+        """
+        path = self.folder / folders.DOMAIN
+        if not path.exists():
+            raise DataError(
+                f"The run in {self.folder} was trained on arrays, not on a table.",
+                remedy="Predict from arrays in Python: reticent.runs.predict.Predictor(folder).scores(x).",
+            )
+        domain = Domain.read(path)
+        columns = {name: column for name, column in domain.columns.items() if name != domain.target}
+        data = encode(table, replace(domain, columns=columns, target=None))
+        for scores in self.scores(data["x"]):
+            yield self.named(scores)
+
+    def named(self, scores: np.ndarray) -> dict[str, Any]:
+        if not self.problem.is_classification:
+            return {"prediction": float(scores[0])}
+        odds = np.exp(scores - scores.max())
+        shares = odds / odds.sum()
+        named = zip(self.problem.classes, shares.tolist(), strict=True)
+        return {
+            "prediction": self.problem.classes[int(scores.argmax())],
+            **{f"probability of {name}": round(share, 6) for name, share in named},
+        }
+
+
+def _problem(folder: Path, record: dict[str, Any]) -> Problem:
+    try:
+        value = record["problem"]
+        bounds = value["bounds"]
+        return Problem(
+            rows=int(value["rows"]),
+            shape=tuple(int(side) for side in value["shape"]),
+            classes=tuple(str(name) for name in value["classes"]),
+            bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
+            scale=float(value["scale"]),
+        )
+    except (KeyError, TypeError, ValueError, IndexError, AssertionError):
+        raise _damaged(folder) from None
+
+
+def _model_name(folder: Path, record: dict[str, Any]) -> Any:
+    model = record.get("model")
+    if not isinstance(model, dict) or model.get("name") not in ("linear", "mlp", "cnn", "scattering"):
+        raise _damaged(folder)
+    return model["name"]
+
+
+def _damaged(folder: Path) -> IntegrityError:
+    return IntegrityError(
+        f"{folder / folders.RUN} does not describe a model that can be made here.",
+        remedy="Restore it from a copy.",
+    )

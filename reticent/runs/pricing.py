@@ -1,0 +1,73 @@
+"""What a run will cost: decided before a record is seen, from what is public alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reticent.accounting import calibrate
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.tight import guarantee
+from reticent.core.keys import Keys
+from reticent.data.preparation.noise import PreparationNoise
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Composed, Event
+from reticent.runs.methods import METHODS, Recipe, Terms, choose
+from reticent.runs.order import Material, Order
+
+_PREPARATION = 0.1  # of epsilon, and of delta
+
+
+def preparation_noise(order: Order, material: Material) -> PreparationNoise | None:
+    """Noise for what has to be found privately, at a tenth of the budget; None if all is declared."""
+    releases = material.releases()
+    if not releases:
+        return None
+    assert order.delta is not None
+
+    def with_noise(multiplier: float) -> PreparationNoise:
+        # Half of preparation's delta is for words that one row alone has.
+        hidden = 0.5 * _PREPARATION * (order.delta or 0)
+        return PreparationNoise(noise_multiplier=multiplier, delta=hidden, releases=releases)
+
+    multiplier = calibrate.noise_for(
+        lambda value: with_noise(value).event,
+        Neighbours(Adjacency.ADD_OR_REMOVE),
+        epsilon=_PREPARATION * order.epsilon,
+        delta=_PREPARATION * order.delta,
+        guess=5 / (_PREPARATION * order.epsilon),
+    )
+    return with_noise(multiplier)
+
+
+def price(order: Order, material: Material, rows: int, noise: PreparationNoise | None) -> Recipe:
+    assert order.delta is not None
+    name = material.model if order.model == "auto" else order.model
+    terms = Terms(rows, name, order.epsilon, order.delta, noise.event if noise else None)
+    return METHODS[choose(order.method)].price(terms)
+
+
+def event_of(recipe: Recipe, noise: PreparationNoise | None) -> Event:
+    """What the whole run releases: the preparation, then every iterate."""
+    training = recipe.plan.event
+    return training if noise is None else Composed(events=(noise.event, training))
+
+
+def promised(record: dict[str, Any], event: Event, keys: Keys) -> Guarantee:
+    """The sentence about a whole run."""
+    recipe = Recipe.from_json(record["recipe"])
+    names = ("the names of the columns are public",) if record["preparation"] is not None else ()
+    return guarantee(
+        event,
+        recipe.plan.delta,
+        Adjacency.ADD_OR_REMOVE,
+        assumptions=(*recipe.plan.assumptions, *names, *keys.assumptions),
+    )
+
+
+def in_words(recipe: Recipe) -> str:
+    plan = recipe.plan
+    return (
+        f"{plan.steps} steps with batches of {plan.sampler.batch_size}, clipped to "
+        f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}"
+    )

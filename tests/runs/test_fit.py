@@ -1,0 +1,254 @@
+"""From a table to a folder: what is charged, released, written, and gone on with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reticent.accounting.tight import tight
+from reticent.core.errors import (
+    BudgetExceeded,
+    CannotMeet,
+    DataError,
+    DomainError,
+    IntegrityError,
+    InvalidArgument,
+)
+from reticent.core.keys import Keys
+from reticent.data.domain import Domain, Label, Number
+from reticent.data.files import open_table
+from reticent.ledger.ledger import Ledger
+from reticent.mechanisms import events
+from reticent.runs import folder as folders
+from reticent.runs.fit import fit, resume
+from reticent.runs.order import Order
+from reticent.runs.predict import Predictor
+from reticent.runs.problem import checked_delta, default_delta
+from reticent.training import loop
+
+ROWS = 3000
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Two numbers, a word, and a class that they decide but for some noise."""
+    rng = np.random.default_rng(0)
+    lines = ["height,weight,town,tall,score"]
+    for _ in range(ROWS):
+        height, weight, town = rng.uniform(150, 200), rng.uniform(40, 120), "ab"[rng.integers(2)]
+        tall = "yes" if height + 3 * rng.normal() + 5 * (town == "a") > 177 else "no"
+        lines.append(f"{height:.1f},{weight:.1f},{town},{tall},{0.5 * height + rng.normal():.2f}")
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def domain(tmp_path: Path) -> Path:
+    path = tmp_path / "people.toml"
+    Domain(
+        columns={
+            "height": Number(bounds=(140.0, 210.0)),
+            "weight": Number(bounds=(30.0, 130.0)),
+            "tall": Label(values=("no", "yes")),
+        },
+        target="tall",
+    ).write(path)
+    return path
+
+
+def ordered(table: Path, **changes: Any) -> Order:
+    return replace(Order(source=str(table), target="tall", epsilon=4.0), **changes)
+
+
+def test_a_table_becomes_a_model_that_keeps_its_promise(table: Path, tmp_path: Path) -> None:
+    done = fit(ordered(table), tmp_path / "run", keys=Keys.seeded(0))
+    record = done.record
+    assert record["metrics"]["accuracy"] > 0.85
+    assert record["metrics"]["label"] == "unreleased estimate on held-out rows"
+    event = events.from_json(record["event"])
+    assert tight(event, record["order"]["delta"]).upper <= record["guarantee"]["epsilon"] <= 4.0
+    assert isinstance(event, events.Composed)  # preparation, and training
+    assert record["order"]["delta"] == default_delta(ROWS) == 1e-5
+    names = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert names == ["domain.toml", "model.safetensors", "run.json"]
+    assert Domain.read(tmp_path / "run" / "domain.toml").not_public() == []
+
+
+def test_a_declared_domain_costs_nothing_and_refuses_nothing(
+    table: Path, domain: Path, tmp_path: Path
+) -> None:
+    order = ordered(table, domain=str(domain), prepare="public")
+    record = fit(order, tmp_path / "run", keys=Keys.seeded(0)).record
+    assert record["preparation"] is None
+    assert record["metrics"]["accuracy"] > 0.8
+
+
+def test_what_is_not_declared_is_refused_where_only_public_values_may_be_used(
+    table: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(DomainError, match="Nothing is declared about the 5 columns"):
+        fit(ordered(table, prepare="public"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_number_is_regressed_on(table: Path, tmp_path: Path) -> None:
+    record = fit(ordered(table, target="score"), tmp_path / "run", keys=Keys.seeded(1)).record
+    assert record["problem"]["bounds"] is not None
+    assert record["metrics"]["of the target's spread"] < 0.8
+
+
+@pytest.mark.parametrize(("method", "model"), [("gd", "linear"), ("sgd", "mlp")])
+def test_other_methods_and_models(table: Path, domain: Path, tmp_path: Path, method: str, model: Any) -> None:
+    order = ordered(table, domain=str(domain), method=method, model=model)
+    assert fit(order, tmp_path / "run", keys=Keys.seeded(2)).record["metrics"]["accuracy"] > 0.75
+
+
+def test_predictions_come_from_the_folder_alone(table: Path, domain: Path, tmp_path: Path) -> None:
+    fit(ordered(table, domain=str(domain)), tmp_path / "run", keys=Keys.seeded(3))
+    new = tmp_path / "new.csv"
+    new.write_text("weight,height\n70,195\n70,152\n")
+    rows = list(Predictor(tmp_path / "run").table(open_table(new)))
+    assert [row["prediction"] for row in rows] == ["yes", "no"]
+    assert sum(rows[0][f"probability of {name}"] for name in ("no", "yes")) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_ledger_is_charged_first_once_and_with_everything(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "clinic.ledger")
+    with Ledger.create(path) as ledger:
+        ledger.limit("people", epsilon=5.0, delta=1e-5)
+    order = ordered(table, ledger=path, dataset="people", epsilon=3.0)
+    with monkeypatch.context() as patch:
+        _stop_after(patch, 1)
+        with pytest.raises(DataError, match="Interrupted after .* steps"):
+            fit(order, tmp_path / "run", keys=Keys.seeded(4))
+    done = resume(tmp_path / "run", keys=Keys.seeded(4))
+    resume(tmp_path / "run")  # a finished run stays as it is
+    with Ledger.open(path) as ledger:
+        assert ledger.account("people").charges == 1
+        assert ledger.for_dataset("people").guarantee().epsilon == pytest.approx(
+            done.record["guarantee"]["epsilon"], rel=1e-3
+        )
+    with pytest.raises(BudgetExceeded):
+        fit(replace(order, epsilon=4.5), tmp_path / "other", keys=Keys.seeded(5))
+
+
+def _stop_after(patch: pytest.MonkeyPatch, calls: int) -> None:
+    compiled = loop._compiled
+
+    def interrupting(*args):
+        many, seen = compiled(*args), []
+
+        def call(*given):
+            seen.append(1)
+            if len(seen) > calls:
+                raise KeyboardInterrupt
+            return many(*given)
+
+        return call
+
+    patch.setattr(loop, "_compiled", interrupting)
+
+
+def test_a_resumed_seeded_run_equals_an_uninterrupted_one(
+    table: Path, domain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reticent.runs import fit as module
+
+    monkeypatch.setattr(module.secrets, "randbits", lambda bits: 7)  # the same rows held out
+    order = ordered(table, domain=str(domain))
+    whole = fit(order, tmp_path / "whole", keys=Keys.seeded(6))
+    with monkeypatch.context() as patch:
+        _stop_after(patch, 2)
+        with pytest.raises(DataError, match="--resume"):
+            fit(order, tmp_path / "part", keys=Keys.seeded(6))
+    rest = resume(tmp_path / "part", keys=Keys.seeded(6))
+    assert rest.record["model"]["digest"] == whole.record["model"]["digest"]
+
+
+def test_a_run_whose_data_or_plan_changed_is_not_gone_on_with(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        _stop_after(patch, 0)
+        with pytest.raises(DataError, match="Interrupted"):
+            fit(ordered(table), tmp_path / "run", keys=Keys.seeded(0))
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    record["recipe"]["plan"]["noise_multiplier"] /= 2
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    with pytest.raises(IntegrityError, match="not what the run was priced for"):
+        resume(tmp_path / "run")
+
+
+def test_a_strangers_folder_is_checked(table: Path, domain: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    fit(ordered(table, domain=str(domain)), folder, keys=Keys.seeded(7))
+    model = (folder / folders.MODEL).read_bytes()
+    for at in (0, 9, len(model) // 2, len(model) - 1):
+        (folder / folders.MODEL).write_bytes(model[:at] + bytes([model[at] ^ 1]) + model[at + 1 :])
+        with pytest.raises(IntegrityError, match="changed or damaged"):
+            Predictor(folder)
+    (folder / folders.MODEL).write_bytes(model)
+    whole = json.loads((folder / folders.RUN).read_text())
+    for change in (
+        {"problem": {}},
+        {"model": {"name": "os.system", "digest": ""}},
+        {"problem": {**whole["problem"], "shape": [3]}},
+        {"state": "imagined"},
+        {"version": 99},
+    ):
+        (folder / folders.RUN).write_text(json.dumps({**whole, **change}))
+        with pytest.raises(IntegrityError):
+            Predictor(folder)
+    (folder / folders.RUN).write_text("{")
+    with pytest.raises(IntegrityError, match="damaged"):
+        Predictor(folder)
+    with pytest.raises(DataError, match="holds no run"):
+        Predictor(tmp_path)
+
+
+def test_bad_orders_are_refused_before_anything_is_charged(table: Path, tmp_path: Path) -> None:
+    for changes, said in (
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": 1e6}, "protects nobody"),
+        ({"test": 1.0}, "no share of the rows"),
+        ({"method": "magic"}, "method"),
+        ({"ledger": "file"}, "go together"),
+    ):
+        with pytest.raises(InvalidArgument, match=said):
+            ordered(table, **changes)
+    for changes, error, said in (
+        ({"delta": 1e-3}, InvalidArgument, "promises nothing for 3000 rows"),
+        ({"target": "tal"}, DataError, "no column 'tal'"),
+        ({"target": None}, InvalidArgument, "Which column"),
+        ({"source": "nowhere.csv"}, DataError, "no file"),
+    ):
+        with pytest.raises(error, match=said):
+            fit(ordered(table, **changes), tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "file").touch()
+    with pytest.raises(DataError, match="exists already"):
+        fit(ordered(table), tmp_path / "run")
+
+
+def test_tables_that_cannot_be_learned_from_say_so(tmp_path: Path) -> None:
+    few = tmp_path / "few.csv"
+    few.write_text("x,y\n1,a\n2,b\n3,a\n4,b\n5,a\n")
+    with pytest.raises(CannotMeet, match="rows are too few"):
+        fit(Order(source=str(few), target="y", epsilon=1.0), tmp_path / "run")
+    one = tmp_path / "one.csv"
+    one.write_text("x,y\n" + "".join(f"{n},same\n" for n in range(2000)))
+    with pytest.raises(DataError, match="fewer than two classes"):
+        fit(Order(source=str(one), target="y", epsilon=8.0), tmp_path / "run2", keys=Keys.seeded(0))
+
+
+def test_deltas() -> None:
+    assert [default_delta(rows) for rows in (9, 10, 32_561, 10**6)] == [1e-2, 1e-2, 1e-6, 1e-7]
+    assert checked_delta(1e-7, 1000) == 1e-7
