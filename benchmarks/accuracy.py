@@ -143,7 +143,7 @@ TASKS = (
         "mnist-network-2", "mnist", 2.0, 0.95, lambda: network(steps=1200, batch_size=1024, learning_rate=3)
     ),
     Task(
-        "mnist-network-8", "mnist", 8.0, 0.97, lambda: network(steps=2000, batch_size=1024, learning_rate=3)
+        "mnist-network-8", "mnist", 8.0, 0.97, lambda: network(steps=1200, batch_size=1024, learning_rate=4)
     ),
     Task(
         "mnist-scattering-1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from reticent.accounting.guarantee import Unit
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
@@ -11,10 +12,13 @@ from reticent.mechanisms.events import Event
 class Budget(Protocol):
     """A limit that releases are charged against."""
 
-    def charge(self, event: Event, *, adjacency: Adjacency, purpose: str) -> object:
+    def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit) -> object:
         """Records the whole cost of an event before anything of it is released.
 
         What it returns, if anything, is for the caller's own records.
+
+        Args:
+            unit: whose privacy the event accounts for.
 
         Raises:
             BudgetExceeded: it does not fit; nothing was recorded.

@@ -141,7 +141,7 @@ def _pay(folder: Path, record: dict[str, Any], order: Order, event: Event, say: 
         with Ledger.open(order.ledger) as ledger:
             if not any(purpose in str(entry.values) for entry in ledger.entries(order.dataset)):
                 budget = ledger.for_dataset(order.dataset)
-                budget.charge(event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose)
+                budget.charge(event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record")
         say(f"Charged to '{order.dataset}' in {order.ledger}.")
     record["state"] = "paid"
     folders.write_record(folder, record)

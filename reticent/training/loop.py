@@ -124,7 +124,7 @@ def train(
     look = _onlooker(plan, _evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
     start, is_paid = _first_state(params, optimizer, plan, checkpoints)
     if budget is not None and not is_paid:
-        budget.charge(plan.event, adjacency=plan.adjacency, purpose="train")
+        budget.charge(plan.event, adjacency=plan.adjacency, purpose="train", unit=plan.unit)
     state, history, is_complete = _take_steps(many, start, source, plan, keys, look, checkpoints)
     return Run(
         params=_result(state, output),

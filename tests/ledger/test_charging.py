@@ -16,7 +16,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reticent.accounting.budget import Budget
 from reticent.accounting.filters import several, shares_for
 from reticent.accounting.tight import tight
 from reticent.core.errors import BudgetExceeded, InvalidArgument, Unproven
@@ -42,8 +41,8 @@ STEP = TruncatedPoissonSampled(
 )
 
 
-def pay(budget: Budget, event: Event, purpose: str = "test") -> Any:
-    """Through the protocol, as training does."""
+def pay(budget: DatasetBudget, event: Event, purpose: str = "test") -> Any:
+    """A release that leaves it to the budget whose privacy it is about."""
     return budget.charge(event, adjacency=ONE, purpose=purpose)
 
 

@@ -90,7 +90,7 @@ class _Spy:
     def __init__(self) -> None:
         self.charges = 0
 
-    def charge(self, event, *, adjacency, purpose) -> None:
+    def charge(self, event, *, adjacency, purpose, unit) -> None:
         self.charges += 1
 
 

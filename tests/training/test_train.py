@@ -171,13 +171,13 @@ def test_the_divisor_is_the_expected_batch_never_the_drawn_one() -> None:
 
 def test_a_budget_is_charged_before_anything_else() -> None:
     class Empty:
-        def charge(self, event, *, adjacency, purpose):
+        def charge(self, event, *, adjacency, purpose, unit):
             raise BudgetExceeded("Nothing is left.", remedy="Stop.")
 
     class Counting:
         charged = 0
 
-        def charge(self, event, *, adjacency, purpose):
+        def charge(self, event, *, adjacency, purpose, unit):
             assert event == plan().event
             self.charged += 1
 
