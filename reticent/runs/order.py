@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from reticent.core import checks
 from reticent.core.errors import DataError, DomainError, InvalidArgument
@@ -48,6 +48,7 @@ class Order:
         checks.positive(epsilon=self.epsilon)
         checks.one_of(("private", "public"), prepare=self.prepare)
         checks.one_of(("auto", *METHODS), method=self.method)
+        checks.one_of(get_args(ModelName), model=self.model)
         if not 0 < self.test < 1:
             raise InvalidArgument(
                 f"test={self.test:g} is no share of the rows.",

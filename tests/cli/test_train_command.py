@@ -1,0 +1,85 @@
+"""`reticent train`, `predict`, `show`: from a file to a folder and back, and one line for a mistake."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reticent.ledger.ledger import Ledger
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 100, (2000, 2))
+    lines = [f"{a:.1f};{b:.1f};{'high' if a + b > 100 else 'low'}" for a, b in x]
+    path = tmp_path / "values.csv"
+    path.write_text("first;second;level\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_train_show_and_predict(reticent, table: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    code, out, err = reticent("train", table, "--target", "level", "--epsilon", 4, "-o", folder)
+    assert code == 0, err
+    assert "found privately: level: 2 values" in err
+    assert "-differential privacy for adding or removing one record" in " ".join(out.split())
+    assert "not covered by the guarantee" in " ".join(out.split())
+    code, out, _ = reticent("show", folder, "--json")
+    record = json.loads(out)
+    assert (code, record["state"]) == (0, "finished")
+    assert record["guarantee"]["epsilon"] <= 4
+    new = tmp_path / "new.csv"
+    new.write_text("first;second\n95;90\n3;4\n")
+    goal = tmp_path / "predictions.csv"
+    assert reticent("predict", folder, new, "-o", goal)[0] == 0
+    with open(goal, newline="") as file:
+        assert [row["prediction"] for row in csv.DictReader(file)] == ["high", "low"]
+    code, _, err = reticent("predict", folder, new, "-o", goal)
+    assert (code, "--force" in err) == (1, True)
+
+
+def test_a_ledger_that_does_not_cover_it_is_exit_code_3(reticent, table: Path, tmp_path: Path) -> None:
+    path = tmp_path / "our.ledger"
+    with Ledger.create(path) as ledger:
+        ledger.limit("values", epsilon=1.0, delta=1e-5)
+    words = ("train", table, "--target", "level", "--epsilon", 2, "--ledger", path, "--dataset", "values")
+    code, _, err = reticent(*words, "-o", tmp_path / "run")
+    assert code == 3
+    assert "still fits" in err
+    with Ledger.open(path) as ledger:
+        assert ledger.account("values").charges == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--epsilon", 0, "--target", "level"), "epsilon must be"),
+        (("--epsilon", 1, "--target", "levle"), "level"),
+        (("--epsilon", 1), "--target"),
+        (("--epsilon", 1, "--target", "level", "--model", "oracle"), "model must be"),
+        (("--epsilon", 1, "--target", "level", "--prepare", "public"), "Nothing is declared"),
+        (("--epsilon", 1, "--target", "level", "--delta", 0.5), "promises nothing"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_nothing(reticent, table: Path, tmp_path: Path, words, said) -> None:
+    code, out, err = reticent("train", table, *words, "-o", tmp_path / "run")
+    assert (code, out) == (1, "")
+    assert said in err
+    assert err.count("error:") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_without_a_run_is_said_to_be_one(reticent, tmp_path: Path) -> None:
+    for words in (
+        ("show", tmp_path),
+        ("train", "--resume", tmp_path),
+        ("predict", tmp_path, tmp_path / "x.csv"),
+    ):
+        code, _, err = reticent(*words)
+        assert (code, "holds no run" in err) == (1, True)
+    assert reticent("train")[0] == 1
