@@ -61,7 +61,7 @@ def test_a_ledger_that_does_not_cover_it_is_exit_code_3(reticent, table: Path, t
         (("--epsilon", 0, "--target", "level"), "epsilon must be"),
         (("--epsilon", 1, "--target", "levle"), "level"),
         (("--epsilon", 1), "--target"),
-        (("--epsilon", 1, "--target", "level", "--model", "oracle"), "model must be"),
+        (("--epsilon", 1, "--target", "level", "--model", "oracle"), "model='oracle' is not known"),
         (("--epsilon", 1, "--target", "level", "--prepare", "public"), "Nothing is declared"),
         (("--epsilon", 1, "--target", "level", "--delta", 0.5), "promises nothing"),
     ],
