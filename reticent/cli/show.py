@@ -16,7 +16,11 @@ def run(
     folder: Annotated[Path, typer.Argument(help="What train wrote.", show_default=False)],
     as_json: output.AsJson = False,
 ) -> None:
-    """Show what a run is, what it promises, and how good it is."""
+    """Show what a run is, what it promises, and how good it is.
+
+    The sentence at the end may be published with the model. The scores
+    above it may not: no noise is on them.
+    """
     from reticent.runs.folder import read_record
 
     record = read_record(folder)

@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 EPILOG = "Example:  reticent train patients.csv --target readmitted --epsilon 1 -o runs/patients"
 
 
+Delimiter = Annotated[
+    str | None, typer.Option(help="One character, or 'tab'. Default: detected.", show_default=False)
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header", help="Whether the first line names the columns.", show_default="detected"
+    ),
+]
+Encoding = Annotated[str | None, typer.Option(help="Of a text file. Default: detected.", show_default=False)]
+
+
 def run(
     source: Annotated[
         str | None,
@@ -49,18 +61,9 @@ def run(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with the run in this folder.", show_default=False)
     ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="One character, or 'tab'. Default: detected.", show_default=False)
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header", help="Whether the first line names the columns.", show_default="detected"
-        ),
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Of a text file. Default: detected.", show_default=False)
-    ] = None,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    encoding: Encoding = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Train a model on a sensitive table, privately.
@@ -81,27 +84,29 @@ def run(
                 "Training needs a table, an epsilon and a folder.",
                 remedy="Say all three: reticent train TABLE --target COLUMN --epsilon 1 -o FOLDER",
             )
-        layout = {
-            "delimiter": "\t" if delimiter in ("tab", "\\t") else delimiter,
-            "header": header,
-            "encoding": encoding,
-        }
+        layout = _layout(delimiter, header, encoding)
         order = Order(
             source=source,
             target=target,
             epsilon=epsilon,
             delta=delta,
             method=method,
-            model=model,  # type: ignore[arg-type]  # checked where it is used
+            model=model,  # type: ignore[arg-type]  # checked by the order itself
             domain=str(domain) if domain else None,
             prepare=prepare,  # type: ignore[arg-type]  # checked by the order itself
             test=test,
             ledger=str(ledger) if ledger else None,
             dataset=dataset,
-            layout={key: value for key, value in layout.items() if value is not None},
+            layout=layout,
         )
         done = fit(order, write, say=output.note)
     show(done, as_json=as_json)
+
+
+def _layout(delimiter: str | None, header: bool | None, encoding: str | None) -> dict[str, Any]:
+    separator = "\t" if delimiter in ("tab", "\\t") else delimiter
+    given = {"delimiter": separator, "header": header, "encoding": encoding}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def show(done: Finished, *, as_json: bool) -> None:

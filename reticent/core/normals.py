@@ -75,7 +75,7 @@ def threefry(key: jax.Array, counters: jax.Array) -> jax.Array:
                 b, d = _turned(b, turns[number, 0]) ^ a, _turned(d, turns[number, 1]) ^ c
             else:
                 d, b = _turned(d, turns[number, 0]) ^ a, _turned(b, turns[number, 1]) ^ c
-        later = group.astype(jnp.uint32) + 1
+        later = jnp.asarray(group, jnp.uint32) + 1
         keys = [schedule[(later + place) % 5] for place in range(4)]
         return a + keys[0], b + keys[1], c + keys[2], d + keys[3] + later
 

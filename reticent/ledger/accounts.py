@@ -117,7 +117,7 @@ class Accounts:
 
     def _apply(self, kind: str, values: dict[str, Any]) -> None:
         if (kind == "create") != (self.head == START):
-            raise InvalidArgument(f"{kind} at the wrong place.", remedy="")
+            raise InvalidArgument(f"An entry '{kind}' is at the wrong place.", remedy="Restore the ledger.")
         match kind:
             case "create":
                 self.id = str(values["id"])
@@ -131,7 +131,7 @@ class Accounts:
                 # In place: a copy for each of a million charges would take quadratic time.
                 self.by_name[values["dataset"]].released[events.from_json(values["event"])] += 1
             case _:
-                raise InvalidArgument(f"there is no kind '{kind[:20]}'", remedy="")
+                raise InvalidArgument(f"No entry is of kind '{kind[:20]}'.", remedy="Restore the ledger.")
 
     def _limit(self, name: str, limit: Limit) -> None:
         known = self.by_name.get(name)

@@ -42,11 +42,11 @@ def test_random_settings_give_a_bracket_without_warning_or_contradiction(fuzz, s
 
 def test_planted_upper_bound_that_is_too_low_is_seen(fuzz, monkeypatch: pytest.MonkeyPatch):
     setting = fuzz.random_setting(np.random.default_rng([2, 0]))
-    honest = fuzz.bracket_event
+    honest = fuzz.tight
 
-    def too_low(event, delta, neighbours):
-        found = honest(event, delta, neighbours)
+    def too_low(*args, **options):
+        found = honest(*args, **options)
         return found._replace(lower=found.lower * 0.98, upper=found.lower * 0.99)
 
-    monkeypatch.setattr(fuzz, "bracket_event", too_low)
+    monkeypatch.setattr(fuzz, "tight", too_low)
     assert any("above the upper bound" in failure for failure in fuzz.check(setting).failures)

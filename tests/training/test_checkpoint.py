@@ -179,15 +179,14 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path)
     leaf = jnp.zeros(200_000)
     like = TrainState(jnp.int32(0), leaf, leaf, jnp.float32(0), leaf)
     for _ in range(5):  # each process is killed once, at a moment of its own
-        child = subprocess.Popen(
+        with subprocess.Popen(
             [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True
-        )
-        assert child.stdout is not None
-        child.stdout.readline()  # it is writing now
-        time.sleep(float(rng.uniform(0, 0.05)))
-        child.send_signal(signal.SIGKILL)
-        told = [int(line) for line in child.stdout.read().split()]
-        child.wait()
+        ) as child:
+            assert child.stdout is not None
+            child.stdout.readline()  # it is writing now
+            time.sleep(float(rng.uniform(0, 0.05)))
+            child.send_signal(signal.SIGKILL)
+            told = [int(line) for line in child.stdout.read().split()]
         state = Checkpoints(path=path, stamp="ours").load(like)
         assert state is not None
         assert {int(np.asarray(state.step)), *np.unique(state.params).astype(int).tolist()} == {
