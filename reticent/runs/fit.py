@@ -2,10 +2,12 @@
 
     started     the folder is there and says what was asked for; nothing is charged or released
     paid        the whole cost is charged; noise may be drawn. What was released so far is in the folder
+    failed      what was found privately cannot be trained on; it is not looked for a second time
     finished    the model and its guarantee are there
 
 A run that was stopped goes on from what is in its folder. It is never charged twice: the run's own number
-is the purpose of its charge, and is looked for before another is made.
+is the purpose of its charge, and is looked for before another is made. Nothing is released twice: what was
+found is on the disk before it is said, and one process at a time works in a folder.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +24,13 @@ import jax
 import numpy as np
 
 from reticent import __version__
-from reticent.core.errors import DataError, IntegrityError
+from reticent.core.errors import DataError, IntegrityError, ReticentError, Unavailable
 from reticent.core.keys import Keys
 from reticent.data import catalog
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain
 from reticent.data.encoding import encode
-from reticent.data.preparation import prepare
+from reticent.data.preparation import Inconclusive, prepare
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms import events
@@ -64,12 +67,13 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, say: Say = lamb
         BudgetExceeded: the ledger does not cover it; nothing was charged.
     """
     started = time.perf_counter()
+    folders.require_new(folder)
     material = Material(order)
     order = replace(order, delta=checked_delta(order.delta, material.rows))
     train_rows = material.rows if material.has_test else material.rows - held_out_rows(order, material.rows)
     noise = preparation_noise(order, material)
     recipe = price(order, material, train_rows, noise)
-    folders.create(folder)
+    event = event_of(recipe, noise)
     record = {
         "version": folders.VERSION,
         "state": "started",
@@ -78,77 +82,127 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, say: Say = lamb
         "rows": train_rows,
         "recipe": recipe.to_json(),
         "preparation": None if noise is None else {"noise_multiplier": noise.noise_multiplier},
-        "event": events.to_json(event_of(recipe, noise)),
+        "event": events.to_json(event),
         "split": secrets.randbits(63),
         "versions": {"reticent": __version__, "jax": jax.__version__, "numpy": np.__version__},
     }
-    folders.write_record(folder, record)
-    return _go_on(folder, record, material, keys or Keys.from_os(), say, started)
+    folders.create(folder)
+    with folders.held(folder):
+        folders.require_new(folder)
+        folders.write_record(folder, record)
+        try:
+            _charge(record, order, event, say)
+        except ReticentError:
+            folders.discard(folder)
+            raise
+        return _go_on(folder, record, material, noise, event, keys or Keys.from_os(), say, started)
 
 
 def resume(folder: Path, *, keys: Keys | None = None, say: Say = lambda line: None) -> Finished:
-    """Goes on with a run that was stopped, as it was ordered; a finished one is returned as it is."""
+    """Goes on with a run that was stopped, as it was ordered; a finished one is returned as it is.
+
+    Raises:
+        DataError: another process is at work on it, or it has failed for good.
+        IntegrityError: it was priced for something else, or something in the folder is damaged.
+    """
     started = time.perf_counter()
+    if folders.read_record(folder)["state"] != "finished":
+        with folders.held(folder):
+            return _resume(folder, keys or Keys.from_os(), say, started)
+    with suppress(DataError), folders.held(folder):
+        folders.tidy(folder)
+    say(f"{folder} is finished already.")
+    return Finished(folder=folder, record=folders.read_record(folder))
+
+
+def _resume(folder: Path, keys: Keys, say: Say, started: float) -> Finished:
     record = folders.read_record(folder)
-    if record["state"] == "finished":
-        say(f"{folder} is finished already.")
+    if record["state"] == "finished":  # by another process, a moment ago
         return Finished(folder=folder, record=record)
+    if record["state"] == "failed":
+        raise DataError(
+            f"The run in {folder} has no model, and what was found is not looked for again: "
+            f"{record['failure']}",
+            remedy="Start anew in another folder; what this one cost stays spent.",
+        )
     if record["versions"]["reticent"] != __version__:
         raise IntegrityError(
             f"{folder} was started with version {record['versions']['reticent']}, and this is {__version__}.",
             remedy="Go on with that version, or start anew in another folder.",
         )
-    material = Material(Order(**record["order"]))
-    return _go_on(folder, record, material, keys or Keys.from_os(), say, started)
-
-
-def _go_on(
-    folder: Path, record: dict[str, Any], material: Material, keys: Keys, say: Say, started: float
-) -> Finished:
     order = Order(**record["order"])
-    recipe = Recipe.from_json(record["recipe"])
+    material = Material(order)
     noise = preparation_noise(order, material)
-    event = event_of(recipe, noise)
+    event = event_of(Recipe.from_json(record["recipe"]), noise)
     if events.to_json(event) != record["event"]:
         raise IntegrityError(
             f"The data or the domain of {folder} are not what the run was priced for.",
             remedy="Put them back as they were, or start anew in another folder.",
         )
-    _pay(folder, record, order, event, say)
-    domain = _prepared(folder, material, noise, keys, say)
-    problem, train_on, held_out = _arrays(material, domain, record)
-    learn = learner(order.model, problem)
-    say(f"{learn.model}: {problem.rows} rows, {in_words(recipe)}")
-    inputs = {"x": learn.inputs(train_on["x"]), "y": train_on["y"]}
-    test = {"x": learn.inputs(held_out["x"]), "y": held_out["y"]}
-    stamp = stamp_of(record["recipe"], record["event"], domain.to_toml() if domain else "", record["number"])
-    checkpoints = Checkpoints(path=folder / folders.CHECKPOINT, stamp=stamp)
-    method = METHODS[choose(order.method)]
-    run = method.fit(recipe, learn, problem, inputs, keys=keys, checkpoints=checkpoints, evaluate=test)
-    if not run.is_complete:
-        raise DataError(
-            f"Interrupted after {int(run.state.step)} of {recipe.plan.steps} steps.",
-            remedy=f"Go on with: reticent train --resume {folder}.",
+    _charge(record, order, event, say)
+    return _go_on(folder, record, material, noise, event, keys, say, started)
+
+
+def _go_on(
+    folder: Path,
+    record: dict[str, Any],
+    material: Material,
+    noise: PreparationNoise | None,
+    event: Event,
+    keys: Keys,
+    say: Say,
+    started: float,
+) -> Finished:
+    """Everything after the payment. Whatever stops it says that the run is paid for, and how to go on."""
+    order, recipe = material.order, Recipe.from_json(record["recipe"])
+    try:
+        if record["state"] != "paid":
+            record["state"] = "paid"
+            folders.write_record(folder, record)
+        domain = _prepared(folder, record, material, noise, keys, say)
+        problem, train_on, held_out = _arrays(material, domain, record)
+        learn = learner(order.model, problem)
+        say(f"{learn.model}: {problem.rows} rows, {in_words(recipe)}")
+        inputs = {"x": learn.inputs(train_on["x"]), "y": train_on["y"]}
+        test = {"x": learn.inputs(held_out["x"]), "y": held_out["y"]}
+        stamp = stamp_of(
+            record["recipe"], record["event"], domain.to_toml() if domain else "", record["number"]
         )
-    return _finish(folder, record, problem, learn, run, test, event, keys, time.perf_counter() - started)
+        checkpoints = Checkpoints(path=folder / folders.CHECKPOINT, stamp=stamp)
+        method = METHODS[choose(order.method)]
+        run = method.fit(recipe, learn, problem, inputs, keys=keys, checkpoints=checkpoints, evaluate=test)
+        if not run.is_complete:
+            raise DataError(
+                f"Interrupted after {int(run.state.step)} of {recipe.plan.steps} steps.",
+                remedy=f"Go on with: reticent train --resume {folder}.",
+            )
+        return _finish(folder, record, problem, learn, run, test, event, keys, time.perf_counter() - started)
+    except ReticentError as error:
+        paid = "" if order.ledger is None else " This run is charged already, and is not charged again."
+        if type(error) in (DataError, Unavailable) and "--resume" not in error.remedy:
+            paid = f" Then go on with: reticent train --resume {folder}.{paid}"
+        raise type(error)(error.happened, remedy=f"{error.remedy}{paid}") from error
 
 
-def _pay(folder: Path, record: dict[str, Any], order: Order, event: Event, say: Say) -> None:
-    if record["state"] == "paid":
+def _charge(record: dict[str, Any], order: Order, event: Event, say: Say) -> None:
+    """Pays for the whole run, unless that was done before."""
+    if record["state"] == "paid" or order.ledger is None or order.dataset is None:
         return
-    if order.ledger is not None and order.dataset is not None:
-        purpose = f"train, run {record['number']}"
-        with Ledger.open(order.ledger) as ledger:
-            if not any(purpose in str(entry.values) for entry in ledger.entries(order.dataset)):
-                budget = ledger.for_dataset(order.dataset)
-                budget.charge(event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record")
-        say(f"Charged to '{order.dataset}' in {order.ledger}.")
-    record["state"] = "paid"
-    folders.write_record(folder, record)
+    purpose = f"train, run {record['number']}"
+    with Ledger.open(order.ledger) as ledger:
+        if not any(purpose in str(entry.values) for entry in ledger.entries(order.dataset)):
+            budget = ledger.for_dataset(order.dataset)
+            budget.charge(event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record")
+    say(f"Charged to '{order.dataset}' in {order.ledger}.")
 
 
 def _prepared(
-    folder: Path, material: Material, noise: PreparationNoise | None, keys: Keys, say: Say
+    folder: Path,
+    record: dict[str, Any],
+    material: Material,
+    noise: PreparationNoise | None,
+    keys: Keys,
+    say: Say,
 ) -> Domain | None:
     """The public domain: declared, found just now, or found before the run was stopped."""
     path = folder / folders.DOMAIN
@@ -159,13 +213,18 @@ def _prepared(
     target = material.order.target
     if noise is None:
         assert material.declared is not None
-        domain = material.declared.with_target(target) if target else material.declared
-    else:
+        return folders.write_domain(
+            folder, material.declared.with_target(target) if target else material.declared
+        )
+    try:
         found = prepare(material.table, noise, keys, domain=material.declared, target=target)
-        domain = found.domain
-        for line in found.found:
-            say(f"found privately: {line}")
-    domain.write(path)
+    except Inconclusive as error:  # the answer is a release too: a second one was not paid for
+        record |= {"state": "failed", "failure": str(error)}
+        folders.write_record(folder, record)
+        raise
+    domain = folders.write_domain(folder, found.domain)  # before a word of it is said
+    for line in found.found:
+        say(f"found privately: {line}")
     return domain
 
 
@@ -237,5 +296,5 @@ def _finish(
         "seconds": seconds,
     }
     folders.write_record(folder, record)
-    folders.remove_checkpoint(folder)
+    folders.tidy(folder)
     return Finished(folder=folder, record=record)

@@ -4,27 +4,56 @@
     domain.toml          what is public about the table
     model.safetensors    the parameters
     checkpoint           the state of an unfinished run
+    .lock                held by the process that trains; gone when it is done
 
 Whatever is read back is checked: JSON by field, tensors by name, shape, type and digest.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
+from reticent.data.domain import Domain
 from reticent.training.checkpoint import write_whole
 
 VERSION = 1
 RUN, DOMAIN, MODEL, CHECKPOINT = "run.json", "domain.toml", "model.safetensors", "checkpoint"
+LOCK = ".lock"
 
-_STATES = ("started", "paid", "finished")
+_STATES = ("started", "paid", "failed", "finished")
+_PARTIAL = tuple(f".{name}.partial" for name in (RUN, DOMAIN, MODEL, CHECKPOINT))  # left by a killed process
+
+
+def require_new(folder: Path) -> None:
+    """
+    Raises:
+        DataError: there is something at this place already.
+    """
+    try:
+        names = {path.name for path in folder.iterdir()}
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        names = {"a file"}
+    except OSError as error:
+        raise DataError(
+            f"Cannot look into {folder}: {error.strerror}.", remedy="Choose a place you may write to."
+        ) from error
+    if names - {LOCK, _PARTIAL[0]}:  # these two are left by a process that was killed before it began
+        raise DataError(
+            f"{folder} exists already, and may hold a model that was paid for.",
+            remedy="Choose another name, or go on with it: --resume.",
+        )
 
 
 def create(folder: Path) -> None:
@@ -33,17 +62,75 @@ def create(folder: Path) -> None:
     Raises:
         DataError: it exists already, or cannot be made.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(
-            f"{folder} exists already, and may hold a model that was paid for.",
-            remedy="Choose another name, or go on with it: --resume.",
-        )
+    require_new(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(
             f"Cannot make the folder {folder}: {error.strerror}.", remedy="Choose a place you may write to."
         ) from error
+
+
+def discard(folder: Path) -> None:
+    """Takes back an order that was refused: nothing was charged or released."""
+    with suppress(OSError):
+        for name in (RUN, *_PARTIAL, LOCK):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keeps other processes out: two that go on with one run would draw noise for the same steps.
+
+    The lock ends with the process, however that ends. Where the system has no such locks, nothing is held.
+
+    Raises:
+        DataError: another process has it.
+    """
+    descriptor = _locked(folder)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            with suppress(OSError):
+                (folder / LOCK).unlink(missing_ok=True)  # before it is let go: never somebody else's
+            os.close(descriptor)
+
+
+def _locked(folder: Path) -> int | None:
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    path = folder / LOCK
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise DataError(
+                f"Cannot write {path}: {error.strerror}.", remedy="Choose a folder that you may write to."
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                return None  # this filesystem knows no locks
+            raise DataError(
+                f"Another process is at work on the run in {folder}.",
+                remedy="Wait until it is done, or end it and try again.",
+            ) from None
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        os.close(descriptor)  # whoever had it took the file away meanwhile: once more with a new one
+
+
+def write_domain(folder: Path, domain: Domain) -> Domain:
+    """Puts it on the disk, and returns what is there."""
+    write_whole(folder / DOMAIN, domain.to_toml().encode())
+    return Domain.read(folder / DOMAIN)
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:
@@ -123,9 +210,8 @@ def read_model(folder: Path, digest: str, like: dict[str, tuple[int, ...]]) -> d
     return found
 
 
-def remove_checkpoint(folder: Path) -> None:
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-
-
-def is_writable(folder: Path) -> bool:
-    return os.access(folder, os.W_OK)
+def tidy(folder: Path) -> None:
+    """Removes what a finished run needs no more, and what killed processes left."""
+    with suppress(OSError):
+        for name in (CHECKPOINT, *_PARTIAL):
+            (folder / name).unlink(missing_ok=True)

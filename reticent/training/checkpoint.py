@@ -92,7 +92,7 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         raise DataError(
             f"Cannot write {path}: {error.strerror}.",
-            remedy="Choose a folder on a disk with room, that you may write to.",
+            remedy="Make room on that disk, and see that you may write there.",
         ) from error
 
 

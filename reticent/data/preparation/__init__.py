@@ -38,6 +38,10 @@ _TOO_RARE = "no word of it is frequent enough to be shown: free text, an identif
 Progress = Callable[[float], None]
 
 
+class Inconclusive(DataError):
+    """What was found about the target cannot be trained on. To say so is a release, and was paid for."""
+
+
 class Prepared(NamedTuple):
     """A public domain, and in words what the budget found for it."""
 
@@ -62,7 +66,7 @@ def prepare(
         Costs `noise.event`, whatever is found and however often.
 
     Raises:
-        DataError: the target has neither words nor numbers that can be found at this price.
+        Inconclusive: the target has neither words nor numbers that can be found at this price.
     """
     if target is not None:
         table.require([target])
@@ -172,7 +176,7 @@ class _Scan:
         if isinstance(column, Number) and (has_others or not 1 < len(chosen) <= _MOST_CLASSES):
             return column
         if len(chosen) < 2:
-            raise DataError(
+            raise Inconclusive(
                 f"{self._table.path}: fewer than two classes of the target {quoted(name)} "
                 "are frequent enough to be found at this price.",
                 remedy="Declare its values in a domain file, or spend more on preparation.",
@@ -205,7 +209,7 @@ class _Scan:
                 found = numbers.quantile_bounds(noisy[name], bounds, deviation)
                 result[name] = _bounded(columns[name], found)
             elif name == target:
-                raise DataError(
+                raise Inconclusive(
                     f"{self._table.path}: no bounds of the target {quoted(name)} can be found at this price.",
                     remedy="Declare them in a domain file, or spend more on preparation.",
                 )
