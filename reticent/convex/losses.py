@@ -1,0 +1,328 @@
+"""Losses of linear models, with the constants that the proofs need.
+
+A loss sees a record only through its scores, the products of the record's features with the weights:
+
+    logistic()           log(1 + e^-s) of the signed score; labels 0 and 1
+    huber_hinge(0.5)     the hinge of a support vector machine with its corner rounded; labels 0 and 1
+    softmax(7)           cross-entropy over so many classes; labels 0, 1, ..., 6
+    squared(1.0)         half the squared residual; targets from -bound to bound
+    huber(1.0)           squared near zero, linear beyond `width`; any target
+    absolute()           the absolute residual, whose minimiser is a median; any target
+
+All constants are about the scores. A record of norm R multiplies slopes by R and curvatures by R^2; the
+package rescales rows to norm 1 and never has to remember that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from reticent.core import checks
+from reticent.core.errors import DataError, InvalidArgument
+
+Array = np.ndarray
+Targets = Literal["binary", "classes", "numbers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """A convex function of a record's scores, (rows, outputs), and of its label or target, (rows,).
+
+    Args:
+        outputs: scores a record: one, or one a class.
+        lipschitz: no gradient in the scores is longer.
+        smoothness: no eigenvalue of the Hessian in the scores is larger; infinite for a loss with a corner.
+        rank: of that Hessian.
+        trace: no trace of that Hessian is larger.
+        corners: for one label, all gradients lie in the hull of 0 and of so many points.
+        targets: what a label is.
+        bound: the largest target, where there is one.
+        value, gradient: of (scores, labels). `value` takes `xp=jax.numpy` as well.
+        hessian_product: of (scores, labels, direction): the Hessian of each record times its direction.
+    """
+
+    name: str
+    outputs: int
+    lipschitz: float
+    smoothness: float
+    rank: int
+    trace: float
+    corners: int
+    targets: Targets
+    bound: float = math.inf
+    value: Callable[..., Any]
+    gradient: Callable[[Array, Array], Array]
+    hessian_product: Callable[[Array, Array, Array], Array]
+
+    def __post_init__(self) -> None:
+        checks.count(outputs=self.outputs, rank=self.rank, corners=self.corners)
+        for name in ("lipschitz", "smoothness", "trace"):
+            value = getattr(self, name)
+            is_bound = value > 0 and (math.isfinite(value) or name != "lipschitz")
+            if not is_bound:
+                raise InvalidArgument(
+                    f"The loss '{self.name}' has {name} {value}, and no proof holds with that.",
+                    remedy=f"Give it a positive, finite {name}, or choose another loss.",
+                )
+
+    @property
+    def is_smooth(self) -> bool:
+        return math.isfinite(self.smoothness)
+
+    @property
+    def is_classifier(self) -> bool:
+        return self.targets != "numbers"
+
+    def checked(self, y: Any) -> Array:
+        """The labels as numbers, each one that the loss is made for.
+
+        Targets beyond `bound` are brought back to it, as rows beyond the norm are.
+
+        Raises:
+            DataError: a label that is none of the declared classes, or a target that is not finite.
+        """
+        labels = np.asarray(y)
+        if labels.dtype == bool:
+            labels = labels.astype(np.float64)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels[:, 0]
+        if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.number):
+            raise DataError(
+                f"Labels are one number a row; these are {labels.dtype} of shape {labels.shape}.",
+                remedy="Pass a vector: classes counted from 0, or targets.",
+            )
+        labels = labels.astype(np.float64)
+        if not np.isfinite(labels).all():
+            raise DataError("A label is NaN or infinite.", remedy="Remove such rows first.")
+        if self.targets == "numbers":
+            return np.clip(labels, -self.bound, self.bound)
+        classes = 2 if self.targets == "binary" else self.outputs
+        if not (np.isin(labels, np.arange(classes)).all()):
+            raise DataError(
+                f"'{self.name}' wants the classes 0 to {classes - 1}, and a label is none of them.",
+                remedy="Number the declared classes from 0.",
+            )
+        return labels
+
+
+def logistic() -> Loss:
+    """log(1 + e^-m) of the margin m, the score times +1 for label 1 and -1 for label 0."""
+
+    def value(scores: Any, labels: Any, xp: ModuleType = np) -> Any:
+        return xp.logaddexp(0.0, -_sign(labels) * scores[:, 0])
+
+    def gradient(scores: Array, labels: Array) -> Array:
+        signs = _sign(labels)
+        return (-signs * _expit(-signs * scores[:, 0]))[:, None]
+
+    def hessian_product(scores: Array, labels: Array, direction: Array) -> Array:
+        share = _expit(scores[:, 0])
+        return (share * (1 - share))[:, None] * direction
+
+    return Loss(
+        name="logistic",
+        outputs=1,
+        lipschitz=1.0,
+        smoothness=0.25,
+        rank=1,
+        trace=0.25,
+        corners=1,
+        targets="binary",
+        value=value,
+        gradient=gradient,
+        hessian_product=hessian_product,
+    )
+
+
+def huber_hinge(width: float = 0.5) -> Loss:
+    """The hinge max(0, 1 - m) with the corner at margin 1 rounded over `width` on each side.
+
+    Reference:
+        Chaudhuri, Monteleoni and Sarwate (2011), Section 3.4.2: curvature 1/(2 width).
+    """
+    checks.positive(width=width)
+
+    def value(scores: Any, labels: Any, xp: ModuleType = np) -> Any:
+        short = 1 - _sign(labels) * scores[:, 0]  # of the margin that is wanted
+        inside = xp.clip(short, -width, width)
+        return (inside + width) ** 2 / (4 * width) + xp.maximum(short - width, 0.0)
+
+    def gradient(scores: Array, labels: Array) -> Array:
+        signs = _sign(labels)
+        short = np.clip(1 - signs * scores[:, 0], -width, width)
+        return (-signs * (short + width) / (2 * width))[:, None]
+
+    def hessian_product(scores: Array, labels: Array, direction: Array) -> Array:
+        is_round = np.abs(1 - _sign(labels) * scores[:, 0]) < width
+        return (is_round / (2 * width))[:, None] * direction
+
+    return Loss(
+        name="huber_hinge",
+        outputs=1,
+        lipschitz=1.0,
+        smoothness=1 / (2 * width),
+        rank=1,
+        trace=1 / (2 * width),
+        corners=1,
+        targets="binary",
+        value=value,
+        gradient=gradient,
+        hessian_product=hessian_product,
+    )
+
+
+def softmax(classes: int) -> Loss:
+    """Cross-entropy over `classes` classes, all in one proof: no budget is split among them.
+
+    The gradient p - e_y lies between the corners e_k - e_y, each of length sqrt(2). The Hessian
+    diag(p) - p p' has eigenvalues up to 1/2, rank classes - 1 and trace at most 1 - 1/classes.
+    """
+    checks.count(minimum=2, classes=classes)
+
+    def value(scores: Any, labels: Any, xp: ModuleType = np) -> Any:
+        top = scores.max(axis=1, keepdims=True)
+        log_sum = top[:, 0] + xp.log(xp.exp(scores - top).sum(axis=1))
+        picked = xp.take_along_axis(scores, labels.astype(int)[:, None], axis=1)[:, 0]
+        return log_sum - picked
+
+    def gradient(scores: Array, labels: Array) -> Array:
+        shares = _shares(scores)
+        shares[np.arange(len(labels)), labels.astype(int)] -= 1
+        return shares
+
+    def hessian_product(scores: Array, labels: Array, direction: Array) -> Array:
+        shares = _shares(scores)
+        weighted = shares * direction
+        return weighted - shares * weighted.sum(axis=1, keepdims=True)
+
+    return Loss(
+        name="softmax",
+        outputs=classes,
+        lipschitz=math.sqrt(2),
+        smoothness=0.5,
+        rank=classes - 1,
+        trace=1 - 1 / classes,
+        corners=classes - 1,
+        targets="classes",
+        value=value,
+        gradient=gradient,
+        hessian_product=hessian_product,
+    )
+
+
+def squared(bound: float) -> Loss:
+    """Half the squared residual, for targets from -bound to bound.
+
+    A score beyond the targets' range is charged by the tangent at its end: the slope, the score brought into the
+    range minus the target, then never exceeds 2 bound, whatever the weights. Predictions inside the range, the only
+    useful ones, have the plain squared loss.
+    """
+    checks.positive(bound=bound)
+
+    def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:
+        inside = xp.clip(scores[:, 0], -bound, bound)
+        residual = inside - targets
+        return residual**2 / 2 + residual * (scores[:, 0] - inside)
+
+    def gradient(scores: Array, targets: Array) -> Array:
+        return (np.clip(scores[:, 0], -bound, bound) - targets)[:, None]
+
+    def hessian_product(scores: Array, targets: Array, direction: Array) -> Array:
+        return (np.abs(scores) < bound) * direction
+
+    return Loss(
+        name="squared",
+        outputs=1,
+        lipschitz=2 * bound,
+        smoothness=1.0,
+        rank=1,
+        trace=1.0,
+        corners=2,
+        targets="numbers",
+        bound=bound,
+        value=value,
+        gradient=gradient,
+        hessian_product=hessian_product,
+    )
+
+
+def huber(width: float = 1.0, *, bound: float = math.inf) -> Loss:
+    """Half the squared residual up to `width`, linear with slope `width` beyond: no target can pull harder.
+
+    Args:
+        bound: the largest target, if one is declared; larger ones are brought back to it.
+    """
+    checks.positive(width=width)
+
+    def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:
+        residual = scores[:, 0] - targets
+        inside = xp.clip(residual, -width, width)
+        return inside * (residual - inside / 2)
+
+    def gradient(scores: Array, targets: Array) -> Array:
+        return np.clip(scores[:, 0] - targets, -width, width)[:, None]
+
+    def hessian_product(scores: Array, targets: Array, direction: Array) -> Array:
+        return (np.abs(scores - targets[:, None]) < width) * direction
+
+    return Loss(
+        name="huber",
+        outputs=1,
+        lipschitz=width,
+        smoothness=1.0,
+        rank=1,
+        trace=1.0,
+        corners=2,
+        targets="numbers",
+        bound=bound,
+        value=value,
+        gradient=gradient,
+        hessian_product=hessian_product,
+    )
+
+
+def absolute(*, bound: float = math.inf) -> Loss:
+    """The absolute residual. It has a corner, so no method that needs curvature takes it."""
+
+    def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:
+        return xp.abs(scores[:, 0] - targets)
+
+    def gradient(scores: Array, targets: Array) -> Array:
+        return np.sign(scores[:, 0] - targets)[:, None]
+
+    def hessian_product(scores: Array, targets: Array, direction: Array) -> Array:
+        return np.zeros_like(direction)
+
+    return Loss(
+        name="absolute",
+        outputs=1,
+        lipschitz=1.0,
+        smoothness=math.inf,
+        rank=1,
+        trace=math.inf,
+        corners=2,
+        targets="numbers",
+        bound=bound,
+        value=value,
+        gradient=gradient,
+        hessian_product=hessian_product,
+    )
+
+
+def _sign(labels: Any) -> Any:
+    return 2 * labels - 1
+
+
+def _expit(values: Array) -> Array:
+    return 0.5 * (1 + np.tanh(0.5 * values))
+
+
+def _shares(scores: Array) -> Array:
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)

@@ -1,0 +1,59 @@
+"""What a method is asked for, and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from reticent.accounting.guarantee import Guarantee
+from reticent.core import checks
+from reticent.core.keys import Keys
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Event
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The privacy wanted, and what the caller decided about the problem.
+
+    Args:
+        delta: none at all means pure differential privacy.
+        regularisation: mu of mu/2 |w|^2, added to the mean loss of rows of norm 1; a rule's, unless given.
+        radius: within which a good solution is thought to lie, in the same units; public knowledge.
+        pay: to be called with the event before any noise is drawn.
+    """
+
+    epsilon: float
+    delta: float | None
+    adjacency: Adjacency
+    keys: Keys
+    pay: Callable[[Event], None]
+    regularisation: float | None = None
+    radius: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.positive(epsilon=self.epsilon)
+        if self.delta is not None:
+            checks.inside_unit(delta=self.delta)
+        if self.radius is not None:
+            checks.positive(radius=self.radius)
+        if self.regularisation is not None:
+            checks.not_negative(regularisation=self.regularisation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """What may be published: weights for rows of norm 1, (features, outputs), and what they cost.
+
+    Args:
+        excess_risk_bound: a theorem's bound on the expected excess of the mean loss over its least value
+            within the radius; none where no theorem covers the run.
+    """
+
+    weights: np.ndarray
+    event: Event
+    guarantee: Guarantee
+    excess_risk_bound: float | None
+    notes: tuple[str, ...] = ()
