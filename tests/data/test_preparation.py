@@ -13,6 +13,7 @@ from reticent.accounting.tight import tight
 from reticent.core.errors import CannotMeet, DataError
 from reticent.core.keys import Keys, Stream
 from reticent.data.domain import Category, Domain, Ignored, Integer, Label, Number
+from reticent.data.encoding import encode
 from reticent.data.files import Table, open_table
 from reticent.data.preparation import numbers, prepare, releases_for, words
 from reticent.data.preparation.noise import PreparationNoise, Release
@@ -80,7 +81,7 @@ def test_a_numeric_target_is_regressed_on_or_classified(tmp_path: Path) -> None:
     rows = [f"{rng.normal():.4f},{rng.integers(3)},{rng.normal():.5f}" for _ in range(ROWS)]
     path.write_text("x,class,size\n" + "\n".join(rows) + "\n")
     by_class = prepare(open_table(path), LOUD, Keys.seeded(3), target="class").domain
-    assert by_class.columns["class"] == Label(values=("0", "1", "2"))
+    assert by_class.columns["class"] == Label(values=("0", "1", "2"), other=True)
     by_size = prepare(open_table(path), LOUD, Keys.seeded(4), target="size").domain
     assert isinstance(by_size.columns["size"], Number)
 
@@ -92,6 +93,15 @@ def test_a_rare_class_becomes_the_other_one(tmp_path: Path) -> None:
     assert prepare(open_table(path), LOUD, Keys.seeded(5), target="y").domain.columns["y"] == Label(
         values=("a", "b"), other=True
     )
+
+
+def test_a_class_too_rare_to_be_seen_among_several_does_not_stop_the_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "\n".join(f"1,{kind}" for kind in "abc" * 1000 + "z") + "\n")
+    table = open_table(path)
+    domain = prepare(table, LOUD, Keys.seeded(6), target="y").domain
+    assert domain.columns["y"] == Label(values=("a", "b", "c"), other=True)
+    assert encode(table, domain)["y"][-1] == 3
 
 
 def test_too_few_rows_and_a_target_without_classes_are_refused(tmp_path: Path) -> None:

@@ -182,7 +182,8 @@ class _Scan:
                 remedy="Declare its values in a domain file, or spend more on preparation.",
             )
         values = sorted(chosen, key=_as_number) if all(_is_number(word) for word in chosen) else chosen
-        return Label(values=tuple(values), other=has_others)
+        # Among several classes there may be one too rare to be seen, and its rows have to go somewhere.
+        return Label(values=tuple(values), other=has_others or len(values) > 2)
 
     def bounds(self, columns: dict[str, Column], wanted: list[str], target: str | None) -> dict[str, Column]:
         """Numbers with their bounds; a column of which none is found is ignored."""
