@@ -1,6 +1,6 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-training bench-accuracy clean
+.PHONY: help demo test check format bench bench-training bench-accuracy bench-tabular clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -36,6 +36,9 @@ bench-training: .venv/dev ## Private training beside its peers, each in an envir
 
 bench-accuracy: .venv/dev ## Accuracy at a given epsilon on MNIST and Fashion-MNIST, five seeds (half an hour)
 	$(BIN)/python -m benchmarks.accuracy --figure docs/figures/training_mnist.svg
+
+bench-tabular: .venv/dev ## Tables from a raw file to a model: accuracy, a peer, growth (half an hour)
+	$(BIN)/python -m benchmarks.tabular --write docs/benchmarks/tabular.md
 
 clean: ## Removes the environment and every cache
 	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Tables from a raw file to a private model: accuracy, its price, a peer beside it, and growth."""
