@@ -104,6 +104,15 @@ def test_a_class_too_rare_to_be_seen_among_several_does_not_stop_the_encoding(tm
     assert encode(table, domain)["y"][-1] == 3
 
 
+def test_numbers_too_rare_to_be_seen_beside_zeros_keep_their_sign(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("gain,y\n" + "0,a\n0,b\n" * 1000 + "7000,a\n-1,b\n")
+    table = open_table(path)
+    domain = prepare(table, LOUD, Keys.seeded(7), target="y").domain
+    assert domain.columns["gain"] == Number(bounds=(-1, 1), missing=True)
+    assert encode(table, domain)["x"][-3:, 0].tolist() == [0, 1, -1]
+
+
 def test_too_few_rows_and_a_target_without_classes_are_refused(tmp_path: Path) -> None:
     quiet = PreparationNoise(noise_multiplier=100.0, delta=1e-6)
     with pytest.raises(CannotMeet, match="50 rows are too few"):

@@ -49,8 +49,14 @@ def fine_counts(numbers: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
 
 
 def quantile_bounds(noisy: np.ndarray, bounds: tuple[float, float], deviation: float) -> tuple[float, float]:
-    """The edges between which all but a small share of the rows lie, as far as the noise lets one see."""
+    """The edges between which all but a small share of the rows lie, as far as the noise lets one see.
+
+    Where zeros alone stand out of the noise, the other numbers keep their sign: -1 to 1. Clipped to zero
+    they would be lost, and in a column of yes or no the rare answer with them.
+    """
     low, high = bounds
+    if high <= low:
+        return low - 1, high + 1
     left, right = _first_seen(noisy, deviation), _first_seen(noisy[::-1], deviation)
     if left is None or right is None or left + right >= FINE:
         return bounds
