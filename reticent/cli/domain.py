@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from reticent.data.files import Table
 
 EPILOG = "Example:  reticent domain patients.csv --target readmitted -o patients.toml"
-
-_LONG = 20_000_000  # bytes; a scan of less is over before a bar is worth reading
 
 
 def run(
@@ -64,7 +60,7 @@ def run(
     separator = "\t" if delimiter in ("tab", "\\t") else delimiter
     table = open_table(file, delimiter=separator, header=header, encoding=encoding)
     output.note(f"{file}: {table.dialect.describe()}, {len(table.names)} columns")
-    with _progress(file) as on_progress:
+    with output.watch("scanning") as on_progress:
         domain = draft(table, target, on_progress=on_progress)
     if write is not None:
         domain.write(write)
@@ -74,24 +70,6 @@ def run(
     elif write is None:
         print(domain.to_toml(), end="")
     _advise(domain)
-
-
-@contextmanager
-def _progress(file: Path) -> Iterator[Callable[[float], None]]:
-    """A bar that follows the fraction read; nothing at all for a short file."""
-    size = file.stat().st_size
-    if size < _LONG:
-        yield lambda done: None
-        return
-    with output.progress("Scanning", size) as advance:
-        shown = 0.0
-
-        def follow(done: float) -> None:
-            nonlocal shown
-            advance((done - shown) * size)
-            shown = done
-
-        yield follow
 
 
 def _advise(domain: Domain) -> None:

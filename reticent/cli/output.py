@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -63,7 +63,8 @@ def progress(description: str, total: float | None, *, unit: str = "bytes") -> I
     """
     from rich import progress as bars
 
-    amount = bars.DownloadColumn() if unit == "bytes" else bars.MofNCompleteColumn()
+    columns = {"bytes": bars.DownloadColumn, "percent": bars.TaskProgressColumn}
+    amount = columns.get(unit, bars.MofNCompleteColumn)()
     with bars.Progress(
         bars.TextColumn("{task.description}"),
         bars.BarColumn(),
@@ -75,6 +76,19 @@ def progress(description: str, total: float | None, *, unit: str = "bytes") -> I
     ) as bar:
         task = bar.add_task(description, total=total)
         yield lambda amount: bar.advance(task, amount)
+
+
+@contextmanager
+def watch(description: str) -> Iterator[Callable[[float], None]]:
+    """The same for something of which only the fraction done is known: yields what to tell it to."""
+    with progress(description, 100, unit="percent") as advance:
+        seen = [0.0]
+
+        def on_progress(done: float) -> None:
+            advance(100 * max(done - seen[0], 0.0))
+            seen[0] = max(done, seen[0])
+
+        yield on_progress
 
 
 def _stderr():

@@ -31,22 +31,48 @@ def run(
 
 
 def print_card(folder: Path, record: dict[str, Any]) -> None:
-    order, plan = record["order"], record["recipe"]["plan"]
+    order, recipe = record["order"], record["recipe"]
     rows = [("data", f"{order['source']}, {record['rows']:,} rows trained on")]
     if order["target"]:
         rows.append(("target", order["target"]))
-    noise = plan["noise_multiplier"]
-    rows.append(("method", f"{order['method']}: {plan['steps']} steps, noise multiplier {noise:.3g}"))
-    if record["preparation"] is not None:
-        rows.append(("preparation", "private: a tenth of the budget found bounds, words and classes"))
+    rows.append(("method", f"{recipe['method']}: {recipe['in_words']}"))
+    rows += _spent(record)
     if record["state"] != "finished":
         rows.append(("state", f"{record['state']}, not finished. Go on: reticent train --resume {folder}"))
     else:
         rows += _results(record)
     output.print_table(str(folder), {"": "left", " ": "left"}, rows)
     if record["state"] == "finished":
+        _draw(record["history"])
         print()
         output.print_text(record["sentence"])
+
+
+def _spent(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """Where the budget went."""
+    order, preparation = record["order"], record["preparation"]
+    rows = [("budget", f"epsilon {order['epsilon']:g}, delta {order['delta']:g}")]
+    if preparation is not None:
+        rows.append(
+            (
+                "preparation",
+                f"found bounds, words and classes for epsilon {preparation['epsilon']:.3g} of it",
+            )
+        )
+    if order["ledger"]:
+        rows.append(("ledger", f"charged to '{order['dataset']}' in {order['ledger']}"))
+    return rows
+
+
+def _draw(history: list[dict[str, Any]]) -> None:
+    """How the model learned, if there is more than a moment of it."""
+    from reticent.report.console import draw_curve
+
+    moments = [moment for moment in history if "accuracy" in moment["held_out"]]
+    if len(moments) > 2:
+        epochs, accuracy = zip(*((one["epoch"], one["held_out"]["accuracy"]) for one in moments), strict=True)
+        print()
+        print(draw_curve(epochs, accuracy, x_name="epochs", y_name="accuracy on held-out rows", height=5))
 
 
 def _results(record: dict[str, Any]) -> list[tuple[str, str]]:

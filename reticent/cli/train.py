@@ -74,10 +74,12 @@ def run(
     """
     from reticent.runs.fit import fit
     from reticent.runs.fit import resume as go_on
+    from reticent.runs.onlooker import Onlooker
     from reticent.runs.order import Order
 
+    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
     if resume is not None:
-        done = go_on(resume, say=output.note)
+        done = go_on(resume, onlooker=onlooker)
     else:
         if source is None or epsilon is None or write is None:
             raise InvalidArgument(
@@ -99,7 +101,7 @@ def run(
             dataset=dataset,
             layout=layout,
         )
-        done = fit(order, write, say=output.note)
+        done = fit(order, write, onlooker=onlooker)
     show(done, as_json=as_json)
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,12 +23,10 @@ import jax
 import numpy as np
 
 from reticent import __version__
+from reticent.accounting.guarantee import Guarantee
 from reticent.core.errors import DataError, IntegrityError, ReticentError, Unavailable
 from reticent.core.keys import Keys
-from reticent.data import catalog
-from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain
-from reticent.data.encoding import encode
 from reticent.data.preparation import Inconclusive, prepare
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.ledger.ledger import Ledger
@@ -37,18 +34,17 @@ from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 from reticent.runs import folder as folders
+from reticent.runs import methods
+from reticent.runs.arrays import Arrays, Divided, of_catalog, of_file
 from reticent.runs.learners import Learner, learner
-from reticent.runs.methods import METHODS, Recipe, choose
+from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order, held_out_rows
-from reticent.runs.pricing import event_of, in_words, preparation_noise, price, promised
-from reticent.runs.problem import Problem, checked_delta, of_table
+from reticent.runs.pricing import event_of, preparation_noise, preparation_record, price, promised
+from reticent.runs.problem import Problem, checked_delta
+from reticent.runs.recipe import Ingredients, Trained
 from reticent.runs.scoring import score
 from reticent.training.checkpoint import Checkpoints, stamp_of
 from reticent.training.clipping import paths_of
-from reticent.training.loop import Run
-
-Say = Callable[[str], None]
-Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +55,7 @@ class Finished:
     record: dict[str, Any]
 
 
-def fit(order: Order, folder: Path, *, keys: Keys | None = None, say: Say = lambda line: None) -> Finished:
+def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBODY) -> Finished:
     """Trains what the order asks for into a new folder.
 
     Raises:
@@ -80,8 +76,8 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, say: Say = lamb
         "number": secrets.token_hex(8),
         "order": asdict(order),
         "rows": train_rows,
-        "recipe": recipe.to_json(),
-        "preparation": None if noise is None else {"noise_multiplier": noise.noise_multiplier},
+        "recipe": methods.to_json(order.method, recipe),
+        "preparation": preparation_record(order, noise),
         "event": events.to_json(event),
         "split": secrets.randbits(63),
         "versions": {"reticent": __version__, "jax": jax.__version__, "numpy": np.__version__},
@@ -91,14 +87,14 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, say: Say = lamb
         folders.require_new(folder)
         folders.write_record(folder, record)
         try:
-            _charge(record, order, event, say)
+            _charge(record, order, event, onlooker)
         except ReticentError:
             folders.discard(folder)
             raise
-        return _go_on(folder, record, material, noise, event, keys or Keys.from_os(), say, started)
+        return _go_on(folder, record, material, noise, event, keys or Keys.from_os(), onlooker, started)
 
 
-def resume(folder: Path, *, keys: Keys | None = None, say: Say = lambda line: None) -> Finished:
+def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBODY) -> Finished:
     """Goes on with a run that was stopped, as it was ordered; a finished one is returned as it is.
 
     Raises:
@@ -108,14 +104,14 @@ def resume(folder: Path, *, keys: Keys | None = None, say: Say = lambda line: No
     started = time.perf_counter()
     if folders.read_record(folder)["state"] != "finished":
         with folders.held(folder):
-            return _resume(folder, keys or Keys.from_os(), say, started)
+            return _resume(folder, keys or Keys.from_os(), onlooker, started)
     with suppress(DataError), folders.held(folder):
         folders.tidy(folder)
-    say(f"{folder} is finished already.")
+    onlooker.say(f"{folder} is finished already.")
     return Finished(folder=folder, record=folders.read_record(folder))
 
 
-def _resume(folder: Path, keys: Keys, say: Say, started: float) -> Finished:
+def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float) -> Finished:
     record = folders.read_record(folder)
     if record["state"] == "finished":  # by another process, a moment ago
         return Finished(folder=folder, record=record)
@@ -133,14 +129,14 @@ def _resume(folder: Path, keys: Keys, say: Say, started: float) -> Finished:
     order = Order(**record["order"])
     material = Material(order)
     noise = preparation_noise(order, material)
-    event = event_of(Recipe.from_json(record["recipe"]), noise)
+    event = event_of(methods.read(record["recipe"]), noise)
     if events.to_json(event) != record["event"]:
         raise IntegrityError(
             f"The data or the domain of {folder} are not what the run was priced for.",
             remedy="Put them back as they were, or start anew in another folder.",
         )
-    _charge(record, order, event, say)
-    return _go_on(folder, record, material, noise, event, keys, say, started)
+    _charge(record, order, event, onlooker)
+    return _go_on(folder, record, material, noise, event, keys, onlooker, started)
 
 
 def _go_on(
@@ -150,33 +146,37 @@ def _go_on(
     noise: PreparationNoise | None,
     event: Event,
     keys: Keys,
-    say: Say,
+    onlooker: Onlooker,
     started: float,
 ) -> Finished:
     """Everything after the payment. Whatever stops it says that the run is paid for, and how to go on."""
-    order, recipe = material.order, Recipe.from_json(record["recipe"])
+    order, recipe = material.order, methods.read(record["recipe"])
     try:
         if record["state"] != "paid":
             record["state"] = "paid"
             folders.write_record(folder, record)
-        domain = _prepared(folder, record, material, noise, keys, say)
-        problem, train_on, held_out = _arrays(material, domain, record)
-        learn = learner(order.model, problem)
-        say(f"{learn.model}: {problem.rows} rows, {in_words(recipe)}")
-        inputs = {"x": learn.inputs(train_on["x"]), "y": train_on["y"]}
-        test = {"x": learn.inputs(held_out["x"]), "y": held_out["y"]}
+        domain = _prepared(folder, record, material, noise, keys, onlooker)
+        divided = _divided(material, domain, record, onlooker)
+        learn = learner(order.model, divided.problem)
+        onlooker.say(f"training {learn.name} on {divided.problem.rows:,} rows: {recipe.in_words}")
+        train_on, held_out = (_inputs(learn, part, onlooker) for part in (divided.train_on, divided.held_out))
         stamp = stamp_of(
             record["recipe"], record["event"], domain.to_toml() if domain else "", record["number"]
         )
-        checkpoints = Checkpoints(path=folder / folders.CHECKPOINT, stamp=stamp)
-        method = METHODS[choose(order.method)]
-        run = method.fit(recipe, learn, problem, inputs, keys=keys, checkpoints=checkpoints, evaluate=test)
-        if not run.is_complete:
-            raise DataError(
-                f"Interrupted after {int(run.state.step)} of {recipe.plan.steps} steps.",
-                remedy=f"Go on with: reticent train --resume {folder}.",
+        trained = recipe.follow(
+            Ingredients(
+                learner=learn,
+                problem=divided.problem,
+                train_on=train_on,
+                held_out=held_out,
+                keys=keys,
+                checkpoints=Checkpoints(path=folder / folders.CHECKPOINT, stamp=stamp),
             )
-        return _finish(folder, record, problem, learn, run, test, event, keys, time.perf_counter() - started)
+        )
+        record |= {"seconds": time.perf_counter() - started}
+        return _finish(
+            folder, record, divided.problem, learn, trained, held_out, promised(recipe, record, event, keys)
+        )
     except ReticentError as error:
         paid = "" if order.ledger is None else " This run is charged already, and is not charged again."
         if type(error) in (DataError, Unavailable) and "--resume" not in error.remedy:
@@ -184,7 +184,7 @@ def _go_on(
         raise type(error)(error.happened, remedy=f"{error.remedy}{paid}") from error
 
 
-def _charge(record: dict[str, Any], order: Order, event: Event, say: Say) -> None:
+def _charge(record: dict[str, Any], order: Order, event: Event, onlooker: Onlooker) -> None:
     """Pays for the whole run, unless that was done before."""
     if record["state"] == "paid" or order.ledger is None or order.dataset is None:
         return
@@ -193,7 +193,7 @@ def _charge(record: dict[str, Any], order: Order, event: Event, say: Say) -> Non
         if not any(purpose in str(entry.values) for entry in ledger.entries(order.dataset)):
             budget = ledger.for_dataset(order.dataset)
             budget.charge(event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record")
-    say(f"Charged to '{order.dataset}' in {order.ledger}.")
+    onlooker.say(f"Charged to '{order.dataset}' in {order.ledger}.")
 
 
 def _prepared(
@@ -202,7 +202,7 @@ def _prepared(
     material: Material,
     noise: PreparationNoise | None,
     keys: Keys,
-    say: Say,
+    onlooker: Onlooker,
 ) -> Domain | None:
     """The public domain: declared, found just now, or found before the run was stopped."""
     path = folder / folders.DOMAIN
@@ -217,56 +217,34 @@ def _prepared(
             folder, material.declared.with_target(target) if target else material.declared
         )
     try:
-        found = prepare(material.table, noise, keys, domain=material.declared, target=target)
+        with onlooker.watch("preparing") as on_progress:
+            found = prepare(
+                material.table, noise, keys, domain=material.declared, target=target, on_progress=on_progress
+            )
     except Inconclusive as error:  # the answer is a release too: a second one was not paid for
         record |= {"state": "failed", "failure": str(error)}
         folders.write_record(folder, record)
         raise
     domain = folders.write_domain(folder, found.domain)  # before a word of it is said
     for line in found.found:
-        say(f"found privately: {line}")
+        onlooker.say(f"found privately: {line}")
     return domain
 
 
-def _arrays(
-    material: Material, domain: Domain | None, record: dict[str, Any]
-) -> tuple[Problem, Arrays, Arrays]:
-    """The problem, the rows to train on, and those held out."""
+def _divided(
+    material: Material, domain: Domain | None, record: dict[str, Any], onlooker: Onlooker
+) -> Divided:
+    rows, seed = record["rows"], record["split"]
     if material.splits is not None:
-        return _of_catalog(material.order.source, material.splits, record)
+        return of_catalog(material.order.source, material.splits, rows=rows, seed=seed)
     assert material.table is not None
     assert domain is not None
-    data = encode(material.table, domain)
-    train_on, held_out = _divided(data, record)
-    return of_table(domain, data["x"].shape[1], record["rows"]), train_on, held_out
+    return of_file(material.table, domain, rows=rows, seed=seed, onlooker=onlooker)
 
 
-def _divided(data: Dataset, record: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """The rows to train on and the others, by chance alone."""
-    order, cut = np.random.default_rng(record["split"]).permutation(len(data)), record["rows"]
-    first, second = ({key: data[key][rows] for key in data} for rows in (order[:cut], order[cut:]))
-    return first, second
-
-
-def _of_catalog(name: str, splits: catalog.Splits, record: dict[str, Any]) -> tuple[Problem, Arrays, Arrays]:
-    """A named dataset, divided as its authors did, or by chance where they did not."""
-    entry = catalog.describe(name)
-    if "x" not in splits.train.arrays or "y" not in splits.train.arrays or entry.task == "language model":
-        raise DataError(
-            f"'{name}' is text, and this command trains on tables and images.",
-            remedy="Use the library: reticent.models.text_bag and rt.train.",
-        )
-    if splits.test is None:
-        train_on, held_out = _divided(splits.train, record)
-    else:
-        train_on, held_out = (
-            {key: np.asarray(part[key]) for key in part} for part in (splits.train, splits.test)
-        )
-    rows = record["rows"]
-    if splits.domain is not None and splits.domain.target is not None:
-        return of_table(splits.domain, train_on["x"].shape[1], rows), train_on, held_out
-    classes = tuple(str(number) for number in range(entry.classes))
-    return Problem(rows=rows, shape=train_on["x"].shape[1:], classes=classes), train_on, held_out
+def _inputs(learn: Learner, part: Arrays, onlooker: Onlooker) -> Arrays:
+    with onlooker.watch(f"features for {learn.name}") as on_progress:
+        return {"x": learn.inputs(part["x"], on_progress), "y": part["y"]}
 
 
 def _finish(
@@ -274,26 +252,19 @@ def _finish(
     record: dict[str, Any],
     problem: Problem,
     learn: Learner,
-    run: Run,
-    test: dict[str, np.ndarray],
-    event: Event,
-    keys: Keys,
-    seconds: float,
+    trained: Trained,
+    held_out: Arrays,
+    sentence: Guarantee,
 ) -> Finished:
-    leaves = dict(zip(paths_of(run.params), map(np.asarray, jax.tree.leaves(run.params)), strict=True))
-    sentence = promised(record, event, keys)
+    named = dict(zip(paths_of(trained.params), map(np.asarray, jax.tree.leaves(trained.params)), strict=True))
     record |= {
         "state": "finished",
-        "model": {"name": learn.name, "digest": folders.write_model(folder, leaves)},
+        "model": {"name": learn.name, "digest": folders.write_model(folder, named)},
         "problem": asdict(problem),
         "guarantee": sentence.to_json(),
         "sentence": str(sentence),
-        "metrics": score(learn, run.params, problem, test),
-        "history": [
-            {"epoch": moment.epoch, "epsilon": moment.epsilon, "held_out": dict(moment.held_out)}
-            for moment in run.history
-        ],
-        "seconds": seconds,
+        "metrics": score(learn, trained.params, problem, held_out),
+        "history": list(trained.history),
     }
     folders.write_record(folder, record)
     folders.tidy(folder)

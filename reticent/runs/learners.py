@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,13 @@ ModelName = Literal["auto", "linear", "mlp", "cnn", "scattering"]
 _HIDDEN = 64  # of the perceptron
 _PRIOR_IMAGES = 8000
 _KEPT = 1500  # directions of the whitened features
+_PIECE = 2000  # images at a time
+
+
+class Inputs(Protocol):
+    """From the `x` of a dataset to what a model is given, row by row."""
+
+    def __call__(self, x: np.ndarray, on_progress: Callable[[float], None] = ..., /) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +45,7 @@ class Learner:
     name: str
     model: Model
     loss: Loss
-    inputs: Callable[[np.ndarray], np.ndarray]
+    inputs: Inputs
     scores: Callable[[Any, jax.Array], jax.Array]
 
 
@@ -54,7 +61,7 @@ def learner(name: ModelName, problem: Problem) -> Learner:
             return _on_rows(models.mlp(sizes, jnp.tanh), problem)
         case "cnn":
             _require_images(name, problem, _fits_network(problem), "28 x 28 grey images with 10 classes")
-            return _made("cnn", models.tanh_cnn(), problem, lambda x: x)
+            return _made("cnn", models.tanh_cnn(), problem, _as_they_are)
         case "scattering":
             _require_images(
                 name, problem, _fits_scattering(problem), "grey images whose sides are multiples of 4"
@@ -66,15 +73,23 @@ def learner(name: ModelName, problem: Problem) -> Learner:
             )
 
 
+def _silently(done: float) -> None:
+    pass
+
+
+def _as_they_are(x: np.ndarray, on_progress: Callable[[float], None] = _silently, /) -> np.ndarray:
+    return x
+
+
 def _on_rows(model: Model, problem: Problem) -> Learner:
-    def inputs(x: np.ndarray) -> np.ndarray:
+    def inputs(x: np.ndarray, on_progress: Callable[[float], None] = _silently, /) -> np.ndarray:
         rows = np.asarray(x).reshape(len(x), -1)
         return (rows / 255 if rows.dtype == np.uint8 else rows).astype(np.float32) * np.float32(problem.scale)
 
     return _made(model.name, model, problem, inputs)
 
 
-def _made(name: str, model: Model, problem: Problem, inputs: Callable[[np.ndarray], np.ndarray]) -> Learner:
+def _made(name: str, model: Model, problem: Problem, inputs: Inputs) -> Learner:
     if problem.is_classification:
         return Learner(
             name=name,
@@ -116,7 +131,7 @@ class _Whitened:
         self._side = side
         self._whiten: models.Whitening | None = None
 
-    def __call__(self, images: np.ndarray) -> np.ndarray:
+    def __call__(self, images: np.ndarray, on_progress: Callable[[float], None] = _silently, /) -> np.ndarray:
         if self._whiten is None:
             drawings = np.concatenate(
                 [
@@ -125,7 +140,12 @@ class _Whitened:
                 ]
             )
             self._whiten = models.whitening(_unit_scattering(drawings), kept=_KEPT)
-        return self._whiten(_unit_scattering(images))
+        found = np.empty((len(images), _KEPT), np.float32)
+        for start in range(0, len(images), _PIECE):
+            piece = slice(start, start + _PIECE)
+            found[piece] = self._whiten(_unit_scattering(images[piece]))
+            on_progress(min(start + _PIECE, len(images)) / len(images))
+        return found
 
 
 def _unit_scattering(images: np.ndarray) -> np.ndarray:

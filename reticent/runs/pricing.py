@@ -12,8 +12,9 @@ from reticent.core.keys import Keys
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
-from reticent.runs.methods import METHODS, Recipe, Terms, choose
+from reticent.runs import methods
 from reticent.runs.order import Material, Order
+from reticent.runs.recipe import Recipe, Terms
 
 _PREPARATION = 0.1  # of epsilon, and of delta
 
@@ -44,30 +45,29 @@ def price(order: Order, material: Material, rows: int, noise: PreparationNoise |
     assert order.delta is not None
     name = material.model if order.model == "auto" else order.model
     terms = Terms(rows, name, order.epsilon, order.delta, noise.event if noise else None)
-    return METHODS[choose(order.method)].price(terms)
+    return methods.price(order.method, terms)
+
+
+def preparation_record(order: Order, noise: PreparationNoise | None) -> dict[str, float] | None:
+    """What preparation alone would cost."""
+    if noise is None or order.delta is None:
+        return None
+    delta = _PREPARATION * order.delta
+    alone = guarantee(noise.event, delta, Adjacency.ADD_OR_REMOVE)
+    return {"noise_multiplier": noise.noise_multiplier, "epsilon": alone.epsilon, "delta": delta}
 
 
 def event_of(recipe: Recipe, noise: PreparationNoise | None) -> Event:
-    """What the whole run releases: the preparation, then every iterate."""
-    training = recipe.plan.event
-    return training if noise is None else Composed(events=(noise.event, training))
+    """What the whole run releases: the preparation, then what the method does."""
+    return recipe.event if noise is None else Composed(events=(noise.event, recipe.event))
 
 
-def promised(record: dict[str, Any], event: Event, keys: Keys) -> Guarantee:
+def promised(recipe: Recipe, record: dict[str, Any], event: Event, keys: Keys) -> Guarantee:
     """The sentence about a whole run."""
-    recipe = Recipe.from_json(record["recipe"])
     names = ("the names of the columns are public",) if record["preparation"] is not None else ()
     return guarantee(
         event,
-        recipe.plan.delta,
+        record["order"]["delta"],
         Adjacency.ADD_OR_REMOVE,
-        assumptions=(*recipe.plan.assumptions, *names, *keys.assumptions),
-    )
-
-
-def in_words(recipe: Recipe) -> str:
-    plan = recipe.plan
-    return (
-        f"{plan.steps} steps with batches of {plan.sampler.batch_size}, clipped to "
-        f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}"
+        assumptions=(*recipe.assumptions, *names, *keys.assumptions),
     )

@@ -118,6 +118,7 @@ class _Scan:
     ) -> None:
         self._table, self._noise, self._root = table, noise, root
         self._markers, self._on_progress = markers, on_progress
+        self._passes = 0
 
     def kinds(self, target: str | None) -> dict[str, Column]:
         """Whether each column holds numbers or words."""
@@ -229,7 +230,8 @@ class _Scan:
         for rows in self._table.batches(names):
             for name in names:
                 yield _Cells(name, rows.batch.column(name), self._markers, self._table.dialect.decimal)
-            self._on_progress(rows.done)
+            self._on_progress(min((self._passes + rows.done) / len(self._noise.releases), 1.0))
+        self._passes += 1
 
 
 class _Cells:

@@ -1,0 +1,61 @@
+"""The rows of a run as arrays: those to train on, and those held out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from reticent.core.errors import DataError
+from reticent.data import catalog
+from reticent.data.dataset import Dataset
+from reticent.data.domain import Domain
+from reticent.data.encoding import encode
+from reticent.data.files import Table
+from reticent.runs.onlooker import Onlooker
+from reticent.runs.problem import Problem, of_table
+
+Arrays = dict[str, np.ndarray]
+
+
+class Divided(NamedTuple):
+    """A problem, the rows to train on, and the others."""
+
+    problem: Problem
+    train_on: Arrays
+    held_out: Arrays
+
+
+def of_file(table: Table, domain: Domain, *, rows: int, seed: int, onlooker: Onlooker) -> Divided:
+    """The rows of a table, divided by chance: so many to train on, and the others."""
+    with onlooker.watch("encoding") as on_progress:
+        data = encode(table, domain, on_progress=on_progress)
+    problem = of_table(domain, data["x"].shape[1], rows)
+    return Divided(problem, *_by_chance(data, rows, seed))
+
+
+def of_catalog(name: str, splits: catalog.Splits, *, rows: int, seed: int) -> Divided:
+    """A named dataset, divided as its authors did, or by chance where they did not."""
+    entry = catalog.describe(name)
+    if "x" not in splits.train.arrays or "y" not in splits.train.arrays or entry.task == "language model":
+        raise DataError(
+            f"'{name}' is text, and this command trains on tables and images.",
+            remedy="Use the library: reticent.models.text_bag and rt.train.",
+        )
+    if splits.test is None:
+        train_on, held_out = _by_chance(splits.train, rows, seed)
+    else:
+        train_on, held_out = (
+            {key: np.asarray(part[key]) for key in part} for part in (splits.train, splits.test)
+        )
+    if splits.domain is not None and splits.domain.target is not None:
+        return Divided(of_table(splits.domain, train_on["x"].shape[1], rows), train_on, held_out)
+    classes = tuple(str(number) for number in range(entry.classes))
+    problem = Problem(rows=rows, shape=train_on["x"].shape[1:], classes=classes)
+    return Divided(problem, train_on, held_out)
+
+
+def _by_chance(data: Dataset, rows: int, seed: int) -> tuple[Arrays, Arrays]:
+    order = np.random.default_rng(seed).permutation(len(data))
+    first, second = ({key: data[key][part] for key in data} for part in (order[:rows], order[rows:]))
+    return first, second

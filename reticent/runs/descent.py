@@ -1,0 +1,130 @@
+"""Noisy gradient descent as a method of a run, on random batches or on everybody.
+
+Defaults depend on the declared number of rows, on the model and on epsilon: on nothing that is private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from reticent.core.errors import CannotMeet, DataError
+from reticent.core.keys import Stream
+from reticent.mechanisms.events import Event
+from reticent.runs.learners import Learner
+from reticent.runs.recipe import Ingredients, Terms, Trained
+from reticent.training.loop import Moment, train
+from reticent.training.plan import Plan
+from reticent.training.plan_json import from_json, to_json
+
+_SMALLEST = 20  # rows, below which there is nothing to learn privately
+
+
+class Descent(NamedTuple):
+    """A plan, and the learning rate from which a line falls to zero."""
+
+    plan: Plan
+    learning_rate: float
+
+    @property
+    def event(self) -> Event:
+        return self.plan.event
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return self.plan.assumptions
+
+    @property
+    def in_words(self) -> str:
+        plan = self.plan
+        return (
+            f"{plan.steps} steps with batches of {plan.sampler.batch_size}, clipped to "
+            f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"plan": to_json(self.plan), "learning_rate": self.learning_rate}
+
+    def follow(self, ingredients: Ingredients) -> Trained:
+        learner, keys = ingredients.learner, ingredients.keys
+        schedule = optax.linear_schedule(self.learning_rate, 0.0, self.plan.steps)
+        run = train(
+            learner.loss,
+            learner.model.init(keys.take(Stream.INITIALISATION)),
+            ingredients.train_on,
+            self.plan,
+            optimizer=optax.sgd(schedule, momentum=0.9),
+            evaluate=ingredients.held_out,
+            metrics={"accuracy": _is_right(learner)} if ingredients.problem.is_classification else {},
+            keys=keys,
+            checkpoints=ingredients.checkpoints,
+        )
+        if not run.is_complete:
+            raise DataError(
+                f"Interrupted after {int(run.state.step)} of {self.plan.steps} steps.",
+                remedy="What was done is kept.",
+            )
+        return Trained(run.params, tuple(_as_json(moment) for moment in run.history))
+
+
+def read(value: Mapping[str, Any]) -> Descent:
+    return Descent(from_json(value["plan"]), float(value["learning_rate"]))
+
+
+def stochastic(terms: Terms) -> Descent:
+    """Batches of a thirteenth of the rows (at least 64, at most 4096), and as many steps as noise allows."""
+    _require_enough(terms)
+    batch = int(min(max(terms.rows // 13, 64), 4096, terms.rows))
+    steps, rate, norm = {
+        "linear": (200, 4.0, 1.0),
+        "mlp": (300, 1.0, 1.0),
+        "cnn": (1200, 3.0, 0.1),
+        "scattering": (600, 60.0, 0.1),
+    }[terms.model]
+    batch = min(1024, batch) if terms.model == "cnn" else batch
+    return Descent(_plan(terms, norm, steps, batch), rate)
+
+
+def full(terms: Terms) -> Descent:
+    """Everybody in every step; every iterate is covered."""
+    _require_enough(terms)
+    steps, rate, norm = {
+        "linear": (100, 4.0, 1.0),
+        "mlp": (150, 1.0, 1.0),
+        "cnn": (200, 3.0, 0.1),
+        "scattering": (200, 100.0, 0.1),
+    }[terms.model]
+    return Descent(_plan(terms, norm, steps, None), rate)
+
+
+def _plan(terms: Terms, max_norm: float, steps: int, batch: int | None) -> Plan:
+    return Plan.for_budget(
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        examples=terms.rows,
+        batch_size=batch,
+        sampling="full" if batch is None else "poisson",
+        steps=steps,
+        max_norm=max_norm,
+        beside=terms.beside,
+    )
+
+
+def _require_enough(terms: Terms) -> None:
+    if terms.rows < _SMALLEST:
+        raise CannotMeet(
+            f"{terms.rows} rows are too few: what is learned from so few people is about them.",
+            remedy=f"Collect at least {_SMALLEST} rows, and expect little below a thousand.",
+        )
+
+
+def _is_right(learner: Learner) -> Callable[[Any, Any], jax.Array]:
+    return lambda params, example: jnp.argmax(learner.scores(params, example["x"])) == example["y"]
+
+
+def _as_json(moment: Moment) -> dict[str, Any]:
+    return {"epoch": moment.epoch, "epsilon": moment.epsilon, "held_out": dict(moment.held_out)}

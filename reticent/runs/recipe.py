@@ -1,0 +1,88 @@
+"""What a method of training is to a run: priced before a record is seen, and then followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from reticent.core.keys import Keys
+from reticent.mechanisms.events import Event
+from reticent.runs.learners import Learner
+from reticent.runs.problem import Problem
+from reticent.training.checkpoint import Checkpoints
+
+
+class Terms(NamedTuple):
+    """What a method may know before it is paid for.
+
+    Args:
+        epsilon, delta: what the whole run may cost.
+        beside: what else the run releases: its preparation.
+    """
+
+    rows: int
+    model: str
+    epsilon: float
+    delta: float
+    beside: Event | None
+
+
+class Ingredients(NamedTuple):
+    """What a recipe is followed with.
+
+    Args:
+        train_on, held_out: `x` as the learner takes it, and `y`.
+        checkpoints: where the state of an unfinished run is kept; a method without steps has no use for it.
+    """
+
+    learner: Learner
+    problem: Problem
+    train_on: Mapping[str, np.ndarray]
+    held_out: Mapping[str, np.ndarray]
+    keys: Keys
+    checkpoints: Checkpoints
+
+
+class Trained(NamedTuple):
+    """Parameters, and how they came about: epoch, epsilon and held-out scores, as JSON."""
+
+    params: Any
+    history: tuple[dict[str, Any], ...] = ()
+
+
+class Recipe(Protocol):
+    """A priced run."""
+
+    @property
+    def event(self) -> Event:
+        """What will be released, whatever the data are."""
+        ...
+
+    @property
+    def assumptions(self) -> tuple[str, ...]: ...
+
+    @property
+    def in_words(self) -> str: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+    def follow(self, ingredients: Ingredients) -> Trained:
+        """Trains; costs `event`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One way to train: a row of the table of methods.
+
+    Args:
+        price: the recipe that spends what the terms allow.
+        read: a recipe from its JSON.
+    """
+
+    description: str
+    price: Callable[[Terms], Recipe]
+    read: Callable[[Mapping[str, Any]], Recipe]
