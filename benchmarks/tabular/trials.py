@@ -16,7 +16,7 @@ from reticent.runs.fit import fit
 from reticent.runs.order import Order
 
 DELTA = 1e-6
-FIRST_SEED = 1000  # defaults were chosen with seeds below it, on other rows
+FIRST_SEED = 1000  # whatever is tuned uses seeds below it
 
 
 class Setting(NamedTuple):
