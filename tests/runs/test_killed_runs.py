@@ -1,0 +1,152 @@
+"""Runs that are killed at any moment, by anybody, are gone on with; nothing is charged or released twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from released import released
+
+from reticent.core.errors import DataError
+from reticent.runs import folder as folders
+from reticent.runs.fit import resume
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+
+KILLS = 12  # 50 and more by hand: python tests/runs/killing.py FOLDER 50
+
+
+def test_killed_runs_are_finished_charged_once_and_release_nothing_twice(tmp_path: Path) -> None:
+    """The judgement of each run is in `killing.py`, where it stops at the first that fails."""
+    script = Path(__file__).with_name("killing.py")
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "place", str(KILLS)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    assert found["kills"] == dict.fromkeys(("time", "disk", "ledger", "run"), KILLS // 4)
+
+
+def steps(who: int, first: int, stop: int) -> dict[str, object]:
+    return {"who": who, "what": "steps", "first": first, "stop": stop}
+
+
+def load(who: int, digest: str | None) -> dict[str, object]:
+    return {"who": who, "what": "load", "digest": digest}
+
+
+def named(who: int, name: str, digest: str, step: int = sys.maxsize) -> list[dict[str, object]]:
+    return [
+        {"who": who, "what": "writing", "name": name, "digest": digest, "step": step},
+        {"who": who, "what": "written", "digest": digest},
+    ]
+
+
+def test_a_run_that_goes_on_from_its_checkpoint_releases_every_step_once() -> None:
+    first = [load(1, None), steps(1, 0, 5), *named(1, "checkpoint", "a", 5), steps(1, 5, 10)]
+    second = [load(2, "a"), steps(2, 5, 10), *named(2, "checkpoint", "b", 10)]
+    found = released([*first, *second, *named(2, "model.safetensors", "m")])
+    assert found.twice == []
+    assert found.steps == {step: {1} if step < 5 else {2} for step in range(10)}
+
+
+def noise(who: int) -> dict[str, object]:
+    return {"who": who, "what": "noise"}
+
+
+SAID = {"who": 1, "what": "said", "line": "found privately: x", "has_domain": False}
+SEEN = {"who": 1, "what": "seen", "digest": "a"}
+FIRST = (load(1, None), steps(1, 0, 2))
+SECOND = (load(2, None), steps(2, 0, 4), *named(2, "model.safetensors", "m"))
+PLANTED = {
+    "a checkpoint is not looked for": (
+        [*FIRST, *named(1, "checkpoint", "a", 2), *SECOND],
+        ["step 0", "step 1"],
+    ),
+    "only whoever looked after the kill saw it": (
+        [*FIRST, named(1, "checkpoint", "a", 1)[0], SEEN, *SECOND],
+        ["step 0"],
+    ),
+    "what was found is looked for again": (
+        [noise(1), *named(1, "domain.toml", "a"), noise(2), *named(2, "domain.toml", "b")],
+        ["preparation"],
+    ),
+    "what was found is said before it is written": (
+        [noise(1), SAID, noise(2), *named(2, "domain.toml", "b")],
+        ["preparation"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("diary", "twice"), PLANTED.values(), ids=PLANTED)
+def test_what_is_released_twice_is_noticed(diary: list[dict[str, object]], twice: list[str]) -> None:
+    assert released(diary).twice == twice
+
+
+_HOLDER = """
+import sys, time
+from pathlib import Path
+from reticent.runs.folder import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_process_is_kept_out_until_the_first_is_gone(tmp_path: Path) -> None:
+    (tmp_path / folders.RUN).write_text(json.dumps({"version": folders.VERSION, "state": "paid"}))
+    with subprocess.Popen([sys.executable, "-c", _HOLDER, tmp_path], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(
+            DataError, match=r"Another process is at work on the run in .* Wait until it is done"
+        ):
+            resume(tmp_path)
+        holder.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    assert (tmp_path / folders.LOCK).exists()  # the file outlives its holder, the lock does not
+    with folders.held(tmp_path):
+        assert time.monotonic() < deadline
+    assert not (tmp_path / folders.LOCK).exists()
+
+
+def test_a_lock_is_let_go_after_a_failure_and_needs_no_system_that_has_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DataError, match="planted"), folders.held(tmp_path):
+        raise DataError("planted", remedy="None.")
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
+    with folders.held(tmp_path), folders.held(tmp_path):
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_whose_file_was_taken_away_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder before removes the file between our opening it and our locking it."""
+    import fcntl
+
+    flock, calls = fcntl.flock, []
+
+    def late(descriptor: int, operation: int) -> None:
+        if not calls:
+            (tmp_path / folders.LOCK).unlink()
+        calls.append(descriptor)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with folders.held(tmp_path):
+        assert len(calls) == 2
+        monkeypatch.undo()
+        with pytest.raises(DataError, match="Another process"), folders.held(tmp_path):
+            pass
