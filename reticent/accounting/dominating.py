@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -202,6 +203,8 @@ def untruncated(event: Event) -> Event:
             return events.Repeated(event=untruncated(inner), times=times)
         case events.Composed(events=parts):
             return events.Composed(events=tuple(untruncated(part) for part in parts))
+        case events.BestOfTrials(event=inner):
+            return replace(event, event=untruncated(inner))
         case _:
             return event
 
@@ -314,5 +317,6 @@ def _unproven(event: Any, neighbours: Neighbours) -> Unproven:
 _ADVICE = {
     "FixedSizeSampled": "Use adjacency 'replace' with batches of a fixed size, or Poisson sampling.",
     "RandomizedResponse": "Use adjacency 'replace' and no group: an answer can change, not vanish.",
+    "BestOfTrials": "Use Renyi accounting, which has one.",
     "PoissonSampled": "Use adjacency 'add-or-remove', which Poisson sampling is made for.",
 }

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reticent.accounting import dominating
+from reticent.accounting import dominating, tuning
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.sampled_renyi import poisson_gaussian, without_replacement
 from reticent.core import checks
@@ -157,12 +157,21 @@ class Approximated(NamedTuple):
 
 def approximated(event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS) -> Approximated:
     """As `accounted`, but an overfull batch is a difference from a Poisson one, and not a refusal."""
-    slack = math.fsum(
-        times * dominating.directions(item, neighbours).slack
-        for item, times in dominating.flatten(event).items()
-        if isinstance(item, events.TruncatedPoissonSampled)
+    return Approximated(
+        *accounted(dominating.untruncated(event), neighbours, orders), _slack(event, neighbours)
     )
-    return Approximated(*accounted(dominating.untruncated(event), neighbours, orders), slack)
+
+
+def _slack(event: Event, neighbours: Neighbours) -> float:
+    """The total variation between a release and the one without a largest batch."""
+    total = 0.0
+    for item, times in dominating.flatten(event).items():
+        if isinstance(item, events.TruncatedPoissonSampled):
+            total += times * dominating.directions(item, neighbours).slack
+        elif isinstance(item, events.BestOfTrials):
+            # How many runs there are does not depend on the data: so often, on average, one may differ.
+            total += times * item.mean * _slack(item.event, neighbours)
+    return total
 
 
 def epsilon(event: Event, delta: float, neighbours: Neighbours) -> float:
@@ -173,6 +182,15 @@ def epsilon(event: Event, delta: float, neighbours: Neighbours) -> float:
     if remaining <= 0:
         return math.inf
     return 0.0 if not curve.any() else to_epsilon(curve * (1 + 1e-10), remaining)
+
+
+def epsilon_of_approximated(event: Event, delta: float, neighbours: Neighbours) -> float:
+    """As `epsilon`, with a thousandth of delta set aside for batches that may be overfull."""
+    checks.inside_unit(delta=delta)
+    reserve = 1e-3 * delta
+    found = approximated(event, neighbours)
+    value = to_epsilon(found.curve * (1 + 1e-10), delta - reserve)
+    return value if found.outside(value) <= reserve else epsilon(event, delta, neighbours)
 
 
 @singledispatch
@@ -261,6 +279,42 @@ def _(event: events.FixedSizeSampled, neighbours: Neighbours, orders: np.ndarray
     if not isinstance(base, events.Gaussian):
         return np.full(orders.shape, math.inf), 0.0
     return without_replacement(event.rate, base.noise_multiplier / 2, orders), 0.0
+
+
+@_curve.register
+def _(event: events.BestOfTrials, neighbours: Neighbours, orders: np.ndarray) -> tuple[np.ndarray, float]:
+    """An accident, after which a run tells everything, is as likely on both neighbours.
+
+    Given that there was none in any run, fewer runs are likely, and each has its curve. One in any of them
+    is at most E[K] times as likely as in one.
+    """
+    wide = np.union1d(ORDERS, orders)
+    run, accident = accounted(event.event, neighbours, wide)
+    trials = tuning.NegativeBinomial(shape=event.shape, gamma=event.gamma)
+    pure_epsilon = _pure_epsilon(event.event, neighbours)
+    curve = tuning.best_of(run, trials.thinned(accident), wide, pure=pure_epsilon)
+    return curve[np.searchsorted(wide, orders)], min(trials.mean * accident, 1.0)
+
+
+def _pure_epsilon(event: Event, neighbours: Neighbours) -> float:
+    """An epsilon for which all of an event is epsilon-DP; infinity where none is known."""
+    return math.fsum(
+        times * _pure_claim(item, neighbours) for item, times in dominating.flatten(event).items()
+    )
+
+
+def _pure_claim(event: Event, neighbours: Neighbours) -> float:
+    match event:
+        case events.Laplace(noise_multiplier=noise):
+            return _reach(neighbours) / noise
+        case (
+            events.PureDp(epsilon=cost, adjacency=adjacency)
+            | events.ApproximateDp(epsilon=cost, adjacency=adjacency)
+            | events.ExponentialMechanism(epsilon=cost, adjacency=adjacency)
+        ):
+            return dominating.claim(event, cost, 0.0, adjacency, neighbours)[0]
+        case _:
+            return math.inf
 
 
 def _reach(neighbours: Neighbours) -> int:

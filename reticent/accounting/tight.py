@@ -63,7 +63,7 @@ def tight(
     try:
         bracket = bracket_event(event, delta, neighbours)
     except Unproven:
-        return Cost(0.0, renyi.epsilon(event, delta, neighbours), "renyi")
+        return Cost(0.0, renyi.epsilon_of_approximated(event, delta, neighbours), "renyi")
     is_narrow = bracket.upper - bracket.lower <= 2 * RELATIVE_WIDTH * bracket.upper < math.inf
     if not is_narrow:  # else nothing is left to gain
         other, name = _best_other(event, delta, neighbours)
@@ -113,7 +113,10 @@ def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
         return math.inf
     if not counts or (len(counts) == 1 and isinstance(next(iter(counts)), events.Gaussian)):
         return tight(event, delta, neighbours.adjacency, group=neighbours.group).upper
-    parts = _directions(event, neighbours)
+    try:
+        parts = _directions(event, neighbours)
+    except Unproven:
+        return renyi.epsilon_of_approximated(event, delta, neighbours)
     upper = _upper_with_slack(parts, delta, _slack(parts))[0]
     return upper if math.isfinite(upper) else _best_other(event, delta, neighbours)[0]
 

@@ -8,6 +8,7 @@ released value is then a matter of the adjacency, and no caller ever passes a fa
     PureDp, ApproximateDp                                            a guarantee proved elsewhere
     PoissonSampled, TruncatedPoissonSampled, FixedSizeSampled        a release computed on a random batch
     Repeated, Composed                                               several releases, chosen adaptively
+    BestOfTrials                                                     the best of a random number of runs
     NonPrivate                                                       a release without protection
 
 Every event is written to JSON and read back unchanged; an unknown one is refused.
@@ -177,6 +178,35 @@ class Composed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BestOfTrials:
+    """The best of K independent runs of `event`, by a score that is part of it; nothing else is seen of them.
+
+    K is at least 1 and drawn from a negative binomial distribution: of shape 1 it is the geometric
+    one, of shape 0 the logarithmic one. The smaller `gamma`, the more runs.
+    """
+
+    shape: float
+    gamma: float
+    event: Event
+
+    def __post_init__(self) -> None:
+        checks.finite(shape=self.shape)
+        checks.positive(shape_above_minus_one=self.shape + 1)
+        checks.inside_unit(gamma=self.gamma)
+
+    @property
+    def mean(self) -> float:
+        """How many runs there are on average."""
+        return self.mean_of(self.shape, self.gamma)
+
+    @staticmethod
+    def mean_of(shape: float, gamma: float) -> float:
+        """shape (1 - gamma) / (gamma (1 - gamma^shape)), and its limit (1/gamma - 1) / ln(1/gamma) at 0."""
+        log = math.log(gamma)
+        return (1 / gamma - 1) * (shape / -math.expm1(shape * log) if shape else -1 / log)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NonPrivate:
     """A release without any protection: it costs infinity."""
 
@@ -193,6 +223,7 @@ Event = (
     | FixedSizeSampled
     | Repeated
     | Composed
+    | BestOfTrials
     | NonPrivate
 )
 
@@ -208,6 +239,7 @@ _NAMES: dict[str, type[Any]] = {
     "fixed_size_sampled": FixedSizeSampled,
     "repeated": Repeated,
     "composed": Composed,
+    "best_of_trials": BestOfTrials,
     "non_private": NonPrivate,
 }
 _KINDS = {kind: name for name, kind in _NAMES.items()}

@@ -59,6 +59,12 @@ def _around(inner: st.SearchStrategy[Event]) -> st.SearchStrategy[Event]:
             inner,
         ),
         st.builds(lambda t, e: events.Repeated(event=e, times=t), st.integers(0, 10**12), inner),
+        st.builds(
+            lambda s, g, e: events.BestOfTrials(shape=s, gamma=g, event=e),
+            st.floats(-0.999, 1e6),
+            st.floats(1e-12, 1 - 1e-12),
+            inner,
+        ),
         st.lists(inner, max_size=4).map(lambda items: events.Composed(events=tuple(items))),
     )
 
@@ -101,6 +107,7 @@ _ONE_OF_EACH: dict[str, dict[str, Any]] = {
     "fixed_size_sampled": {"kind": "fixed_size_sampled", "batch_size": 5, "examples": 10, "event": _GAUSSIAN},
     "repeated": {"kind": "repeated", "event": _GAUSSIAN, "times": 3},
     "composed": {"kind": "composed", "events": [_GAUSSIAN, {"kind": "non_private"}]},
+    "best_of_trials": {"kind": "best_of_trials", "shape": 0.5, "gamma": 0.1, "event": _GAUSSIAN},
     "non_private": {"kind": "non_private"},
 }
 
@@ -135,7 +142,7 @@ def test_a_field_too_few_is_refused(name: str, field: str):
 )
 def test_a_value_of_the_wrong_kind_or_size_is_refused(name: str, field: str, wrong: Any):
     is_count = field in ("times", "capacity", "choices", "examples")
-    if (field, wrong) == ("events", []) or (is_count and wrong == 10**400):
+    if (field, wrong) in (("events", []), ("shape", -0.5)) or (is_count and wrong == 10**400):
         return  # a value that the field may have; accountants refuse counts beyond measure
     with pytest.raises(InvalidArgument):
         events.from_json({**_ONE_OF_EACH[name], field: wrong})
@@ -199,6 +206,10 @@ def test_nesting_is_read_as_far_as_python_goes_and_refused_beyond():
         lambda: events.TruncatedPoissonSampled(rate=0.1, capacity=0, examples=9, event=events.NonPrivate()),
         lambda: events.FixedSizeSampled(batch_size=11, examples=10, event=events.NonPrivate()),
         lambda: events.FixedSizeSampled(batch_size=0, examples=10, event=events.NonPrivate()),
+        lambda: events.BestOfTrials(shape=-1.0, gamma=0.1, event=events.NonPrivate()),
+        lambda: events.BestOfTrials(shape=math.inf, gamma=0.1, event=events.NonPrivate()),
+        lambda: events.BestOfTrials(shape=0.0, gamma=0.0, event=events.NonPrivate()),
+        lambda: events.BestOfTrials(shape=0.0, gamma=1.0, event=events.NonPrivate()),
         lambda: events.Repeated(event=events.NonPrivate(), times=-1),
         lambda: events.Repeated(event=events.NonPrivate(), times=1.0),  # pyright: ignore[reportArgumentType]
     ],
