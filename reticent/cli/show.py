@@ -37,7 +37,9 @@ def print_card(folder: Path, record: dict[str, Any]) -> None:
         rows.append(("target", order["target"]))
     rows.append(("method", f"{recipe['method']}: {recipe['in_words']}"))
     rows += _spent(record)
-    if record["state"] != "finished":
+    if record["state"] == "failed":
+        rows.append(("state", f"failed for good: {record['failure']}"))
+    elif record["state"] != "finished":
         rows.append(("state", f"{record['state']}, not finished. Go on: reticent train --resume {folder}"))
     else:
         rows += _results(record)

@@ -82,6 +82,10 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
         "split": secrets.randbits(63),
         "versions": {"reticent": __version__, "jax": jax.__version__, "numpy": np.__version__},
     }
+    # Where nothing has to be released first, what is wrong with the rows is found before they are paid for.
+    ready = None if noise is not None else _divided(material, material.public_domain, record, onlooker)
+    if ready is not None:
+        learner(order.model, ready.problem)
     folders.create(folder)
     with folders.held(folder):
         folders.require_new(folder)
@@ -91,7 +95,9 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
         except ReticentError:
             folders.discard(folder)
             raise
-        return _go_on(folder, record, material, noise, event, keys or Keys.from_os(), onlooker, started)
+        return _go_on(
+            folder, record, material, noise, event, keys or Keys.from_os(), onlooker, started, ready
+        )
 
 
 def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBODY) -> Finished:
@@ -126,10 +132,13 @@ def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float) -> Fin
             f"{folder} was started with version {record['versions']['reticent']}, and this is {__version__}.",
             remedy="Go on with that version, or start anew in another folder.",
         )
-    order = Order(**record["order"])
+    try:
+        order, recipe = Order(**record["order"]), methods.read(record["recipe"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise folders.damaged(folder) from None
     material = Material(order)
     noise = preparation_noise(order, material)
-    event = event_of(methods.read(record["recipe"]), noise)
+    event = event_of(recipe, noise)
     if events.to_json(event) != record["event"]:
         raise IntegrityError(
             f"The data or the domain of {folder} are not what the run was priced for.",
@@ -148,6 +157,7 @@ def _go_on(
     keys: Keys,
     onlooker: Onlooker,
     started: float,
+    ready: Divided | None = None,
 ) -> Finished:
     """Everything after the payment. Whatever stops it says that the run is paid for, and how to go on."""
     order, recipe = material.order, methods.read(record["recipe"])
@@ -156,7 +166,7 @@ def _go_on(
             record["state"] = "paid"
             folders.write_record(folder, record)
         domain = _prepared(folder, record, material, noise, keys, onlooker)
-        divided = _divided(material, domain, record, onlooker)
+        divided = ready or _divided(material, domain, record, onlooker)
         learn = learner(order.model, divided.problem)
         onlooker.say(f"training {learn.name} on {divided.problem.rows:,} rows: {recipe.in_words}")
         train_on, held_out = (_inputs(learn, part, onlooker) for part in (divided.train_on, divided.held_out))
@@ -210,16 +220,14 @@ def _prepared(
         return None
     if path.exists():
         return Domain.read(path)
-    target = material.order.target
     if noise is None:
-        assert material.declared is not None
-        return folders.write_domain(
-            folder, material.declared.with_target(target) if target else material.declared
-        )
+        assert material.public_domain is not None
+        return folders.write_domain(folder, material.public_domain)
+    declared, target = material.declared, material.order.target
     try:
         with onlooker.watch("preparing") as on_progress:
             found = prepare(
-                material.table, noise, keys, domain=material.declared, target=target, on_progress=on_progress
+                material.table, noise, keys, domain=declared, target=target, on_progress=on_progress
             )
     except Inconclusive as error:  # the answer is a release too: a second one was not paid for
         record |= {"state": "failed", "failure": str(error)}
@@ -228,6 +236,8 @@ def _prepared(
     domain = folders.write_domain(folder, found.domain)  # before a word of it is said
     for line in found.found:
         onlooker.say(f"found privately: {line}")
+    for line in found.ignored:
+        onlooker.warn(line)
     return domain
 
 

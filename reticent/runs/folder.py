@@ -30,7 +30,13 @@ VERSION = 1
 RUN, DOMAIN, MODEL, CHECKPOINT = "run.json", "domain.toml", "model.safetensors", "checkpoint"
 LOCK = ".lock"
 
-_STATES = ("started", "paid", "failed", "finished")
+_STARTED = {"number", "order", "rows", "recipe", "preparation", "event", "split", "versions"}
+_NEEDED = {  # in the record of a run in each state
+    "started": _STARTED,
+    "paid": _STARTED,
+    "failed": _STARTED | {"failure"},
+    "finished": _STARTED | {"model", "problem", "guarantee", "sentence", "metrics", "history", "seconds"},
+}
 _PARTIAL = tuple(f".{name}.partial" for name in (RUN, DOMAIN, MODEL, CHECKPOINT))  # left by a killed process
 
 
@@ -154,13 +160,19 @@ def read_record(folder: Path) -> dict[str, Any]:
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror}.", remedy="Check the path.") from error
     except (ValueError, RecursionError):
-        raise IntegrityError(f"{path} is damaged.", remedy="Restore it from a copy.") from None
-    if not isinstance(record, dict) or record.get("version") != VERSION or record.get("state") not in _STATES:
+        raise damaged(folder) from None
+    if not isinstance(record, dict) or record.get("version") != VERSION or record.get("state") not in _NEEDED:
         raise IntegrityError(
             f"{path} is not the record of a run that this version can read.",
             remedy="Read it with the version of reticent that wrote it.",
         )
+    if not record.keys() >= _NEEDED[record["state"]]:
+        raise damaged(folder)
     return record
+
+
+def damaged(folder: Path) -> IntegrityError:
+    return IntegrityError(f"{folder / RUN} is damaged.", remedy="Restore it from a copy.")
 
 
 def write_model(folder: Path, leaves: dict[str, np.ndarray]) -> str:

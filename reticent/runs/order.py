@@ -84,6 +84,11 @@ class Material:
                     remedy=f"Pass --target; there is: {', '.join(self.table.names[:12])}.",
                 )
             self.table.require([order.target])
+            if order.model in ("cnn", "scattering"):
+                raise InvalidArgument(
+                    f"model='{order.model}' is for images, and {order.source} is a table.",
+                    remedy="Choose linear or mlp, or leave it to auto.",
+                )
             self.rows = self.table.row_count
         self.declared = Domain.read(order.domain) if order.domain else None
 
@@ -91,6 +96,13 @@ class Material:
     def has_test(self) -> bool:
         """Whether whoever made the dataset held rows out."""
         return self.splits is not None and self.splits.test is not None
+
+    @property
+    def public_domain(self) -> Domain | None:
+        """What is declared about a table, with its target; None for a dataset of the catalog."""
+        if self.declared is None or self.order.target is None:
+            return None
+        return self.declared.with_target(self.order.target)
 
     @property
     def model(self) -> str:

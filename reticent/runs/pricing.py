@@ -9,6 +9,7 @@ from reticent.accounting.dominating import Neighbours
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.tight import guarantee
 from reticent.core.keys import Keys
+from reticent.data.preparation import require_enough_rows
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
@@ -20,7 +21,11 @@ _PREPARATION = 0.1  # of epsilon, and of delta
 
 
 def preparation_noise(order: Order, material: Material) -> PreparationNoise | None:
-    """Noise for what has to be found privately, at a tenth of the budget; None if all is declared."""
+    """Noise for what has to be found privately, at a tenth of the budget; None if all is declared.
+
+    Raises:
+        CannotMeet: at this price, nothing could be seen through it.
+    """
     releases = material.releases()
     if not releases:
         return None
@@ -38,7 +43,10 @@ def preparation_noise(order: Order, material: Material) -> PreparationNoise | No
         delta=_PREPARATION * order.delta,
         guess=5 / (_PREPARATION * order.epsilon),
     )
-    return with_noise(multiplier)
+    noise = with_noise(multiplier)
+    if material.table is not None and material.declared is None:
+        require_enough_rows(material.table, noise)
+    return noise
 
 
 def price(order: Order, material: Material, rows: int, noise: PreparationNoise | None) -> Recipe:

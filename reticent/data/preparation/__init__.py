@@ -43,10 +43,11 @@ class Inconclusive(DataError):
 
 
 class Prepared(NamedTuple):
-    """A public domain, and in words what the budget found for it."""
+    """A public domain, and in words what the budget found for it, and which columns it cannot use."""
 
     domain: Domain
     found: tuple[str, ...]
+    ignored: tuple[str, ...]
 
 
 def prepare(
@@ -85,7 +86,8 @@ def prepare(
         source=f"the domain prepared for {table.path.name}",
     )
     result.require_public()
-    return Prepared(result, tuple(_described(result, [*open_words, *open_bounds])))
+    names = list(dict.fromkeys([*open_words, *open_bounds, *(table.unsupported if domain is None else ())]))
+    return Prepared(result, tuple(_described(result, names)), tuple(_ignored(result, names)))
 
 
 def releases_for(domain: Domain | None, target: str | None = None) -> tuple[Release, ...]:
@@ -98,6 +100,25 @@ def releases_for(domain: Domain | None, target: str | None = None) -> tuple[Rele
     wanted_target = columns.get(target or domain.target or "")
     has_words |= wanted_target is not None and _lacks(wanted_target, "bounds")
     return (Release.RANGES, Release.QUANTILES) * has_bounds + (Release.WORDS,) * has_words
+
+
+def require_enough_rows(table: Table, noise: PreparationNoise) -> None:
+    """
+    Raises:
+        CannotMeet: the noise would hide what columns hold of which nothing is declared.
+    """
+    deviation = noise.deviation(Release.KINDS, _counts_of_a_row(table))
+    if deviation > table.row_count / 4:
+        raise CannotMeet(
+            f"{table.path}: {table.row_count} rows are too few to find out what "
+            f"{len(table.names)} columns hold: the noise on each count would be {deviation:.0f}.",
+            remedy="Declare the columns in a domain file (reticent domain TABLE -o FILE).",
+        )
+
+
+def _counts_of_a_row(table: Table) -> int:
+    """In how many counts a row is: of each column, the cells that are there and those that are numbers."""
+    return 2 * (len(table.names) - len(table.unsupported))
 
 
 def _declared(domain: Domain, target: str | None) -> dict[str, Column]:
@@ -122,19 +143,12 @@ class _Scan:
 
     def kinds(self, target: str | None) -> dict[str, Column]:
         """Whether each column holds numbers or words."""
+        require_enough_rows(self._table, self._noise)
         names = [name for name in self._table.names if name not in self._table.unsupported]
         counts = np.zeros((2, len(names)))  # cells that are there, and those of them that are numbers
         for cells in self._columns(names):
             counts[:, names.index(cells.name)] += len(cells.present), len(cells.numbers())
-        both = 2 * len(names)  # a row counts once in each
-        deviation = self._noise.deviation(Release.KINDS, both)
-        if deviation > self._table.row_count / 4:
-            raise CannotMeet(
-                f"{self._table.path}: {self._table.row_count} rows are too few to find out what "
-                f"{len(names)} columns hold: the noise on each count would be {deviation:.0f}.",
-                remedy="Declare the columns in a domain file (reticent domain TABLE -o FILE).",
-            )
-        noisy = self._noise.noisy(self._root, Release.KINDS, counts, both)
+        noisy = self._noise.noisy(self._root, Release.KINDS, counts, _counts_of_a_row(self._table))
         kinds: dict[str, type[Number] | type[Category]] = {
             name: Number if numeric > present / 2 else Category
             for name, present, numeric in zip(names, *noisy, strict=True)
@@ -276,17 +290,25 @@ def _bounded(column: Column, bounds: tuple[float, float]) -> Column:
     return replace(column, bounds=(float(low), float(high)))
 
 
+def _ignored(domain: Domain, names: list[str]) -> list[str]:
+    """Tells no more than the domain, which is public."""
+    columns = [(name, domain.columns[name]) for name in names]
+    return [
+        f"{quoted(name)} is not used: {column.reason}. Declare it in a domain file if it matters."
+        for name, column in columns
+        if isinstance(column, Ignored)
+    ]
+
+
 def _described(domain: Domain, names: list[str]) -> list[str]:
     found = []
-    for name in dict.fromkeys(names):
+    for name in names:
         column = domain.columns[name]
         match column:
             case Number(bounds=bounds) | Integer(bounds=bounds) if bounds is not None:
                 found.append(f"{name}: {bounds[0]:.4g} to {bounds[1]:.4g}")
             case Category(values=values) | Label(values=values) if values is not None:
                 found.append(f"{name}: {len(values)} values")
-            case Ignored(reason=reason):
-                found.append(f"{name}: ignored, {reason}")
             case _:
                 pass
     return found
