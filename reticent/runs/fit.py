@@ -24,7 +24,7 @@ import numpy as np
 
 from reticent import __version__
 from reticent.accounting.guarantee import Guarantee
-from reticent.core.errors import DataError, IntegrityError, ReticentError, Unavailable
+from reticent.core.errors import BudgetExceeded, DataError, IntegrityError, ReticentError, Unavailable
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
 from reticent.data.preparation import Inconclusive, prepare
@@ -89,8 +89,8 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
     folders.create(folder)
     with folders.held(folder):
         folders.require_new(folder)
-        folders.write_record(folder, record)
         try:
+            folders.write_record(folder, record)
             _charge(record, order, event, onlooker)
         except ReticentError:
             folders.discard(folder)
@@ -202,7 +202,12 @@ def _charge(record: dict[str, Any], order: Order, event: Event, onlooker: Onlook
     with Ledger.open(order.ledger) as ledger:
         if not any(purpose in str(entry.values) for entry in ledger.entries(order.dataset)):
             budget = ledger.for_dataset(order.dataset)
-            budget.charge(event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record")
+            try:
+                budget.charge(event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record")
+            except BudgetExceeded as error:
+                raise BudgetExceeded(
+                    error.happened, remedy=f"Ask for a smaller --epsilon. {error.remedy}"
+                ) from error
     onlooker.say(f"Charged to '{order.dataset}' in {order.ledger}.")
 
 

@@ -50,7 +50,10 @@ def require_new(folder: Path) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        names = {"a file"}
+        raise DataError(
+            f"Cannot make the folder {folder}: there is a file in its place, or above it.",
+            remedy="Choose another name.",
+        ) from None
     except OSError as error:
         raise DataError(
             f"Cannot look into {folder}: {error.strerror}.", remedy="Choose a place you may write to."

@@ -84,6 +84,11 @@ class Material:
                     remedy=f"Pass --target; there is: {', '.join(self.table.names[:12])}.",
                 )
             self.table.require([order.target])
+            if len(self.table.names) == 1:
+                raise DataError(
+                    f"{order.source} has no column besides the target '{order.target}'.",
+                    remedy="Give one with columns to predict it from; if there are more, pass --delimiter.",
+                )
             if order.model in ("cnn", "scattering"):
                 raise InvalidArgument(
                     f"model='{order.model}' is for images, and {order.source} is a table.",

@@ -21,11 +21,7 @@ _PREPARATION = 0.1  # of epsilon, and of delta
 
 
 def preparation_noise(order: Order, material: Material) -> PreparationNoise | None:
-    """Noise for what has to be found privately, at a tenth of the budget; None if all is declared.
-
-    Raises:
-        CannotMeet: at this price, nothing could be seen through it.
-    """
+    """Noise for what has to be found privately, at a tenth of the budget; None if all is declared."""
     releases = material.releases()
     if not releases:
         return None
@@ -43,17 +39,17 @@ def preparation_noise(order: Order, material: Material) -> PreparationNoise | No
         delta=_PREPARATION * order.delta,
         guess=5 / (_PREPARATION * order.epsilon),
     )
-    noise = with_noise(multiplier)
-    if material.table is not None and material.declared is None:
-        require_enough_rows(material.table, noise)
-    return noise
+    return with_noise(multiplier)
 
 
 def price(order: Order, material: Material, rows: int, noise: PreparationNoise | None) -> Recipe:
     assert order.delta is not None
     name = material.model if order.model == "auto" else order.model
     terms = Terms(rows, name, order.epsilon, order.delta, noise.event if noise else None)
-    return methods.price(order.method, terms)
+    recipe = methods.price(order.method, terms)
+    if noise is not None and material.table is not None and material.declared is None:
+        require_enough_rows(material.table, noise)
+    return recipe
 
 
 def preparation_record(order: Order, noise: PreparationNoise | None) -> dict[str, float] | None:

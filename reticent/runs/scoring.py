@@ -20,8 +20,9 @@ def score(learn: Learner, params: Any, problem: Problem, test: dict[str, np.ndar
     scores = predicted(learn, params, test["x"])
     label = {"label": "unreleased estimate on held-out rows", "rows": len(test["y"])}
     if not problem.is_classification:
-        error = float(np.sqrt(np.mean(np.square(scores[:, 0] - test["y"]))))
-        spread = float(np.std(test["y"]))
+        wanted = np.asarray(test["y"], np.float64)  # the square of a large float32 would be infinite
+        error = float(np.sqrt(np.mean(np.square(scores[:, 0] - wanted))))
+        spread = float(np.std(wanted))
         return {
             **label,
             "root mean squared error": error,

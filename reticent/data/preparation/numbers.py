@@ -44,7 +44,8 @@ def fine_counts(numbers: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
     low, high = bounds
     if high <= low:
         return np.array([len(numbers)] + [0] * (FINE - 1))
-    places = np.clip((numbers - low) / (high - low) * FINE, 0, FINE - 1).astype(int)
+    inside = np.clip(numbers, low, high)
+    places = np.clip((inside - low) / (high - low) * FINE, 0, FINE - 1).astype(int)
     return np.bincount(places, minlength=FINE)
 
 
