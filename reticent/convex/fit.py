@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,22 @@ import numpy as np
 
 from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
+from reticent.convex import descent, objective, output
 from reticent.convex.losses import Loss
+from reticent.convex.problem import Problem
+from reticent.convex.terms import Release, Terms
 from reticent.core import checks
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
-METHODS = ("output", "objective", "exponential", "input", "descent")
+Method = Callable[[Problem, Terms], Release]
+
+METHODS: dict[str, Method] = {
+    "output": output.release,
+    "objective": objective.release,
+    "descent": descent.release,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +91,66 @@ def fit(
     purpose: str = "convex fit",
     unreleased: bool = False,
 ) -> Fit:
-    """Fits a linear model under differential privacy."""
+    """Fits a linear model under differential privacy.
+
+    Args:
+        loss: from `reticent.convex.losses`.
+        x: (rows, features), an array or a sparse matrix. The number of rows is taken to be public.
+        y: a label or target for each row, as the loss wants them.
+        method: one of `METHODS`; "auto" picks one by the loss, the sizes and the budget, never by the data.
+        epsilon, delta: what may be spent. No delta means pure differential privacy.
+        norm: the declared length of the longest row; longer ones are shortened to it.
+        intercept: learn a constant as well. It is part of the proof.
+        regularisation: mu of mu/2 |w|^2, on weights for rows of norm 1; a rule's, unless given.
+        radius: of a ball in which a good solution is thought to lie, for rows of norm 1; public knowledge.
+        budget: charged before any noise is drawn.
+        unreleased: also compute the risk on the training rows and how many were shortened. They are private.
+
+    Guarantee:
+        Publishing the result costs `Fit.event`: at most (epsilon, delta) under `adjacency`. `Fit.unreleased`
+        is not covered.
+
+    Raises:
+        InvalidArgument: the loss lacks what the method's proof needs, or an argument is out of range.
+        DataError: NaN, infinity, shapes that do not fit, labels that are no declared class.
+        BudgetExceeded: the budget does not cover it; nothing was computed.
+    """
     checks.one_of(("auto", *METHODS), method=method)
-    raise NotImplementedError
+    problem = Problem.of(loss, x, y, norm=norm, intercept=intercept)
+    keys = Keys.from_os() if keys is None else keys
+
+    def pay(event: Event) -> None:
+        if budget is not None:
+            budget.charge(event, adjacency=adjacency, purpose=purpose, unit="record")
+
+    terms = Terms(
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        keys=keys,
+        pay=pay,
+        regularisation=regularisation,
+        radius=radius,
+    )
+    chosen = choose(loss, problem, terms) if method == "auto" else method
+    found = METHODS[chosen](problem, terms)
+    coefficients, constant = problem.in_users_units(found.weights)
+    return Fit(
+        coefficients=coefficients,
+        intercept=constant,
+        event=found.event,
+        guarantee=found.guarantee,
+        excess_risk_bound=found.excess_risk_bound,
+        method=chosen,
+        notes=(f"rows longer than {norm:g} were shortened to it", *found.notes),
+        unreleased=Unreleased(risk=problem.risk(found.weights), clipped_rows=problem.clipped)
+        if unreleased
+        else None,
+    )
+
+
+def choose(loss: Loss, problem: Problem, terms: Terms) -> str:
+    """The method that "auto" means, from the loss, the sizes and the budget: never from the data."""
+    if terms.delta is not None:
+        return "descent"
+    return "objective" if loss.is_smooth else "exponential"

@@ -2,7 +2,7 @@
 
 A loss sees a record only through its scores, the products of the record's features with the weights:
 
-    logistic()           log(1 + e^-s) of the signed score; labels 0 and 1
+    logistic()           log(1 + e^-m) of the margin m, the signed score; labels 0 and 1
     huber_hinge(0.5)     the hinge of a support vector machine with its corner rounded; labels 0 and 1
     softmax(7)           cross-entropy over so many classes; labels 0, 1, ..., 6
     squared(1.0)         half the squared residual; targets from -bound to bound
@@ -41,6 +41,7 @@ class Loss:
         rank: of that Hessian.
         trace: no trace of that Hessian is larger.
         corners: for one label, all gradients lie in the hull of 0 and of so many points.
+        undecided: no gradient at scores of zero is longer: that of a record about which nothing is known yet.
         targets: what a label is.
         bound: the largest target, where there is one.
         value, gradient: of (scores, labels). `value` takes `xp=jax.numpy` as well.
@@ -54,6 +55,7 @@ class Loss:
     rank: int
     trace: float
     corners: int
+    undecided: float
     targets: Targets
     bound: float = math.inf
     value: Callable[..., Any]
@@ -62,9 +64,9 @@ class Loss:
 
     def __post_init__(self) -> None:
         checks.count(outputs=self.outputs, rank=self.rank, corners=self.corners)
-        for name in ("lipschitz", "smoothness", "trace"):
+        for name in ("lipschitz", "smoothness", "trace", "undecided"):
             value = getattr(self, name)
-            is_bound = value > 0 and (math.isfinite(value) or name != "lipschitz")
+            is_bound = value > 0 and (math.isfinite(value) or name in ("smoothness", "trace"))
             if not is_bound:
                 raise InvalidArgument(
                     f"The loss '{self.name}' has {name} {value}, and no proof holds with that.",
@@ -78,6 +80,23 @@ class Loss:
     @property
     def is_classifier(self) -> bool:
         return self.targets != "numbers"
+
+    def probabilities(self, scores: Array) -> Array:
+        """The chance of each class, (rows, classes), that the scores of a perfect fit would mean.
+
+        The mean loss is least where the slopes of the two labels balance: p f'(s, 1) + (1 - p) f'(s, 0) = 0.
+        For the plain logistic loss that is the usual 1 / (1 + e^-s).
+        """
+        if self.targets == "classes":
+            return _shares(scores)
+        if self.targets == "numbers":
+            raise InvalidArgument(
+                f"'{self.name}' predicts numbers, not classes.", remedy="Use a classification loss."
+            )
+        of_one = np.abs(self.gradient(scores, np.ones(len(scores))))[:, 0]
+        of_zero = np.abs(self.gradient(scores, np.zeros(len(scores))))[:, 0]
+        share = of_zero / (of_zero + of_one)
+        return np.stack([1 - share, share], axis=1)
 
     def checked(self, y: Any) -> Array:
         """The labels as numbers, each one that the loss is made for.
@@ -111,28 +130,45 @@ class Loss:
         return labels
 
 
-def logistic() -> Loss:
-    """log(1 + e^-m) of the margin m, the score times +1 for label 1 and -1 for label 0."""
+def logistic(steepest: float = 1.0) -> Loss:
+    """log(1 + e^-m) of the margin m, the score times +1 for label 1 and -1 for label 0.
+
+    Args:
+        steepest: the largest slope, from 1/2 to 1. Where the logistic loss is steeper, a straight line
+            goes on from there. With 1/2 a record on the wrong side pulls no harder than an undecided one,
+            so half the noise hides it; the sign of the best score is the same.
+    """
+    if not 0.5 <= steepest <= 1:
+        raise InvalidArgument(
+            f"steepest must be from 0.5 to 1, got {steepest}.", remedy="Pass 1 for the plain logistic loss."
+        )
+    start = math.log(1 / steepest - 1) if steepest < 1 else -math.inf  # below this margin the line goes on
 
     def value(scores: Any, labels: Any, xp: ModuleType = np) -> Any:
-        return xp.logaddexp(0.0, -_sign(labels) * scores[:, 0])
+        margin = _sign(labels) * scores[:, 0]
+        if steepest == 1:
+            return xp.logaddexp(0.0, -margin)
+        bent = xp.maximum(margin, start)
+        return xp.logaddexp(0.0, -bent) + steepest * (bent - margin)
 
     def gradient(scores: Array, labels: Array) -> Array:
         signs = _sign(labels)
-        return (-signs * _expit(-signs * scores[:, 0]))[:, None]
+        return (-signs * np.minimum(_expit(-signs * scores[:, 0]), steepest))[:, None]
 
     def hessian_product(scores: Array, labels: Array, direction: Array) -> Array:
         share = _expit(scores[:, 0])
-        return (share * (1 - share))[:, None] * direction
+        is_bent = _sign(labels) * scores[:, 0] >= start
+        return (is_bent * share * (1 - share))[:, None] * direction
 
     return Loss(
-        name="logistic",
+        name="logistic" if steepest == 1 else f"logistic({steepest:g})",
         outputs=1,
-        lipschitz=1.0,
+        lipschitz=steepest,
         smoothness=0.25,
         rank=1,
         trace=0.25,
         corners=1,
+        undecided=0.5,
         targets="binary",
         value=value,
         gradient=gradient,
@@ -170,6 +206,7 @@ def huber_hinge(width: float = 0.5) -> Loss:
         rank=1,
         trace=1 / (2 * width),
         corners=1,
+        undecided=min(1.0, (1 + width) / (2 * width)),
         targets="binary",
         value=value,
         gradient=gradient,
@@ -209,6 +246,7 @@ def softmax(classes: int) -> Loss:
         rank=classes - 1,
         trace=1 - 1 / classes,
         corners=classes - 1,
+        undecided=math.sqrt(1 - 1 / classes),
         targets="classes",
         value=value,
         gradient=gradient,
@@ -219,9 +257,9 @@ def softmax(classes: int) -> Loss:
 def squared(bound: float) -> Loss:
     """Half the squared residual, for targets from -bound to bound.
 
-    A score beyond the targets' range is charged by the tangent at its end: the slope, the score brought into the
-    range minus the target, then never exceeds 2 bound, whatever the weights. Predictions inside the range, the only
-    useful ones, have the plain squared loss.
+    A score beyond the targets' range is charged by the tangent at its end: the slope, which is the score
+    brought into the range minus the target, then never exceeds 2 bound, whatever the weights. Predictions
+    inside the range, the only useful ones, have the plain squared loss.
     """
     checks.positive(bound=bound)
 
@@ -244,6 +282,7 @@ def squared(bound: float) -> Loss:
         rank=1,
         trace=1.0,
         corners=2,
+        undecided=bound,
         targets="numbers",
         bound=bound,
         value=value,
@@ -279,6 +318,7 @@ def huber(width: float = 1.0, *, bound: float = math.inf) -> Loss:
         rank=1,
         trace=1.0,
         corners=2,
+        undecided=min(width, bound),
         targets="numbers",
         bound=bound,
         value=value,
@@ -307,6 +347,7 @@ def absolute(*, bound: float = math.inf) -> Loss:
         rank=1,
         trace=math.inf,
         corners=2,
+        undecided=1.0,
         targets="numbers",
         bound=bound,
         value=value,

@@ -1,0 +1,155 @@
+"""Rows brought to norm 1, with the constant feature among them: what every proof starts from.
+
+A row x becomes (x / norm, s) / sqrt(1 + s^2), where the constant s stands for the intercept, so that no row
+is longer than 1. The intercept is then one weight like the others: regularised, noised, inside the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from reticent.convex.losses import Loss
+from reticent.core import checks
+from reticent.core.errors import DataError
+
+INTERCEPT = 0.25  # the constant feature, beside rows of norm 1: fixed, so public
+_SPARSE_BELOW = 0.1  # the share of entries that are not zero
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A loss and rows of norm at most 1. The number of rows is public.
+
+    Args:
+        rows: (examples, features), the constant feature last; dense, or sparse where that pays.
+        clipped: how many rows were longer than the norm: private.
+    """
+
+    loss: Loss
+    rows: Any
+    labels: np.ndarray
+    norm: float
+    has_intercept: bool
+    clipped: int
+
+    @classmethod
+    def of(cls, loss: Loss, x: Any, y: Any, *, norm: float, intercept: bool = True) -> Problem:
+        """Checks the data, shortens what is longer than `norm`, and rescales.
+
+        Raises:
+            DataError: an entry is NaN or infinite, or the shapes do not fit together.
+        """
+        checks.positive(norm=norm)
+        x, labels = _matrix(x), loss.checked(y)
+        if x.shape[0] != len(labels):
+            raise DataError(
+                f"There are {x.shape[0]} rows and {len(labels)} labels.", remedy="Pass one label a row."
+            )
+        lengths = _lengths(x, norm)
+        constant = INTERCEPT if intercept else 0.0
+        factors = 1 / (norm * np.maximum(lengths, 1.0) * math.hypot(1.0, constant))
+        column = np.full((len(labels), int(intercept)), constant / math.hypot(1.0, constant))
+        return cls(
+            loss=loss,
+            rows=_scaled(x, factors, column),
+            labels=labels,
+            norm=norm,
+            has_intercept=intercept,
+            clipped=int(np.count_nonzero(lengths > 1 + 1e-12)),
+        )
+
+    @property
+    def examples(self) -> int:
+        return self.rows.shape[0]
+
+    @property
+    def features(self) -> int:
+        """With the constant one."""
+        return self.rows.shape[1]
+
+    @property
+    def parameters(self) -> int:
+        return self.features * self.loss.outputs
+
+    @cached_property
+    def transposed(self) -> Any:
+        return self.rows.T.tocsr() if sparse.issparse(self.rows) else self.rows.T
+
+    def risk(self, weights: np.ndarray) -> float:
+        """The mean loss: private."""
+        return float(self.loss.value(self.rows @ weights, self.labels).mean())
+
+    def in_users_units(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (features, outputs) and intercept (outputs,) for rows as they were given."""
+        constant = INTERCEPT if self.has_intercept else 0.0
+        weights = weights / math.hypot(1.0, constant)
+        if not self.has_intercept:
+            return weights / self.norm, np.zeros(self.loss.outputs)
+        return weights[:-1] / self.norm, constant * weights[-1]
+
+    def every(self, stride: int) -> Problem:
+        """Each `stride`-th record, to start a search from."""
+        return Problem(
+            loss=self.loss,
+            rows=self.rows[::stride],
+            labels=self.labels[::stride],
+            norm=self.norm,
+            has_intercept=self.has_intercept,
+            clipped=0,
+        )
+
+
+def _matrix(x: Any) -> Any:
+    """A matrix of float64 without NaN, dense or in compressed rows."""
+    try:
+        matrix = x.tocsr().astype(np.float64) if sparse.issparse(x) else np.asarray(x, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            "The rows hold something that is not a number.", remedy="Encode categories as numbers first."
+        ) from None
+    if matrix.ndim != 2 or matrix.shape[0] == 0 or matrix.shape[1] == 0:
+        raise DataError(
+            f"Rows are a table with at least one row and one column; these have shape {matrix.shape}.",
+            remedy="Pass a matrix of (rows, features).",
+        )
+    values = matrix.data if sparse.issparse(matrix) else matrix
+    if not np.isfinite(values).all():
+        raise DataError("A row holds NaN or infinity.", remedy="Fill the gaps, or remove such rows, first.")
+    return matrix
+
+
+def _lengths(x: Any, norm: float) -> np.ndarray:
+    """Each row's norm over `norm`, without overflow on the way: a length too small would escape the clip."""
+    if sparse.issparse(x):
+        largest = abs(x).max(axis=1).toarray()[:, 0]
+    else:
+        largest = np.maximum(x.max(axis=1), -x.min(axis=1))
+    unit = np.where(largest > 0, largest, 1.0)
+    if sparse.issparse(x):
+        in_units = sparse.diags_array(1 / unit) @ x if (1 / unit).max() < np.inf else x
+        squares = np.asarray(in_units.multiply(in_units).sum(axis=1)).ravel()
+    else:
+        squares = np.empty(len(x))
+        for start in range(0, len(x), _ROWS_AT_ONCE):
+            part = x[start : start + _ROWS_AT_ONCE] / unit[start : start + _ROWS_AT_ONCE, None]
+            squares[start : start + _ROWS_AT_ONCE] = np.einsum("ij,ij->i", part, part)
+    return (unit / norm) * np.sqrt(squares) * (largest > 0)
+
+
+def _scaled(x: Any, factors: np.ndarray, column: np.ndarray) -> Any:
+    """The rows times their factors, beside the constant column."""
+    if sparse.issparse(x):
+        if x.nnz < _SPARSE_BELOW * x.shape[0] * x.shape[1]:
+            return sparse.hstack([sparse.diags_array(factors) @ x, sparse.csr_array(column)], format="csr")
+        x = x.toarray()
+    rows = np.empty((x.shape[0], x.shape[1] + column.shape[1]))
+    np.multiply(x, factors[:, None], out=rows[:, : x.shape[1]])
+    rows[:, x.shape[1] :] = column
+    return rows
