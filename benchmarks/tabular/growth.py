@@ -33,7 +33,7 @@ class Grown(NamedTuple):
     rows: int
     seconds: float
     megabytes: float
-    accuracy: float
+    accuracy: float | None  # None if the labels were taken for a quantity
 
 
 CASES = (
@@ -63,7 +63,7 @@ def growth(folder: Path) -> tuple[Section, Any]:
             f"{run.rows:,}",
             f"{run.seconds:.1f}",
             f"{run.megabytes:,.0f}",
-            f"{100 * run.accuracy:.2f}",
+            "-" if run.accuracy is None else f"{100 * run.accuracy:.2f}",
         )
         for run in found
     ]
@@ -98,7 +98,7 @@ def _train(case: Case, table: Path, rows: int) -> Grown:
             if child.returncode:
                 raise SystemExit(f"Training on {rows} rows of {case.name} ended with {child.returncode}.")
             answer.seek(0)
-            return Grown(case.name, rows, seconds, most, json.load(answer)["metrics"]["accuracy"])
+            return Grown(case.name, rows, seconds, most, json.load(answer)["metrics"].get("accuracy"))
 
 
 def _peak_megabytes(process: int) -> float:

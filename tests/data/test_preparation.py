@@ -95,6 +95,14 @@ def test_a_rare_class_becomes_the_other_one(tmp_path: Path) -> None:
     )
 
 
+def test_a_few_rare_numbers_do_not_turn_classes_into_a_quantity(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    kinds = ["1", "2", "3"] * 1000 + [str(number) for number in range(50, 65)]
+    path.write_text("x,y\n" + "\n".join(f"a,{kind}" for kind in kinds) + "\n")
+    found = prepare(open_table(path), LOUD, Keys.seeded(8), target="y").domain.columns["y"]
+    assert found == Label(values=("1", "2", "3"), other=True)
+
+
 def test_a_class_too_rare_to_be_seen_among_several_does_not_stop_the_encoding(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("x,y\n" + "\n".join(f"1,{kind}" for kind in "abc" * 1000 + "z") + "\n")

@@ -33,6 +33,7 @@ from reticent.data.preparation.noise import PreparationNoise, Release
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _MOST_CLASSES = 50
+_RARE = 0.01  # the share of rows that may have none of a numeric target's classes
 _TOO_RARE = "no word of it is frequent enough to be shown: free text, an identifier, or too few rows"
 
 Progress = Callable[[float], None]
@@ -179,16 +180,19 @@ class _Scan:
             chosen = words.shown(lists[name], here, above)
             rest = self._table.row_count - words.covered(lists[name], here, chosen)
             result[name] = self._named(
-                columns[name], name, chosen, has_others=rest > 4 * deviation, is_target=name == target
+                columns[name], name, chosen, rest=rest, deviation=deviation, is_target=name == target
             )
         return result
 
     def _named(
-        self, column: Column, name: str, chosen: list[str], *, has_others: bool, is_target: bool
+        self, column: Column, name: str, chosen: list[str], *, rest: float, deviation: float, is_target: bool
     ) -> Column:
+        """The column with the words that were chosen; about `rest` rows have none of them."""
         if not is_target:
             return replace(column, values=tuple(chosen)) if chosen else Ignored(reason=_TOO_RARE)
-        if isinstance(column, Number) and (has_others or not 1 < len(chosen) <= _MOST_CLASSES):
+        # A few rare classes make no continuum, and the rest is as uncertain as all the counts together.
+        most = _RARE * self._table.row_count + 4 * deviation * math.sqrt(len(chosen))
+        if isinstance(column, Number) and (rest > most or not 1 < len(chosen) <= _MOST_CLASSES):
             return column
         if len(chosen) < 2:
             raise Inconclusive(
@@ -198,7 +202,7 @@ class _Scan:
             )
         values = sorted(chosen, key=_as_number) if all(_is_number(word) for word in chosen) else chosen
         # Among several classes there may be one too rare to be seen, and its rows have to go somewhere.
-        return Label(values=tuple(values), other=has_others or len(values) > 2)
+        return Label(values=tuple(values), other=rest > 4 * deviation or len(values) > 2)
 
     def bounds(self, columns: dict[str, Column], wanted: list[str], target: str | None) -> dict[str, Column]:
         """Numbers with their bounds; a column of which none is found is ignored."""
