@@ -78,8 +78,8 @@ def _page(sections: list[Section], options: argparse.Namespace, minutes: float) 
         f"{cores} {platform.machine()} cores and no accelerator, Python {platform.python_version()}, "
         f"reticent {__version__}. Accuracy does not depend on what else the machine does; seconds do. "
         "Private preparation was mended after one seed at epsilon 0.5 had been seen to fall behind the peer, "
-        "and after runs on kddcup99 and covtype had stumbled over rare classes. The first change was tried on "
-        "half of the rows of Adult with other seeds: rows of that half are held out below too, and as in "
+        "and after runs on kddcup99 and covtype had stumbled over rare classes. The first change was tried "
+        "on half of the rows of Adult with other seeds: rows of that half are held out below too, and as in "
         "every published figure, the choice is not charged to epsilon."
     )
     return "\n\n".join([head, *(section.markdown() for section in sections)]) + "\n"
