@@ -108,11 +108,11 @@ def test_damage_at_any_byte_is_refused(tmp_path: Path) -> None:
     checkpoints = kept(tmp_path)
     like = run(checkpoints).state
     whole = checkpoints.path.read_bytes()
-    for at in range(0, len(whole), 7):
+    for at in range(len(whole)):
         checkpoints.path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         with pytest.raises(IntegrityError, match="damaged"):
             checkpoints.load(like)
-    for cut in (0, 10, len(whole) // 2, len(whole) - 1):
+    for cut in range(len(whole)):
         checkpoints.path.write_bytes(whole[:cut])
         with pytest.raises(IntegrityError, match="damaged"):
             checkpoints.load(like)
