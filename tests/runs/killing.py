@@ -254,6 +254,7 @@ class Place:
         if number not in self.children:
             with Ledger.open(self.ledger) as ledger:
                 ledger.limit(f"run {number}", epsilon=LIMIT, delta=1e-5)
+        chance = random.Random(chance.random())  # what a child draws, its parent does not notice
         self.diary.who += 1
         self.children.setdefault(number, set()).add(self.diary.who)
         child = os.fork()
