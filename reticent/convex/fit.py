@@ -10,7 +10,7 @@ import numpy as np
 
 from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
-from reticent.convex import descent, objective, output
+from reticent.convex import descent, exponential, objective, output, statistics
 from reticent.convex.losses import Loss
 from reticent.convex.problem import Problem
 from reticent.convex.terms import Release, Terms
@@ -19,11 +19,16 @@ from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
+_QUIET = 0.02  # the noise on the sums, over the number of records, up to which they are worth releasing
+
 Method = Callable[[Problem, Terms], Release]
 
 METHODS: dict[str, Method] = {
     "output": output.release,
     "objective": objective.release,
+    "exponential": exponential.release,
+    "input": statistics.release,
+    "local": statistics.release_local,
     "descent": descent.release,
 }
 
@@ -151,6 +156,8 @@ def fit(
 
 def choose(loss: Loss, problem: Problem, terms: Terms) -> str:
     """The method that "auto" means, from the loss, the sizes and the budget: never from the data."""
+    if loss.name == "squared" and statistics.noise_share(problem, terms) < _QUIET:
+        return "input"
     if terms.delta is not None:
         return "descent"
     return "objective" if loss.is_smooth else "exponential"
