@@ -195,11 +195,30 @@ def _upper_with_slack(parts: _Parts, delta: float, slack: float) -> tuple[float,
 
 
 def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[float, str]:
-    """The smallest epsilon of the accountants that add up a divergence, and which of them found it."""
-    found = [(math.inf, "none")]
+    """The smallest epsilon of the accountants that add up numbers, and which of them found it."""
+    found = [(_claimed(event, delta, neighbours), "basic composition")]
     for name, accountant in (("renyi", renyi.epsilon), ("concentrated", zcdp.epsilon)):
         try:
             found.append((accountant(event, delta, neighbours), name))
         except Unproven:
             continue
     return min(found)
+
+
+def _claimed(event: Event, delta: float, neighbours: Neighbours) -> float:
+    """The sum of epsilons that were proved elsewhere, where their deltas fit; infinity where something else is.
+
+    A loss distribution whose last bit of delta is spent on accidents has none left for rounding.
+    """
+    epsilons, deltas = [], []
+    for item, times in dominating.flatten(event).items():
+        match item:
+            case events.PureDp(epsilon=cost, adjacency=adjacency):
+                found = dominating.claim(item, cost, 0.0, adjacency, neighbours)
+            case events.ApproximateDp(epsilon=cost, delta=accident, adjacency=adjacency):
+                found = dominating.claim(item, cost, accident, adjacency, neighbours)
+            case _:
+                return math.inf
+        epsilons.append(times * found[0])
+        deltas.append(times * found[1])
+    return math.fsum(epsilons) if math.fsum(deltas) <= delta else math.inf

@@ -12,16 +12,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from reticent.core.errors import CannotMeet, DataError
+from reticent.core.errors import DataError
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
 from reticent.runs.learners import Learner
-from reticent.runs.recipe import Ingredients, Terms, Trained
+from reticent.runs.recipe import Ingredients, Terms, Trained, require_enough
 from reticent.training.loop import Moment, train
 from reticent.training.plan import Plan
 from reticent.training.plan_json import from_json, to_json
-
-_SMALLEST = 20  # rows, below which there is nothing to learn privately
 
 
 class Descent(NamedTuple):
@@ -33,10 +31,6 @@ class Descent(NamedTuple):
     @property
     def event(self) -> Event:
         return self.plan.event
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return self.plan.assumptions
 
     @property
     def in_words(self) -> str:
@@ -68,7 +62,7 @@ class Descent(NamedTuple):
                 f"Interrupted after {int(run.state.step)} of {self.plan.steps} steps.",
                 remedy="What was done is kept.",
             )
-        return Trained(run.params, tuple(_as_json(moment) for moment in run.history))
+        return Trained(run.params, self.plan.assumptions, tuple(_as_json(moment) for moment in run.history))
 
 
 def read(value: Mapping[str, Any]) -> Descent:
@@ -77,7 +71,7 @@ def read(value: Mapping[str, Any]) -> Descent:
 
 def stochastic(terms: Terms) -> Descent:
     """Batches of a thirteenth of the rows (at least 64, at most 4096), and as many steps as noise allows."""
-    _require_enough(terms)
+    require_enough(terms)
     batch = int(min(max(terms.rows // 13, 64), 4096, terms.rows))
     steps, rate, norm = {
         "linear": (200, 4.0, 1.0),
@@ -91,7 +85,7 @@ def stochastic(terms: Terms) -> Descent:
 
 def full(terms: Terms) -> Descent:
     """Everybody in every step; every iterate is covered."""
-    _require_enough(terms)
+    require_enough(terms)
     steps, rate, norm = {
         "linear": (100, 4.0, 1.0),
         "mlp": (150, 1.0, 1.0),
@@ -112,14 +106,6 @@ def _plan(terms: Terms, max_norm: float, steps: int, batch: int | None) -> Plan:
         max_norm=max_norm,
         beside=terms.beside,
     )
-
-
-def _require_enough(terms: Terms) -> None:
-    if terms.rows < _SMALLEST:
-        raise CannotMeet(
-            f"{terms.rows} rows are too few: what is learned from so few people is about them.",
-            remedy=f"Collect at least {_SMALLEST} rows, and expect little below a thousand.",
-        )
 
 
 def _is_right(learner: Learner) -> Callable[[Any, Any], jax.Array]:

@@ -185,7 +185,7 @@ def _go_on(
         )
         record |= {"seconds": time.perf_counter() - started}
         return _finish(
-            folder, record, divided.problem, learn, trained, held_out, promised(recipe, record, event, keys)
+            folder, record, divided.problem, learn, trained, held_out, promised(trained, record, event, keys)
         )
     except ReticentError as error:
         paid = "" if order.ledger is None else " This run is charged already, and is not charged again."

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reticent.core.errors import IntegrityError
-from reticent.runs import descent
+from reticent.runs import convex, descent
 from reticent.runs.recipe import Method, Recipe, Terms
 
 METHODS: dict[str, Method] = {
@@ -16,6 +16,10 @@ METHODS: dict[str, Method] = {
         read=descent.read,
     ),
     "gd": Method(description="DP-GD: everybody in every step", price=descent.full, read=descent.read),
+    "output": convex.method("output", "output perturbation: minimise, then noise on the weights"),
+    "objective": convex.method("objective", "objective perturbation: noise on what is minimised"),
+    "exponential": convex.method("exponential", "exponential mechanism: weights drawn by their loss"),
+    "descent": convex.method("descent", "projected DP-GD, with the settings of the convex theory"),
 }
 
 

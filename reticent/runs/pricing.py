@@ -15,7 +15,7 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
 from reticent.runs import methods
 from reticent.runs.order import Material, Order
-from reticent.runs.recipe import Recipe, Terms
+from reticent.runs.recipe import Recipe, Terms, Trained
 
 _PREPARATION = 0.1  # of epsilon, and of delta
 
@@ -66,12 +66,12 @@ def event_of(recipe: Recipe, noise: PreparationNoise | None) -> Event:
     return recipe.event if noise is None else Composed(events=(noise.event, recipe.event))
 
 
-def promised(recipe: Recipe, record: dict[str, Any], event: Event, keys: Keys) -> Guarantee:
+def promised(trained: Trained, record: dict[str, Any], event: Event, keys: Keys) -> Guarantee:
     """The sentence about a whole run."""
     names = ("the names of the columns are public",) if record["preparation"] is not None else ()
     return guarantee(
         event,
         record["order"]["delta"],
         Adjacency.ADD_OR_REMOVE,
-        assumptions=(*recipe.assumptions, *names, *keys.assumptions),
+        assumptions=tuple(dict.fromkeys((*trained.assumptions, *names, *keys.assumptions))),
     )

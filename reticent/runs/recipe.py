@@ -8,11 +8,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from reticent.core.errors import CannotMeet
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Event
 from reticent.runs.learners import Learner
 from reticent.runs.problem import Problem
 from reticent.training.checkpoint import Checkpoints
+
+_SMALLEST = 20  # rows, below which there is nothing to learn privately
 
 
 class Terms(NamedTuple):
@@ -47,9 +50,15 @@ class Ingredients(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """Parameters, and how they came about: epoch, epsilon and held-out scores, as JSON."""
+    """Parameters, and how they came about.
+
+    Args:
+        assumptions: what the guarantee rests on.
+        history: epoch, epsilon and held-out scores, as JSON.
+    """
 
     params: Any
+    assumptions: tuple[str, ...]
     history: tuple[dict[str, Any], ...] = ()
 
 
@@ -60,9 +69,6 @@ class Recipe(Protocol):
     def event(self) -> Event:
         """What will be released, whatever the data are."""
         ...
-
-    @property
-    def assumptions(self) -> tuple[str, ...]: ...
 
     @property
     def in_words(self) -> str: ...
@@ -86,3 +92,11 @@ class Method:
     description: str
     price: Callable[[Terms], Recipe]
     read: Callable[[Mapping[str, Any]], Recipe]
+
+
+def require_enough(terms: Terms) -> None:
+    if terms.rows < _SMALLEST:
+        raise CannotMeet(
+            f"{terms.rows} rows are too few: what is learned from so few people is about them.",
+            remedy=f"Collect at least {_SMALLEST} rows, and expect little below a thousand.",
+        )

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent.accounting.guarantee import Guarantee
-from reticent.accounting.tight import guarantee
+from reticent.accounting.tight import guarantee, tight
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import Gaussian, PoissonSampled, Repeated
+from reticent.mechanisms.events import ApproximateDp, Composed, Gaussian, PoissonSampled, PureDp, Repeated
 
 _RUN = Repeated(event=PoissonSampled(rate=0.01, event=Gaussian(noise_multiplier=1.1)), times=100)
 
@@ -61,3 +61,11 @@ def test_a_delta_that_is_no_probability_is_refused(delta: float):
 def test_without_protection_it_says_so():
     made = Guarantee(epsilon=math.inf, delta=1e-5, adjacency=Adjacency.REPLACE, accountant="test")
     assert str(made) == "No privacy guarantee: epsilon is infinite."
+
+
+def test_a_claim_costs_what_it_claims_at_its_own_delta() -> None:
+    claim = ApproximateDp(epsilon=4.0, delta=1e-5)
+    assert tight(claim, 1e-5).upper == 4.0
+    assert tight(claim, 0.99e-5).upper == math.inf
+    assert tight(Composed(events=(claim, PureDp(epsilon=1.0))), 1e-5).upper == 5.0
+    assert tight(Repeated(event=claim, times=2), 1.99e-5).upper == math.inf

@@ -103,10 +103,37 @@ def test_a_number_is_regressed_on(table: Path, tmp_path: Path) -> None:
     assert record["metrics"]["of the target's spread"] < 0.8
 
 
-@pytest.mark.parametrize(("method", "model"), [("gd", "linear"), ("sgd", "mlp")])
+@pytest.mark.parametrize(
+    ("method", "model"),
+    [
+        ("gd", "linear"),
+        ("sgd", "mlp"),
+        ("output", "linear"),
+        ("objective", "linear"),
+        ("exponential", "auto"),
+        ("descent", "auto"),
+    ],
+)
 def test_other_methods_and_models(table: Path, domain: Path, tmp_path: Path, method: str, model: Any) -> None:
     order = ordered(table, domain=str(domain), method=method, model=model)
     assert fit(order, tmp_path / "run", keys=Keys.seeded(2)).record["metrics"]["accuracy"] > 0.75
+
+
+def test_a_convex_fit_and_its_preparation_share_one_budget(table: Path, tmp_path: Path) -> None:
+    order = ordered(table, method="objective", epsilon=3.0)
+    record = fit(order, tmp_path / "run", keys=Keys.seeded(3)).record
+    event = events.from_json(record["event"])
+    assert isinstance(event, events.Composed)
+    assert 2.9 < tight(event, record["order"]["delta"]).upper <= record["guarantee"]["epsilon"] <= 3.0
+    assert record["recipe"]["epsilon"] > 0.9 * 3.0
+    number = fit(replace(order, target="score"), tmp_path / "number", keys=Keys.seeded(4)).record
+    assert number["metrics"]["of the target's spread"] < 0.8
+
+
+def test_a_convex_method_is_for_linear_models(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="fits linear models"):
+        fit(ordered(table, method="objective", model="mlp"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_predictions_come_from_the_folder_alone(table: Path, domain: Path, tmp_path: Path) -> None:

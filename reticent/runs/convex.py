@@ -1,0 +1,108 @@
+"""The convex methods as methods of a run: linear models with a proof for the whole fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reticent import convex
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.solving import bisect
+from reticent.accounting.tight import upper_bound
+from reticent.convex import losses
+from reticent.core.errors import InvalidArgument
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import ApproximateDp, Composed, Event
+from reticent.runs.problem import Problem
+from reticent.runs.recipe import Ingredients, Method, Terms, Trained, require_enough
+
+_FITTING = 0.9  # of delta, if there is something beside the fit
+
+
+class Convex(NamedTuple):
+    """One fit by a convex method, for what preparation leaves of the budget."""
+
+    name: str
+    epsilon: float
+    delta: float
+
+    @property
+    def event(self) -> Event:
+        return ApproximateDp(epsilon=self.epsilon, delta=self.delta)
+
+    @property
+    def in_words(self) -> str:
+        return f"one fit for epsilon {self.epsilon:.4g} and delta {self.delta:.3g}"
+
+    def to_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+    def follow(self, ingredients: Ingredients) -> Trained:
+        problem = ingredients.problem
+        found = convex.fit(
+            _loss(problem),
+            ingredients.train_on["x"],
+            _labels(problem, ingredients.train_on["y"]),
+            method=self.name,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            norm=1.0,  # by the scale of the problem
+            adjacency=Adjacency.ADD_OR_REMOVE,
+            keys=ingredients.keys,
+        )
+        return Trained(_params(problem, found), found.guarantee.assumptions)
+
+
+def method(name: str, description: str) -> Method:
+    """The row of a convex method."""
+    return Method(description=description, price=_priced(name), read=_read)
+
+
+def _priced(name: str) -> Callable[[Terms], Convex]:
+    def price(terms: Terms) -> Convex:
+        require_enough(terms)
+        if terms.model != "linear":
+            raise InvalidArgument(
+                f"The method '{name}' fits linear models, and this is '{terms.model}'.",
+                remedy="Pass --model linear, or --method sgd.",
+            )
+        if terms.beside is None:
+            return Convex(name, terms.epsilon, terms.delta)
+        beside, delta, everyone = terms.beside, _FITTING * terms.delta, Neighbours(Adjacency.ADD_OR_REMOVE)
+
+        def is_too_much(epsilon: float) -> bool:
+            both = Composed(events=(beside, ApproximateDp(epsilon=epsilon, delta=delta)))
+            return upper_bound(both, terms.delta, everyone) > terms.epsilon
+
+        # The last epsilon that fits: the search ends on the first that does not, to many digits.
+        return Convex(name, bisect(is_too_much, 0.0, terms.epsilon, relative=1e-7) * (1 - 1e-6), delta)
+
+    return price
+
+
+def _read(value: Mapping[str, Any]) -> Convex:
+    return Convex(str(value["name"]), float(value["epsilon"]), float(value["delta"]))
+
+
+def _loss(problem: Problem) -> losses.Loss:
+    if not problem.is_classification:
+        return losses.squared(1.0)
+    return losses.logistic() if problem.outputs == 2 else losses.softmax(problem.outputs)
+
+
+def _labels(problem: Problem, y: np.ndarray) -> np.ndarray:
+    if problem.bounds is None:
+        return y
+    low, high = problem.bounds
+    return (y - (low + high) / 2) / ((high - low) / 2 or 1.0)
+
+
+def _params(problem: Problem, found: convex.Fit) -> dict[str, np.ndarray]:
+    """The one score of two classes is the second one's; the first has none."""
+    weights, constants = (np.asarray(part, np.float32) for part in (found.coefficients, found.intercept))
+    if problem.outputs == 2:
+        weights = np.concatenate([np.zeros_like(weights), weights], axis=1)
+        constants = np.concatenate([np.zeros_like(constants), constants])
+    return {"w": weights, "b": constants}
