@@ -90,7 +90,7 @@ def excess_risk(problem: Problem, rate: float, mu: float, radius: float) -> floa
     return problem.parameters / (rate * problem.examples) + mu * radius**2 / 2
 
 
-def _potential(problem: Problem, points: np.ndarray, rate: float, prior: float) -> np.ndarray:
+def potential(problem: Problem, points: np.ndarray, rate: float, prior: float) -> np.ndarray:
     """k times the regularised sum of losses, less its value at zero, at each of (points, weights)."""
     shape = (-1, problem.features, problem.loss.outputs)
     at_zero = np.zeros((problem.examples, problem.loss.outputs))
@@ -115,7 +115,7 @@ def _from_grid(
     """A point of the grid, moved to a random place in its cell: post-processing, which evens the grid out."""
     points, cell = grid(problem.parameters, radius)
     # The largest of the log densities plus Gumbel noise is a draw from the density.
-    keys = -_potential(problem, points, rate, prior) + source.gumbel(size=len(points))
+    keys = -potential(problem, points, rate, prior) + source.gumbel(size=len(points))
     chosen = points[int(np.argmax(keys))] + cell * (source.random(problem.parameters) - 0.5)
     return chosen.reshape(problem.features, problem.loss.outputs)
 

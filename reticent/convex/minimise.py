@@ -24,7 +24,7 @@ _STRIDE = 16
 
 
 class Minimum(NamedTuple):
-    """Weights (features, outputs), and the norm of the objective's gradient there: the certificate."""
+    """Weights (features, outputs), and a bound on the objective's gradient there: the certificate."""
 
     weights: np.ndarray
     gradient_norm: float
@@ -73,7 +73,7 @@ def minimise(
     for step in range(_MOST_STEPS):
         length = float(np.linalg.norm(point.gradient))
         if length <= _ROUNDING * gradient_bound:
-            return Minimum(point.weights, length / _ROUNDING, step)
+            return Minimum(point.weights, length + (1 - _ROUNDING) * gradient_bound, step)
         point = objective.lower(point, objective.newton(point, _ROUNDING * gradient_bound))
     raise ReticentError(
         f"After {_MOST_STEPS} Newton steps the gradient is {float(np.linalg.norm(point.gradient)):.2g} long, "

@@ -128,7 +128,7 @@ def _matrix(x: Any) -> Any:
 def _lengths(x: Any, norm: float) -> np.ndarray:
     """Each row's norm over `norm`, without overflow on the way: a length too small would escape the clip."""
     if sparse.issparse(x):
-        largest = abs(x).max(axis=1).toarray()[:, 0]
+        largest = abs(x).max(axis=1).toarray().ravel()
     else:
         largest = np.maximum(x.max(axis=1), -x.min(axis=1))
     unit = np.where(largest > 0, largest, 1.0)

@@ -9,6 +9,7 @@ Either way the rest is post-processing: the noisy system is made positive defini
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
@@ -38,7 +39,7 @@ def release(problem: Problem, terms: Terms) -> Release:
         Dwork, Talwar, Thakurta and Zhang (2014), Algorithm 1, for x x'; Wang (2018), Section 3, for the pair.
     """
     bound = _bound(problem)
-    event, scale = _noise(terms)
+    event, scale = noise_for(terms)
     terms.pay(event)
     size = problem.features
     source = noise.generator(terms.keys)
@@ -53,7 +54,7 @@ def release(problem: Problem, terms: Terms) -> Release:
 
 def noise_share(problem: Problem, terms: Terms) -> float:
     """About the largest eigenvalue of the noise on X'X, over the number of records: public."""
-    _, scale = _noise(terms)
+    _, scale = noise_for(terms)
     size = problem.features
     entries = size * (size + 1) // 2 + size
     deviation = scale * (1.0 if terms.delta is not None else math.sqrt(entries + 1))
@@ -74,7 +75,7 @@ def release_local(problem: Problem, terms: Terms) -> Release:
             "In the local model a row is hidden among all rows, by Gaussian noise.",
             remedy="Pass a delta, and adjacency 'replace'.",
         )
-    event, deviation = _noise(terms)
+    event, deviation = noise_for(terms)
     terms.pay(event)
     source = noise.generator(terms.keys)
     drawn = noise.gaussian(source, (problem.examples, problem.features + 1), deviation)
@@ -99,7 +100,7 @@ def _ridge(problem: Problem, terms: Terms, noise_size: float) -> float:
     return noise_size if terms.regularisation is None else terms.regularisation * problem.examples + 1e-9
 
 
-def _noise(terms: Terms) -> tuple[Event, float]:
+def noise_for(terms: Terms) -> tuple[Event, float]:
     if terms.delta is None:
         event = PureDp(epsilon=terms.epsilon, adjacency=terms.adjacency)
         return event, terms.adjacency.reach * _CONTRIBUTION / terms.epsilon
@@ -124,7 +125,7 @@ def _symmetric(entries: np.ndarray, size: int) -> np.ndarray:
     return matrix + np.triu(matrix, 1).T
 
 
-def _dense(matrix: object) -> np.ndarray:
+def _dense(matrix: Any) -> np.ndarray:
     return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
 
 

@@ -1,0 +1,138 @@
+"""The noise that the code draws has the density that the proofs are about, the intercept included.
+
+From released weights the tilt is computed back, on the true data: it has to be distributed as claimed.
+Seeds are fixed; a threshold of 1e-4 on each p-value is passed by right code with all but that probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from densities import terms
+from scipy import stats
+
+from reticent.convex import losses, noise, objective, output
+from reticent.convex.minimise import Minimum, minimise
+from reticent.convex.problem import Problem
+from reticent.convex.terms import Terms
+from reticent.core.keys import Keys
+from reticent.mechanisms.adjacency import Adjacency
+
+DRAWS = 200
+CHANCE = 1e-4
+
+
+def problem() -> Problem:
+    draw = np.random.default_rng(1)
+    x = draw.normal(size=(40, 3))
+    return Problem.of(losses.logistic(), x, (x[:, 0] > 0).astype(float), norm=2.0)
+
+
+def asked(seed: int, delta: float | None) -> Terms:
+    return Terms(
+        epsilon=1.0, delta=delta, adjacency=Adjacency.REPLACE, keys=Keys.seeded(seed), pay=lambda event: None
+    )
+
+
+def tilts(delta: float | None) -> np.ndarray:
+    """(draws, weights): the tilt behind each release, in units of its claimed scale."""
+    given = problem()
+    tilt = objective.tilt_for(given.loss, given.examples, given.parameters, asked(0, delta))
+    found = []
+    for seed in range(DRAWS):
+        weights = objective.release(given, asked(seed, delta)).weights
+        slopes = given.rows.T @ given.loss.gradient(given.rows @ weights, given.labels)
+        found.append(-(slopes + tilt.curvature * weights)[:, 0] / tilt.scale)
+    return np.array(found)
+
+
+def shifts(delta: float | None) -> np.ndarray:
+    """(draws, weights): what output perturbation added, in units of its claimed scale."""
+    given = problem()
+    mu = output.regularisation_for(given, asked(0, delta))
+    scale = output.noise_for(given.loss, given.examples, given.parameters, asked(0, delta), mu).scale
+    best = minimise(given, regularisation=mu, gradient_bound=1e-12).weights
+    return np.array(
+        [(output.release(given, asked(seed, delta)).weights - best)[:, 0] / scale for seed in range(DRAWS)]
+    )
+
+
+def is_vector_laplace(noise_: np.ndarray) -> bool:
+    """Lengths are Gamma-distributed, and every coordinate of the direction is as on a sphere."""
+    lengths = np.linalg.norm(noise_, axis=1)
+    size = noise_.shape[1]
+    chances = [stats.kstest(lengths, stats.gamma(size).cdf).pvalue]
+    on_sphere = stats.beta((size - 1) / 2, (size - 1) / 2)
+    chances += [stats.kstest((column / lengths + 1) / 2, on_sphere.cdf).pvalue for column in noise_.T]
+    return min(chances) > CHANCE
+
+
+def is_standard_normal(noise_: np.ndarray) -> bool:
+    return min(stats.kstest(column, "norm").pvalue for column in noise_.T) > CHANCE
+
+
+CASES = [(tilts, None, is_vector_laplace), (tilts, 1e-5, is_standard_normal)]
+CASES += [(shifts, None, is_vector_laplace), (shifts, 1e-5, is_standard_normal)]
+
+
+@pytest.mark.parametrize(("draw", "delta", "is_right"), CASES)
+def test_what_was_drawn_is_what_was_claimed(
+    draw: Callable[[float | None], np.ndarray], delta: float | None, is_right: Callable[[np.ndarray], bool]
+):
+    assert is_right(draw(delta))
+
+
+@pytest.mark.parametrize(("draw", "delta", "is_right"), CASES)
+def test_half_the_noise_would_be_seen(draw, delta, is_right, monkeypatch: pytest.MonkeyPatch):
+    for name in ("gaussian", "vector_laplace"):
+        real = getattr(noise, name)
+        monkeypatch.setattr(noise, name, lambda *given, real=real: real(*given) / 2)
+    assert not is_right(draw(delta))
+
+
+@pytest.mark.parametrize(("draw", "delta", "is_right"), CASES)
+def test_an_intercept_without_noise_would_be_seen(draw, delta, is_right, monkeypatch: pytest.MonkeyPatch):
+    def bare(real: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        def drawn(*given) -> np.ndarray:
+            values = real(*given)
+            values[-1] = 0.0
+            return values
+
+        return drawn
+
+    for name in ("gaussian", "vector_laplace"):
+        monkeypatch.setattr(noise, name, bare(getattr(noise, name)))
+    assert not is_right(draw(delta))
+
+
+def test_an_intercept_that_is_not_regularised_would_be_seen(monkeypatch: pytest.MonkeyPatch):
+    def loose(given: Problem, *, regularisation: float, gradient_bound: float, tilt: np.ndarray) -> Minimum:
+        """Undoes the regulariser of the last weight, by a tilt that it would exert at the solution."""
+        change = tilt.copy()
+        for _ in range(3):
+            found = minimise(given, regularisation=regularisation, gradient_bound=1e-8, tilt=change)
+            change[-1] = tilt[-1] - 0.5 * regularisation * found.weights[-1]
+        return found
+
+    monkeypatch.setattr(objective, "minimise", loose)
+    assert not is_vector_laplace(tilts(None))
+
+
+def test_a_minimiser_that_stops_early_would_be_seen(monkeypatch: pytest.MonkeyPatch):
+    def hasty(given: Problem, *, regularisation: float, gradient_bound: float, tilt: np.ndarray) -> Minimum:
+        found = minimise(given, regularisation=regularisation, gradient_bound=gradient_bound, tilt=tilt)
+        return found._replace(weights=0.8 * found.weights)
+
+    monkeypatch.setattr(objective, "minimise", hasty)
+    assert not is_vector_laplace(tilts(None))
+
+
+def test_published_weights_lie_on_a_grid_that_the_noise_covers():
+    given, mu = problem(), 0.1
+    request = terms(1.0, None, Adjacency.REPLACE, regularisation=mu)
+    weights = output.release(given, request).weights
+    scale = output.noise_for(given.loss, given.examples, given.parameters, request, mu).scale
+    cell = 2.0 ** np.floor(np.log2(scale * 2.0**-20))
+    assert np.all(weights / cell == np.round(weights / cell))
