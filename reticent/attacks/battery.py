@@ -1,0 +1,261 @@
+"""Runs every membership attack, on every shadow model in turn or on one target, and says how each did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reticent.attacks.membership.games import ATTACKS, Attack, Game
+from reticent.attacks.metrics import Decision, Measured, decide, measure
+from reticent.attacks.scores import FEWEST, Outputs, Scores, check_apart
+from reticent.attacks.shadow_outputs import Accuracies, Shadows, check_alike
+from reticent.attacks.signals import Signals, signals_of
+from reticent.core import checks
+from reticent.core.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A model to attack, asked about the records that the shadow models were trained and asked about."""
+
+    logits: np.ndarray = field(repr=False)  # (records, classes)
+    is_member: np.ndarray = field(repr=False)
+    robustness: np.ndarray | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How one attack did. `decision` is at the attack's own threshold, if it has one."""
+
+    name: str
+    what: str
+    measured: Measured
+    decision: Decision | None
+    seconds: float
+    scores: Scores = field(repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        decision = None
+        if self.decision is not None:
+            decision = {
+                name: value._asdict() if hasattr(value, "_asdict") else value
+                for name, value in vars(self.decision).items()
+            }
+        return {
+            "name": self.name,
+            "what": self.what,
+            **self.measured.as_json(),
+            "decision": decision,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Battery:
+    """What all attacks found, in the order of the table `ATTACKS`.
+
+    Args:
+        left_out: attacks that could not be played, and why.
+    """
+
+    results: tuple[Result, ...]
+    accuracies: Accuracies  # of the attacked models
+    models: int  # that were attacked
+    shadows: int
+    left_out: dict[str, str]
+    seconds: float
+
+    def __getitem__(self, name: str) -> Result:
+        return next(result for result in self.results if result.name == name)
+
+    @property
+    def strongest(self) -> Result:
+        """The one that finds most members at the smallest false-positive rate that was asked for."""
+        return max(self.results, key=lambda result: result.measured.tpr_at_fpr[0].true_positive_rate.value)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "attacks": {result.name: result.as_json() for result in self.results},
+            "strongest": self.strongest.name,
+            "accuracies": self.accuracies._asdict(),
+            "models": self.models,
+            "shadows": self.shadows,
+            "left_out": self.left_out,
+            "seconds": self.seconds,
+        }
+
+
+def run(
+    shadows: Shadows,
+    *,
+    target: Target | None = None,
+    attacks: Sequence[str] | None = None,
+    tolerance: float = 0.05,
+    on_progress: Callable[[float], None] | None = None,
+) -> Battery:
+    """Attacks the target with the shadow models; without one, every shadow model with the others, pooled.
+
+    Args:
+        attacks: names from `ATTACKS`; all unless given.
+        tolerance: how far the target's accuracies may be from the mean of the shadows'.
+        on_progress: called with the fraction that is done.
+
+    Raises:
+        DataError: the shadow models are not like the target, or too few.
+    """
+    started = time.perf_counter()
+    names = _checked_names(attacks)
+    games = _Games(shadows, target, tolerance)
+    results, left_out = [], {}
+    for number, name in enumerate(names):
+        began = time.perf_counter()
+        scores = games.play(ATTACKS[name])
+        if scores is None:
+            left_out[name] = "The shadow models were not asked about disturbed records."
+        else:
+            results.append(_result(name, scores, time.perf_counter() - began))
+        if on_progress is not None:
+            on_progress((number + 1) / len(names))
+    return Battery(
+        results=tuple(results),
+        accuracies=games.accuracies,
+        models=games.count,
+        shadows=shadows.models,
+        left_out=left_out,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def run_without_shadows(members: Outputs, outsiders: Outputs) -> Battery:
+    """The attacks that need nothing but the outputs of one model, from any framework.
+
+    Raises:
+        DataError: members and outsiders overlap or have different labels, or there are too few.
+    """
+    started = time.perf_counter()
+    check_apart(members, outsiders)
+    labels = np.concatenate([members.labels, outsiders.labels])
+    signals = signals_of(np.concatenate([members.logits, outsiders.logits]), labels)
+    is_member = np.repeat([True, False], [len(members), len(outsiders)])
+    nobody = signals.take(np.zeros((0, len(labels)), int))
+    game = Game(signals, is_member, labels, nobody, np.zeros((0, len(labels)), bool))
+    results = []
+    for name, attack in ATTACKS.items():
+        if not attack.needs_shadows:
+            began = time.perf_counter()
+            found = attack.play(game, None)
+            if found is not None:
+                scores = Scores.of_games(found, is_member, labels)
+                results.append(_result(name, scores, time.perf_counter() - began))
+    right = signals.is_right
+    return Battery(
+        results=tuple(results),
+        accuracies=Accuracies(float(right[is_member].mean()), float(right[~is_member].mean())),
+        models=1,
+        shadows=0,
+        left_out={
+            name: "It needs shadow models." for name, attack in ATTACKS.items() if attack.needs_shadows
+        },
+        seconds=time.perf_counter() - started,
+    )
+
+
+# How they are played
+
+
+class _Games:
+    """One game for the target, or one for every shadow model, with what was taught shared among them."""
+
+    def __init__(self, shadows: Shadows, target: Target | None, tolerance: float) -> None:
+        self._shadows, self._target = shadows, target
+        fewest = 6 if target is not None else 8
+        if shadows.models < fewest:
+            raise DataError(
+                f"There are {shadows.models} shadow models, too few to attack with.",
+                remedy=f"Train at least {fewest}; 16 give most of what can be had, 64 are better.",
+            )
+        self.accuracies = shadows.accuracies
+        self.count = shadows.models
+        if target is not None:
+            self._signals = _signals_of_target(target, shadows)
+            right = self._signals.is_right
+            self.accuracies = Accuracies(
+                float(right[target.is_member].mean()), float(right[~target.is_member].mean())
+            )
+            self.count = 1
+            check_alike(shadows, self.accuracies, tolerance=tolerance)
+
+    def play(self, attack: Attack) -> Scores | None:
+        if self._target is not None:
+            every = np.arange(self._shadows.models)
+            found = attack.play(
+                self._game(self._signals, self._target.is_member, every), self._taught(attack, every)
+            )
+            return (
+                None
+                if found is None
+                else Scores.of_games(found, self._target.is_member, self._shadows.labels)
+            )
+        pairs = np.arange(self._shadows.models) // 2
+        taught = [self._taught(attack, np.flatnonzero(pairs % 2 != half)) for half in (0, 1)]
+        rows = []
+        for model, is_member in enumerate(self._shadows.is_member):
+            game = self._game(self._shadows.signals.take(model), is_member, self._shadows.others(model))
+            found = attack.play(game, taught[pairs[model] % 2])
+            if found is None:
+                return None
+            rows.append(found)
+        return Scores.of_games(np.stack(rows), self._shadows.is_member, self._shadows.labels)
+
+    def _game(self, target: Signals, is_member: np.ndarray, others: np.ndarray) -> Game:
+        shadows = self._shadows
+        return Game(
+            target, is_member, shadows.labels, shadows.signals.take(others), shadows.is_member[others]
+        )
+
+    def _taught(self, attack: Attack, teachers: np.ndarray) -> Any:
+        if attack.teach is None:
+            return None
+        shadows = self._shadows
+        return attack.teach(shadows.signals.take(teachers), shadows.is_member[teachers], shadows.labels)
+
+
+def _signals_of_target(target: Target, shadows: Shadows) -> Signals:
+    if target.logits.shape != shadows.logits.shape[1:] or target.is_member.shape != (shadows.records,):
+        raise DataError(
+            f"The target has outputs {target.logits.shape} and membership {target.is_member.shape}; the "
+            f"shadow models have {shadows.logits.shape[1:]} for {shadows.records} records.",
+            remedy="Ask the target about the same records, in the same order.",
+        )
+    # A target that gives NaN, or knows members only, is found here.
+    Outputs.from_logits(target.logits, shadows.labels, name="records of the target")
+    if min(target.is_member.sum(), (~target.is_member).sum()) < FEWEST:
+        raise DataError(
+            f"The target has {target.is_member.sum()} members among {shadows.records} records.",
+            remedy=f"Give at least {FEWEST} members and {FEWEST} outsiders.",
+        )
+    return signals_of(target.logits, shadows.labels, target.robustness)
+
+
+def _result(name: str, scores: Scores, seconds: float) -> Result:
+    attack = ATTACKS[name]
+    return Result(
+        name=name,
+        what=attack.what,
+        measured=measure(scores),
+        decision=None if attack.threshold is None else decide(scores, attack.threshold),
+        seconds=seconds,
+        scores=scores,
+    )
+
+
+def _checked_names(attacks: Sequence[str] | None) -> list[str]:
+    if attacks is None:
+        return list(ATTACKS)
+    for name in attacks:
+        checks.one_of(ATTACKS, attack=name)
+    return list(attacks)

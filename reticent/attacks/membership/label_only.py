@@ -1,0 +1,88 @@
+"""The label-only attack: a member keeps its label when it is disturbed, for it lies far from any boundary.
+
+Works on models that give nothing but a label, so hiding confidences is no defence against it.
+
+Reference:
+    Choquette-Choo, Tramer, Carlini and Papernot (2021), Section 3.2, arXiv:2007.14321v3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from reticent.core import checks
+from reticent.core.errors import DataError, ReticentError
+
+Disturb = Callable[[np.random.Generator, np.ndarray], np.ndarray]
+
+_TIE_BREAK = 1e-3
+
+
+def scores(
+    predict: Callable[[np.ndarray], np.ndarray],
+    features: np.ndarray,
+    labels: np.ndarray,
+    *,
+    disturb: Disturb,
+    copies: int = 16,
+    seed: int = 0,
+) -> np.ndarray:
+    """The share of disturbed copies that get the right label, for each record.
+
+    Args:
+        predict: from rows of features, one label a row, or one row of outputs.
+        disturb: of a generator and all records, one disturbed copy of each: `flip_bits`, `add_noise`, or
+            an augmentation of your own.
+
+    Raises:
+        DataError: the model raised, or gave something that is not one label a record.
+    """
+    checks.count(copies=copies)
+    random = np.random.default_rng(seed)
+    right = np.zeros(len(labels))
+    for _ in range(copies):
+        right += _labels_of(predict, disturb(random, features)) == labels
+    return calibrated(right / copies, _labels_of(predict, features) == labels)
+
+
+def calibrated(robustness: np.ndarray, is_right: np.ndarray) -> np.ndarray:
+    """The share of copies, and the record's own label among equals."""
+    return robustness + _TIE_BREAK * is_right
+
+
+def log_odds(robustness: np.ndarray, copies: int = 16) -> np.ndarray:
+    """The share as log odds, kept finite: a signal for the likelihood ratio when there are shadow models."""
+    count = robustness * copies
+    return np.log((count + 0.5) / (copies - count + 0.5))
+
+
+def flip_bits(rate: float) -> Disturb:
+    """Flips every zero or one with this probability."""
+    checks.inside_unit(rate=rate)
+    return lambda random, features: np.where(random.random(features.shape) < rate, 1 - features, features)
+
+
+def add_noise(deviation: float) -> Disturb:
+    checks.positive(deviation=deviation)
+    return lambda random, features: features + random.normal(0, deviation, features.shape)
+
+
+def _labels_of(predict: Callable[[np.ndarray], np.ndarray], features: np.ndarray) -> np.ndarray:
+    try:
+        answers = np.asarray(predict(features))
+    except ReticentError:
+        raise
+    except Exception as error:  # a stranger's model may raise anything
+        raise DataError(
+            f"The model failed on {len(features)} records: {type(error).__name__}: {error}.",
+            remedy="Give a function from rows of features to labels that takes these records.",
+        ) from error
+    answers = np.argmax(answers, axis=1) if answers.ndim == 2 else answers
+    if answers.shape != (len(features),):
+        raise DataError(
+            f"The model gave an answer of shape {answers.shape} for {len(features)} records.",
+            remedy="Return one label a record, or one row of outputs.",
+        )
+    return answers

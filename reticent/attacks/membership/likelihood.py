@@ -1,0 +1,144 @@
+"""The likelihood-ratio attack (LiRA): does the model look as if it had seen this very record?
+
+For each record, the log odds of its true class are nearly normal over models that were trained on it, and
+over models that were not, with different means. The score is the log of the ratio of the two densities at
+what the target says, so zero is where both are as likely.
+
+How the deviations are found decides what few shadow models can do:
+
+    fixed         one for all records, from residuals around each record's own mean
+    per-example   each record's own; poor below 64 models
+    published     the first below 64 models, the second from there on
+    shrunk        each record's own, leaning on records of which models are as sure; so do the means of
+                  those inside, and densities have the tails that so few models call for. The default
+
+Reference:
+    Carlini, Chien, Nasr, Song, Terzis and Tramer (2022), Algorithm 1, arXiv:2112.03570v2.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from scipy.stats import t as student
+
+from reticent.core import checks
+from reticent.core.errors import InvalidArgument
+
+Variance = Literal["shrunk", "published", "fixed", "per-example"]
+
+THRESHOLD = 0.0
+PER_EXAMPLE_FROM = 62  # models: 64 without the attacked one and its twin
+
+_LEAST_VARIANCE = 1e-12
+_NORMAL = 1e6  # degrees of freedom at which Student's distribution is normal
+_LEAN = 16.0  # models that a record's neighbours count for
+_NEIGHBOURS = 201
+
+
+class Fit(NamedTuple):
+    """The distribution of each record's signal over some models: (records,) each."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    freedom: np.ndarray  # degrees of; many for a normal distribution
+
+
+class _Sums(NamedTuple):
+    models: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray  # of residuals around the record's own mean
+
+
+def online(
+    target: np.ndarray, shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk"
+) -> np.ndarray:
+    """The log-likelihood ratio of in against out, for each record.
+
+    Args:
+        target: (records,) what the attacked model says; see `Signals.confidence`.
+        shadows, is_member: (models, records) of other models.
+    """
+    inside, outside = fit(shadows, is_member, variance=variance)
+    return log_density(target, inside) - log_density(target, outside)
+
+
+def offline(
+    target: np.ndarray, shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk"
+) -> np.ndarray:
+    """How many deviations the target is above models that never had the record: no other is needed."""
+    _, outside = fit(shadows, is_member, variance=variance)
+    return (target - outside.mean) / np.sqrt(outside.variance)
+
+
+def fit(shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk") -> tuple[Fit, Fit]:
+    """The distribution of each record over the models that had it, and over those that did not."""
+    checks.one_of(get_args(Variance), variance=variance)
+    shadows, is_member = np.asarray(shadows, float), np.asarray(is_member, bool)
+    inside, outside = (_sums(shadows, which) for which in (is_member, ~is_member))
+    if variance == "shrunk":
+        return _shrunk(inside, outside)
+    is_fixed = variance == "fixed" or (variance == "published" and len(shadows) < PER_EXAMPLE_FROM)
+    return _plain(inside, is_fixed=is_fixed), _plain(outside, is_fixed=is_fixed)
+
+
+def log_density(values: np.ndarray, fit: Fit) -> np.ndarray:
+    deviation = np.sqrt(fit.variance)
+    return student.logpdf((values - fit.mean) / deviation, fit.freedom) - np.log(deviation)
+
+
+def _sums(shadows: np.ndarray, which: np.ndarray) -> _Sums:
+    count = which.sum(axis=0)
+    if count.min() < 2:
+        raise InvalidArgument(
+            f"A record has {count.min()} shadow models on one side, and a deviation needs 2.",
+            remedy="Train at least 6 shadow models with every record in half of them.",
+        )
+    mean = np.where(which, shadows, 0).sum(axis=0) / count
+    return _Sums(count, mean, np.where(which, np.square(shadows - mean), 0).sum(axis=0))
+
+
+def _plain(sums: _Sums, *, is_fixed: bool) -> Fit:
+    """The variance of residuals, never of raw signals: how records differ is nothing to explain."""
+    if is_fixed:
+        variance = np.full(len(sums.mean), sums.squares.sum() / (sums.models - 1).sum())
+    else:
+        variance = sums.squares / (sums.models - 1)
+    return Fit(sums.mean, np.maximum(variance, _LEAST_VARIANCE), np.full(len(sums.mean), _NORMAL))
+
+
+def _shrunk(inside: _Sums, outside: _Sums) -> tuple[Fit, Fit]:
+    """Variances lean on those of records with a like mean outside; means inside on what that mean foretells.
+
+    The variance is that of a new model around a mean that is itself known from few.
+    """
+    order = np.argsort(outside.mean)
+    within = [_leaning(sums, order) for sums in (inside, outside)]
+    doubt_in, doubt_out = within[0] / inside.models, within[1] / outside.models
+    foretold = _foretold(outside.mean, inside.mean)
+    spread = max(float(np.mean(np.square(inside.mean - foretold) - doubt_in)), _LEAST_VARIANCE)
+    own = spread / (spread + doubt_in)  # how far a record's own mean is to be trusted
+    mean_in = own * inside.mean + (1 - own) * foretold
+    return (
+        Fit(mean_in, within[0] + own * doubt_in, inside.models - 1 + _LEAN),
+        Fit(outside.mean, within[1] + doubt_out, outside.models - 1 + _LEAN),
+    )
+
+
+def _leaning(sums: _Sums, order: np.ndarray) -> np.ndarray:
+    each = (sums.squares / (sums.models - 1))[order]
+    reach = min(_NEIGHBOURS, len(each)) // 2
+    padded = np.concatenate([[0.0], np.cumsum(np.pad(each, reach, mode="symmetric"))])
+    width = 2 * reach + 1
+    of_neighbours = np.empty(len(each))
+    of_neighbours[order] = (padded[width:] - padded[:-width]) / width
+    leaning = (sums.squares + _LEAN * of_neighbours) / (sums.models - 1 + _LEAN)
+    return np.maximum(leaning, _LEAST_VARIANCE)
+
+
+def _foretold(outside: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """The mean inside by the mean outside, as a parabola over all records."""
+    scaled = (outside - outside.mean()) / max(float(outside.std()), 1e-9)
+    powers = np.stack([np.ones_like(scaled), scaled, np.square(scaled)], axis=1)
+    return powers @ np.linalg.lstsq(powers, inside, rcond=None)[0]

@@ -1,0 +1,56 @@
+"""The relative attack (RMIA): the gain over reference models, compared with the gain of other records.
+
+Reference:
+    Zarifzadeh, Liu and Shokri (2024), Equations 4 and 11, arXiv:2312.03262v3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reticent.core import checks
+
+_TIE_BREAK = 1e-9
+
+
+def online(
+    target: np.ndarray, shadows: np.ndarray, is_member: np.ndarray, *, gamma: float = 1.0
+) -> np.ndarray:
+    """The share of records whose gain this record's gain exceeds by a factor `gamma`.
+
+    Args:
+        target: (records,) log probability of the true class.
+        shadows, is_member: (models, records) of reference models; every record is in half of them.
+    """
+    inside, outside = (_mean_probability(shadows, which) for which in (is_member, ~is_member))
+    return _compared(target - np.log((inside + outside) / 2), gamma)
+
+
+def offline(
+    target: np.ndarray,
+    shadows: np.ndarray,
+    is_member: np.ndarray,
+    *,
+    gamma: float = 1.0,
+    slope: float = 0.3,
+) -> np.ndarray:
+    """The same from models that never had the record: those that had it are taken to be a little surer.
+
+    Args:
+        slope: the probability inside is guessed as slope * outside + 1 - slope.
+    """
+    checks.probability(slope=slope)
+    outside = _mean_probability(shadows, ~np.asarray(is_member, bool))
+    return _compared(target - np.log(((1 + slope) * outside + 1 - slope) / 2), gamma)
+
+
+def _mean_probability(log_probability: np.ndarray, which: np.ndarray) -> np.ndarray:
+    counts = np.maximum(which.sum(axis=0), 1)
+    return np.maximum(np.where(which, np.exp(log_probability), 0).sum(axis=0) / counts, 1e-30)
+
+
+def _compared(gain: np.ndarray, gamma: float) -> np.ndarray:
+    """The share of gains that each gain exceeds by the factor; ties at the top are broken by the gain."""
+    checks.positive(gamma=gamma)
+    below = np.searchsorted(np.sort(gain), gain - np.log(gamma), side="right") / len(gain)
+    return below + _TIE_BREAK * np.tanh(gain)

@@ -1,0 +1,112 @@
+"""The shadow-model attack: a classifier for each label learns what answers about members look like.
+
+It is taught on shadow models, whose members are known. They need not be trained on the same records, nor
+be the same kind of model: `noisy_records` and `marginal_records` make data for them when there are none.
+
+Reference:
+    Shokri, Stronati, Song and Shmatikov (2017), Sections V.B to V.E, arXiv:1610.05820v2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import expit
+
+from reticent.attacks.scores import FEWEST, Outputs
+from reticent.attacks.signals import signals_of
+from reticent.core import checks
+from reticent.core.errors import DataError
+
+THRESHOLD = 0.0
+
+_RIDGE = 1.0
+_MOST_STEPS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classifier:
+    """Log odds of membership from the answer about a record, by its label."""
+
+    centre: np.ndarray = field(repr=False)
+    scale: np.ndarray = field(repr=False)
+    weights: np.ndarray = field(repr=False)  # (labels + 1, features); the last for labels that are rare
+
+    def scores(self, outputs: Outputs) -> np.ndarray:
+        return self.log_odds(signals_of(outputs.logits, outputs.labels).answers, outputs.labels)
+
+    def log_odds(self, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Of answers (records, some), as in `Signals.answers`."""
+        features = _curved((answers - self.centre) / self.scale)
+        known = np.minimum(labels, len(self.weights) - 1)
+        return np.einsum("rf,rf->r", features, self.weights[known])
+
+
+def fit(answers: np.ndarray, labels: np.ndarray, is_member: np.ndarray) -> Classifier:
+    """Teaches a classifier for each label.
+
+    Args:
+        answers: (models, records, some) of shadow models; see `Signals.answers`.
+        labels, is_member: (records,) and (models, records).
+    """
+    models = len(answers)
+    flat = np.asarray(answers, float).reshape(-1, answers.shape[-1])
+    truth, of_label = is_member.ravel(), np.tile(labels, models)
+    if truth.all() or not truth.any():
+        raise DataError(
+            "The shadow models have no members, or no outsiders.",
+            remedy="Give outputs for records that were in their training sets and for records that were not.",
+        )
+    centre, scale = flat.mean(axis=0), np.maximum(flat.std(axis=0), 1e-6)
+    features = _curved((flat - centre) / scale)
+    everybody = _logistic(features, truth, np.zeros(features.shape[1]))
+    weights = np.tile(everybody, (int(labels.max()) + 2, 1))
+    for label in np.unique(labels):
+        rows = of_label == label
+        inside = int(truth[rows].sum())
+        if min(inside, rows.sum() - inside) >= FEWEST:
+            weights[label] = _logistic(features[rows], truth[rows], everybody)
+    return Classifier(centre=centre, scale=scale, weights=weights)
+
+
+def noisy_records(features: np.ndarray, share: float, *, seed: int) -> np.ndarray:
+    """Records with a share of their values replaced by those of other records: data of a poorer attacker."""
+    checks.probability(share=share)
+    random = np.random.default_rng(seed)
+    replaced = random.random(features.shape) < share
+    return np.where(replaced, marginal_records(features, len(features), seed=seed + 1), features)
+
+
+def marginal_records(features: np.ndarray, count: int, *, seed: int) -> np.ndarray:
+    """Records whose every value is drawn from its own column: all that an attacker knows are the margins.
+
+    They have no labels; ask the target for them.
+    """
+    checks.count(count=count)
+    random = np.random.default_rng(seed)
+    flat = features.reshape(len(features), -1)
+    drawn = np.take_along_axis(flat, random.integers(0, len(flat), (count, flat.shape[1])), axis=0)
+    return drawn.reshape(count, *features.shape[1:])
+
+
+def _curved(x: np.ndarray) -> np.ndarray:
+    """A constant, each number, its square: members are neither the least nor the most sure."""
+    x = np.clip(x, -4, 4)
+    return np.concatenate([np.ones((*x.shape[:-1], 1)), x, np.square(x)], axis=-1)
+
+
+def _logistic(features: np.ndarray, truth: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Logistic regression by Newton's method, its weights held near the prior."""
+    # Both sides weigh the same, whatever their numbers, so that 0 is where a coin would be tossed.
+    weight = np.where(truth, 0.5 / max(truth.sum(), 1), 0.5 / max((~truth).sum(), 1)) * len(truth)
+    weights = prior.copy()
+    for _ in range(_MOST_STEPS):
+        guess = expit(features @ weights)
+        slope = features.T @ (weight * (guess - truth)) + _RIDGE * (weights - prior)
+        curvature = (features * (weight * guess * (1 - guess))[:, None]).T @ features
+        step = np.linalg.solve(curvature + _RIDGE * np.eye(len(weights)), slope)
+        weights = weights - step
+        if np.abs(step).max() < 1e-6:
+            break
+    return weights

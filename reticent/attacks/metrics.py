@@ -1,0 +1,273 @@
+"""How well an attack works, each number with its interval, and the one that matters first.
+
+An attack that finds a tenth of the members and is never wrong is worse than one that is right about
+everybody 60 times in 100. So true-positive rates at small false-positive rates come first, then the area
+under the curve. Intervals take games to be independent; those of pooled models share their records, and
+their intervals are somewhat too narrow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+from scipy.stats import beta as beta_distribution
+from scipy.stats import betabinom, binom, norm, rankdata
+
+from reticent.attacks.scores import FEWEST, Scores
+from reticent.core import checks
+from reticent.core.errors import InvalidArgument
+
+FALSE_POSITIVE_RATES = (0.001, 0.01)
+
+
+class Estimate(NamedTuple):
+    """A number and the interval in which the truth lies, at the stated confidence."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateAt:
+    """The true-positive rate at a false-positive rate.
+
+    Args:
+        is_resolved: False where there are too few outsiders for one false positive: the value is then the
+            rate without any, and only the interval says what is known.
+        note: says so aloud, or is empty.
+    """
+
+    false_positive_rate: float
+    true_positive_rate: Estimate
+    is_resolved: bool
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What happens when every record above a threshold is called a member."""
+
+    threshold: float
+    precision: Estimate
+    recall: Estimate
+    false_positive_rate: Estimate
+    balanced_accuracy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Everything that is said about an attack, in the order in which it should be read."""
+
+    tpr_at_fpr: tuple[RateAt, ...]
+    auc: Estimate
+    advantage: Estimate
+    members: int
+    outsiders: int
+    confidence: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain numbers, lists and words."""
+        return {
+            "tpr_at_fpr": [
+                {**asdict(rate), "true_positive_rate": rate.true_positive_rate._asdict()}
+                for rate in self.tpr_at_fpr
+            ],
+            "auc": self.auc._asdict(),
+            "advantage": self.advantage._asdict(),
+            "members": self.members,
+            "outsiders": self.outsiders,
+            "confidence": self.confidence,
+        }
+
+
+def measure(
+    scores: Scores, *, rates: Sequence[float] = FALSE_POSITIVE_RATES, confidence: float = 0.95
+) -> Measured:
+    """True-positive rates at small false-positive rates, then the area under the curve and the advantage."""
+    return Measured(
+        tpr_at_fpr=tuple(tpr_at_fpr(scores, rate, confidence=confidence) for rate in rates),
+        auc=auc(scores, confidence=confidence),
+        advantage=advantage(scores, confidence=confidence),
+        members=len(scores.members),
+        outsiders=len(scores.outsiders),
+        confidence=confidence,
+    )
+
+
+def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Estimate:
+    """A share with its exact interval.
+
+    Reference:
+        Clopper and Pearson (1934), The use of confidence or fiducial limits.
+    """
+    checks.inside_unit(confidence=confidence)
+    tail = (1 - confidence) / 2
+    if trials == 0:
+        return Estimate(0.0, 0.0, 1.0)
+    low = beta_distribution.ppf(tail, hits, trials - hits + 1) if hits else 0.0
+    high = beta_distribution.isf(tail, hits + 1, trials - hits) if hits < trials else 1.0
+    return Estimate(hits / trials, float(low), float(high))
+
+
+def tpr_at_fpr(scores: Scores, rate: float, *, confidence: float = 0.95) -> RateAt:
+    """The share of members above the threshold that only this share of outsiders passes.
+
+    Guarantee:
+        The interval covers the rate of the attack itself, not of these outsiders: half of the error goes to
+        where the threshold truly lies (order statistics), half to the members above it (Clopper-Pearson).
+    """
+    checks.inside_unit(rate=rate, confidence=confidence)
+    outsiders = np.sort(scores.outsiders)[::-1]
+    count = len(outsiders)
+    allowed = math.floor(rate * count + 1e-9)  # false positives
+    value = _share_above(scores.members, outsiders[allowed])
+    tail = (1 - confidence) / 4
+    # The true threshold lies between two of the outsiders, counted from the highest.
+    highest = int(binom.ppf(tail, count, rate)) - 1
+    lowest = int(binom.isf(tail, count, rate))
+    above_high = 0 if highest < 0 else int(np.sum(scores.members > outsiders[highest]))
+    above_low = len(scores.members)
+    if lowest < count:
+        above_low = int(np.sum(scores.members > outsiders[lowest]))
+    inner = 1 - (1 - confidence) / 2
+    low = 0.0 if highest < 0 else clopper_pearson(above_high, len(scores.members), confidence=inner).low
+    high = clopper_pearson(above_low, len(scores.members), confidence=inner).high
+    is_resolved = allowed >= 1
+    note = ""
+    if not is_resolved:
+        needed = math.ceil(1 / rate)
+        note = (
+            f"Not enough outsiders: {count} cannot resolve a false-positive rate of {100 * rate:g}%. "
+            f"Give at least {needed:,}, better {10 * needed:,}."
+        )
+    return RateAt(
+        false_positive_rate=rate,
+        true_positive_rate=Estimate(value, min(low, value), max(high, value)),
+        is_resolved=is_resolved,
+        note=note,
+    )
+
+
+def auc(scores: Scores, *, confidence: float = 0.95) -> Estimate:
+    """The probability that a member scores above an outsider, ties counting half.
+
+    The interval is DeLong's on the scale of log odds, where it does not leave (0, 1). If no pair is in the
+    wrong order, there is no variance to go by: the end of the interval is then the area that so few
+    records would still show as perfect, taking each member of the smaller side for one coin.
+
+    Reference:
+        DeLong, DeLong and Clarke-Pearson (1988); by ranks as in Sun and Xu (2014), Theorem 1.
+    """
+    checks.inside_unit(confidence=confidence)
+    ours, theirs = scores.members, scores.outsiders
+    ranks = rankdata(scores.values)
+    above = (ranks[: len(ours)] - rankdata(ours)) / len(theirs)  # for each member, outsiders below it
+    below = 1 - (ranks[len(ours) :] - rankdata(theirs)) / len(ours)  # for each outsider, members above it
+    value = float(above.mean())
+    if value in (0.0, 1.0):
+        reach = ((1 - confidence) / 2) ** (1 / min(len(ours), len(theirs)))
+        return Estimate(value, reach if value else 0.0, 1.0 if value else 1 - reach)
+    variance = above.var(ddof=1) / len(ours) + below.var(ddof=1) / len(theirs)
+    reach = norm.isf((1 - confidence) / 2) * math.sqrt(variance) / (value * (1 - value))
+    return Estimate(value, float(expit(logit(value) - reach)), float(expit(logit(value) + reach)))
+
+
+def advantage(scores: Scores, *, confidence: float = 0.95) -> Estimate:
+    """The largest difference of true- and false-positive rate over all thresholds: what Yeom's game pays.
+
+    The best threshold is chosen on the same scores, which flatters the value. The interval holds for every
+    threshold at once (Dvoretzky, Kiefer and Wolfowitz, with Massart's constant), so it is not flattered.
+    """
+    checks.inside_unit(confidence=confidence)
+    false_positives, true_positives = roc(scores)
+    value = float(np.max(true_positives - false_positives))
+    tail = math.log(4 / (1 - confidence)) / 2
+    reach = math.sqrt(tail / len(scores.members)) + math.sqrt(tail / len(scores.outsiders))
+    return Estimate(value, max(value - reach, 0.0), min(value + reach, 1.0))
+
+
+def decide(scores: Scores, threshold: float, *, confidence: float = 0.95) -> Decision:
+    """Calls every record above the threshold a member, and counts."""
+    checks.finite(threshold=threshold)
+    right = int(np.sum(scores.members > threshold))
+    wrong = int(np.sum(scores.outsiders > threshold))
+    recall = clopper_pearson(right, len(scores.members), confidence=confidence)
+    false_positive_rate = clopper_pearson(wrong, len(scores.outsiders), confidence=confidence)
+    return Decision(
+        threshold=threshold,
+        precision=clopper_pearson(right, right + wrong, confidence=confidence),
+        recall=recall,
+        false_positive_rate=false_positive_rate,
+        balanced_accuracy=(recall.value + 1 - false_positive_rate.value) / 2,
+    )
+
+
+def per_class(scores: Scores, *, confidence: float = 0.95) -> dict[int, Measured]:
+    """The same numbers for each label that has at least ten members and ten outsiders."""
+    if scores.member_labels is None or scores.outsider_labels is None:
+        raise InvalidArgument(
+            "These scores have no labels.", remedy="Give Scores member_labels and outsider_labels."
+        )
+    found = {}
+    for label in np.intersect1d(scores.member_labels, scores.outsider_labels).tolist():
+        members = scores.members[scores.member_labels == label]
+        outsiders = scores.outsiders[scores.outsider_labels == label]
+        if min(len(members), len(outsiders)) >= FEWEST:
+            found[label] = measure(Scores(members=members, outsiders=outsiders), confidence=confidence)
+    return found
+
+
+def per_record(scores: np.ndarray, is_member: np.ndarray) -> np.ndarray:
+    """For each record, how often a model that had it scores it above a model that did not: (records,).
+
+    Args:
+        scores, is_member: (models, records). A record that is never in, or never out, gets NaN.
+
+    One half is what a record without risk has. With few models this is noisy: 16 give steps of 1/64.
+    """
+    scores, is_member = np.asarray(scores, float), np.asarray(is_member, bool)
+    ranks = rankdata(scores, axis=0)
+    inside = is_member.sum(axis=0)
+    outside = len(is_member) - inside
+    wins = np.where(is_member, ranks, 0).sum(axis=0) - inside * (inside + 1) / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where((inside > 0) & (outside > 0), wins / (inside * outside), np.nan)
+
+
+def roc(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    """False- and true-positive rates over all thresholds, from (0, 0) to (1, 1); ties are one step."""
+    order = np.argsort(-scores.values, kind="stable")
+    values, is_member = scores.values[order], scores.is_member[order]
+    is_last = np.append(values[1:] != values[:-1], True)
+    true = np.cumsum(is_member)[is_last] / len(scores.members)
+    false = np.cumsum(~is_member)[is_last] / len(scores.outsiders)
+    return np.concatenate([[0.0], false]), np.concatenate([[0.0], true])
+
+
+def no_signal_band(
+    members: int, outsiders: int, false_positives: np.ndarray, *, confidence: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
+    """Between which true-positive rates an attack that knows nothing lies, at each false-positive rate.
+
+    Above the threshold that k outsiders pass, the number of members is beta-binomial: all orders of all
+    records are equally likely.
+    """
+    checks.count(members=members, outsiders=outsiders)
+    checks.inside_unit(confidence=confidence)
+    passed = np.clip(np.round(np.asarray(false_positives) * outsiders), 0, outsiders)
+    tail = (1 - confidence) / 2
+    shape = (members, passed + 1, outsiders - passed + 1e-9)
+    return betabinom.ppf(tail, *shape) / members, betabinom.isf(tail, *shape) / members
+
+
+def _share_above(members: np.ndarray, threshold: float) -> float:
+    return float(np.mean(members > threshold))

@@ -1,0 +1,81 @@
+"""Private training as one function of a key and a mask, so that many models can be trained at once.
+
+For measurements only: a threefry key holds 64 bits, and nothing here is charged to a budget. What is
+released comes from `train`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from reticent.core.errors import InvalidArgument
+from reticent.data.sampling import Batch
+from reticent.training.contributions import Contribution, Source
+from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum
+from reticent.training.plan import Plan
+from reticent.training.step import Blocks, Roots, TrainState, private_step
+
+
+def private_recipe(
+    loss: Loss,
+    init: Callable[[jax.Array], Any],
+    plan: Plan,
+    *,
+    optimizer: optax.GradientTransformation,
+    strategy: Strategy = "auto",
+) -> Callable[[jax.Array, jax.Array, jax.Array, jax.Array], Any]:
+    """The steps of a plan as a function (key, x, y, mask) -> params, which may be vectorised.
+
+    Batches, clipping and noise are those of `train` under the same plan: the same `private_step` takes them.
+
+    Args:
+        init: fresh parameters from a key.
+        plan: for as many examples as a mask selects, or one more.
+    """
+    if plan.unit != "record":
+        raise InvalidArgument(
+            "Models on masks are trained on records, not on users.", remedy="Make a plan with unit='record'."
+        )
+    examples = plan.sampler.examples
+    step = private_step(
+        clipped_gradient_sum(loss, clipping=plan.clipping, strategy=strategy),
+        plan,
+        optimizer,
+        None,
+        lambda average, params, step: average,
+        contribution=Contribution(),
+        blocks=Blocks.of(plan),
+    )
+
+    def recipe(key: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Any:
+        _check_kind(key)
+        init_key, *streams = jax.random.split(key, 4)
+        roots = Roots(*streams)
+        params = init(init_key)
+        members = jnp.flatnonzero(mask, size=examples, fill_value=0)
+        is_member = jnp.arange(examples) < jnp.sum(mask)
+
+        def one(state: TrainState, number: jax.Array) -> tuple[TrainState, None]:
+            drawn = plan.sampler.draw(roots.sampling, number[None], examples)
+            places, is_real = drawn.indices[0], drawn.is_real[0] & is_member[drawn.indices[0]]
+            batch = Blocks.of(plan).padded(Batch(members[places].astype(jnp.int32), is_real))
+            return step(state, Source({"x": x, "y": y}), batch, roots)[0], None
+
+        max_norm = jnp.float32(plan.clipping.sensitivity)
+        start = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=())
+        return jax.lax.scan(one, start, jnp.arange(plan.steps))[0].params
+
+    return recipe
+
+
+def _check_kind(key: jax.Array) -> None:
+    if "rbg" in str(jax.random.key_impl(key)):
+        raise InvalidArgument(
+            "Keys of the rbg kind give every vectorised model the same noise.",
+            remedy='Make them with jax.random.key(seed, impl="threefry2x32").',
+        )
