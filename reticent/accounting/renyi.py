@@ -291,12 +291,12 @@ def _(event: events.BestOfTrials, neighbours: Neighbours, orders: np.ndarray) ->
     wide = np.union1d(ORDERS, orders)
     run, accident = accounted(event.event, neighbours, wide)
     trials = tuning.NegativeBinomial(shape=event.shape, gamma=event.gamma)
-    pure_epsilon = _pure_epsilon(event.event, neighbours)
-    curve = tuning.best_of(run, trials.thinned(accident), wide, pure=pure_epsilon)
+    known = pure_epsilon(event.event, neighbours)
+    curve = tuning.best_of(run, trials.thinned(accident), wide, pure=known)
     return curve[np.searchsorted(wide, orders)], min(trials.mean * accident, 1.0)
 
 
-def _pure_epsilon(event: Event, neighbours: Neighbours) -> float:
+def pure_epsilon(event: Event, neighbours: Neighbours) -> float:
     """An epsilon for which all of an event is epsilon-DP; infinity where none is known."""
     return math.fsum(
         times * _pure_claim(item, neighbours) for item, times in dominating.flatten(event).items()

@@ -21,7 +21,7 @@ from reticent.core import checks
 from reticent.mechanisms.events import BestOfTrials
 
 _LOWEST = -60.0  # ln y, below which one interval is enough
-_WIDE, _PARTS = 0.02, 100  # how wide an interval of ln y is, and into how many narrow ones it is cut
+_WIDE, _PARTS = 0.02, 25  # how wide an interval of ln y is, and into how many narrow ones it is cut
 
 
 class Trials(Protocol):

@@ -328,6 +328,16 @@ class DatasetBudget:
     def __repr__(self) -> str:
         return f"DatasetBudget('{self.name}' in '{self.ledger.path}')"
 
+    def __copy__(self) -> DatasetBudget:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> DatasetBudget:
+        return self  # a copy of what holds it spends from the same account
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process, the same account of the same file."""
+        return _opened, (self.ledger.path, self.name, self._fingerprint, self._unit)
+
     def charge(
         self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit | None = None
     ) -> Receipt:
@@ -363,3 +373,7 @@ class DatasetBudget:
     def remaining(self) -> cost.Remaining:
         """What would still fit."""
         return cost.remaining(self.ledger.account(self.name))
+
+
+def _opened(path: Path, name: str, fingerprint: str | None, unit: Unit | None) -> DatasetBudget:
+    return Ledger.open(path).for_dataset(name, fingerprint=fingerprint, unit=unit)

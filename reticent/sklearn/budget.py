@@ -1,0 +1,84 @@
+"""A budget in memory that several fits share: what `cross_val_score` or a pipeline spends is added up."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.guarantee import Guarantee, Unit
+from reticent.accounting.tight import guarantee, upper_bound
+from reticent.core import checks
+from reticent.core.errors import BudgetExceeded, InvalidArgument
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Composed, Event
+
+
+class SharedBudget:
+    """A limit for all fits that are handed it. Clones of an estimator share it; other processes do not.
+
+    Guarantee:
+        Everything charged to it is, as a planned composition, within (epsilon, delta). For releases that
+        are chosen by looking at results, or fitted in several processes, use a `Ledger`.
+    """
+
+    def __init__(self, *, epsilon: float, delta: float, adjacency: str = Adjacency.REPLACE.value) -> None:
+        checks.positive(epsilon=epsilon)
+        checks.inside_unit(delta=delta)
+        checks.one_of([item.value for item in Adjacency], adjacency=adjacency)
+        self.epsilon, self.delta, self.adjacency = epsilon, delta, Adjacency(adjacency)
+        self._spent: list[Event] = []
+        self._guard = threading.Lock()
+        self._is_copy = False
+
+    def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit = "record") -> None:
+        """Records a release before it is made.
+
+        Raises:
+            BudgetExceeded: it does not fit; nothing was recorded.
+            InvalidArgument: it is accounted for between other neighbours, or this is another process.
+        """
+        if self._is_copy:
+            raise InvalidArgument(
+                "This budget belongs to another process, and cannot be charged from here.",
+                remedy="Fit with n_jobs=1, or share a file: Ledger(...).for_dataset(NAME).",
+            )
+        if adjacency is not self.adjacency or unit != "record":
+            raise InvalidArgument(
+                f"This budget is for {self.adjacency.value} of a record, and '{purpose}' is accounted for "
+                f"under {adjacency.value} of a {unit}.",
+                remedy="Give the estimator and the budget the same adjacency.",
+            )
+        with self._guard:
+            after = Composed(events=(*self._spent, event))
+            cost = upper_bound(after, self.delta, Neighbours(self.adjacency))
+            if cost > self.epsilon:
+                raise BudgetExceeded(
+                    f"'{purpose}' would take this budget to epsilon {cost:.4g} of {self.epsilon:g}; "
+                    f"{len(self._spent)} releases are charged. Nothing was recorded.",
+                    remedy="Fit fewer times, with a smaller epsilon, or set a higher limit beforehand.",
+                )
+            self._spent.append(event)
+
+    def guarantee(self) -> Guarantee:
+        """What everything that was charged so far promises, taken together."""
+        return guarantee(Composed(events=tuple(self._spent)), self.delta, self.adjacency)
+
+    def __sklearn_clone__(self) -> SharedBudget:
+        return self
+
+    def __copy__(self) -> SharedBudget:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> SharedBudget:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {key: value for key, value in self.__dict__.items() if key != "_guard"}
+        return kept | {"_is_copy": True}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _guard=threading.Lock())
+
+    def __repr__(self) -> str:
+        return f"SharedBudget(epsilon={self.epsilon:g}, delta={self.delta:g}, adjacency='{self.adjacency}')"

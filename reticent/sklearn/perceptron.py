@@ -1,0 +1,147 @@
+"""A multi-layer perceptron by private gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from scipy import sparse
+from scipy.special import softmax
+from sklearn.utils.validation import check_is_fitted
+
+from reticent import models
+from reticent.core import checks
+from reticent.core.keys import Stream
+from reticent.models.model import Model
+from reticent.sklearn.findings import row_norms
+from reticent.sklearn.private import PrivateClassifierFit
+from reticent.sklearn.spending import Spending
+from reticent.training.loop import train
+from reticent.training.plan import Plan
+
+# scikit-learn calls a matrix of rows X, in signatures that callers may use by name.
+# ruff: noqa: N803
+
+_SMALL = 2000  # rows, up to which every step takes all of them
+
+
+class PrivateMLPClassifier(PrivateClassifierFit):
+    """Dense layers with tanh between them, trained by `reticent.train`.
+
+    Args:
+        hidden: the sizes of the hidden layers.
+        steps, learning_rate, max_norm: of the descent; gradients are clipped to `max_norm`.
+        batch_size: how many rows a step takes on average. Without one, all rows where there are at most
+            2000, and a thirteenth of them beyond.
+
+    The other arguments are those of `PrivateLogisticRegression`. Rows are divided by `norm`.
+
+    Guarantee:
+        Publishing the fitted estimator costs `event_`; `guarantee_` is the sentence about it. There is no
+        theorem on how good it is: `excess_risk_bound_` is None.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float | None = None,
+        norm: float | None = None,
+        classes: Any = None,
+        hidden: tuple[int, ...] = (32,),
+        steps: int = 100,
+        learning_rate: float = 1.0,
+        max_norm: float = 1.0,
+        batch_size: int | None = None,
+        adjacency: str = "replace",
+        preparation: float = 0.1,
+        random_state: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.norm = norm
+        self.classes = classes
+        self.hidden = hidden
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.max_norm = max_norm
+        self.batch_size = batch_size
+        self.adjacency = adjacency
+        self.preparation = preparation
+        self.random_state = random_state
+        self.budget = budget
+
+    def fit(self, X: Any, y: Any) -> PrivateMLPClassifier:
+        """Trains, and pays for it first."""
+        x, codes, spending = self._open_labelled(X, y)
+        model = self._model()
+        plan = self._plan(spending)
+        schedule = optax.linear_schedule(self.learning_rate, 0.0, plan.steps)
+        run = train(
+            models.classification_loss(model),
+            model.init(spending.keys.take(Stream.INITIALISATION)),
+            {"x": self._inputs(x), "y": codes.astype(np.int32)},
+            plan,
+            optimizer=optax.sgd(schedule, momentum=0.9),
+            budget=spending,
+            keys=spending.keys,
+        )
+        self.params_ = jax.tree.map(np.asarray, run.params)
+        self.excess_risk_bound_ = None
+        notes = (f"rows longer than {self.norm_:g} were shortened to it", f"{plan.steps} steps")
+        self._close(spending, run.guarantee, notes)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Logits: for two classes the second's over the first's, else one a class."""
+        check_is_fitted(self)
+        x = self._checked(X, reset=False)
+        scores = np.asarray(_scores(self._model().apply, self.params_, self._inputs(x)), np.float64)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[chosen]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        scores = self.decision_function(X)
+        return softmax(
+            np.column_stack([np.zeros(len(scores)), scores]) if scores.ndim == 1 else scores, axis=1
+        )
+
+    def _plan(self, spending: Spending) -> Plan:
+        checks.positive(learning_rate=self.learning_rate)
+        rows = spending.rows
+        batch = self.batch_size
+        if batch is None and rows > _SMALL:
+            batch = min(max(rows // 13, 64), 4096)
+        spending.is_basic = spending.is_untouched
+        return Plan.for_budget(
+            epsilon=spending.epsilon,
+            delta=spending.delta,
+            examples=rows,
+            batch_size=batch,
+            sampling="full" if batch is None else "poisson",
+            steps=self.steps,
+            max_norm=self.max_norm,
+            adjacency=spending.adjacency,
+            beside=None if spending.is_untouched else spending.event,
+        )
+
+    def _model(self) -> Model:
+        return models.mlp((self.n_features_in_, *self.hidden, len(self.classes_)), jnp.tanh)
+
+    def _inputs(self, x: Any) -> np.ndarray:
+        """Rows of length at most 1."""
+        lengths = np.maximum(row_norms(x), self.norm_)
+        rows = x.toarray() if sparse.issparse(x) else x
+        return (rows / lengths[:, None]).astype(np.float32)
+
+
+def _scores(apply: Any, params: Any, x: np.ndarray) -> jax.Array:
+    return jax.vmap(apply, in_axes=(None, 0))(params, x)

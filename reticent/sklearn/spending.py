@@ -1,0 +1,215 @@
+"""What one fit may spend and has spent, and where its randomness comes from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from reticent.accounting.budget import Budget
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.tight import tight, upper_bound
+from reticent.core import checks
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Keys
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Composed, Event
+from reticent.runs.problem import checked_delta
+
+_SEARCHED = 7  # halvings
+
+
+class Spending:
+    """The budget of one fit: shares are set apart first, events are paid before they are released.
+
+    Args:
+        delta: none for the default of so many rows, 0 for pure differential privacy.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float | None,
+        adjacency: str,
+        rows: int,
+        keys: Keys,
+        budget: Budget | None,
+    ) -> None:
+        checks.positive(epsilon=epsilon)
+        checks.one_of([item.value for item in Adjacency], adjacency=adjacency)
+        self.epsilon = epsilon
+        self.delta = 0.0 if delta == 0 else checked_delta(delta, rows)
+        self.adjacency = Adjacency(adjacency)
+        self.rows, self.keys = rows, keys
+        self.assumptions: list[str] = [f"the number of records, {rows}, is public", *keys.assumptions]
+        self._budget = budget
+        self._events: list[Event] = []
+        self._apart = (0.0, 0.0)
+        self.is_basic = True  # whether the shares add up to the budget: else only accountants know
+
+    def set_apart(self, epsilon: float, delta: float = 0.0) -> None:
+        """Takes a share out of what is left; whatever is bought with it costs no more than that."""
+        self._apart = self._apart[0] + epsilon, self._apart[1] + delta
+
+    @property
+    def left(self) -> tuple[float, float]:
+        """Epsilon and delta that nothing was set apart from; basic composition."""
+        return self.epsilon - self._apart[0], self.delta - self._apart[1]
+
+    def stretched(self, quote: Callable[[float], Event], epsilon: float) -> float:
+        """The most that what is quoted may cost by itself, when all together is accounted for tightly.
+
+        Args:
+            quote: what is released at an epsilon; decided by public things alone.
+            epsilon: with which basic composition stays within the budget.
+        """
+        if self.delta == 0:
+            return epsilon
+        self.is_basic = False
+        low, high = epsilon, self.epsilon
+        for _ in range(_SEARCHED):
+            middle = (low + high) / 2
+            whole = Composed(events=(*self._events, quote(middle)))
+            fits = tight(whole, self.delta, self.adjacency).upper <= self.epsilon
+            low, high = (middle, high) if fits else (low, middle)
+        return low
+
+    def pay(self, event: Event, purpose: str) -> None:
+        """Charges the budget, if there is one, before anything of the event is released."""
+        if self._budget is not None:
+            self._budget.charge(event, adjacency=self.adjacency, purpose=purpose, unit="record")
+        self._events.append(event)
+
+    def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Any = "record") -> None:
+        """`pay`, for whoever expects a `Budget`."""
+        if adjacency is not self.adjacency:
+            raise AssertionError(f"a fit under {self.adjacency} pays under {adjacency}")
+        self.pay(event, purpose)
+
+    @property
+    def is_untouched(self) -> bool:
+        return not self._events
+
+    @property
+    def event(self) -> Event:
+        return self._events[0] if len(self._events) == 1 else Composed(events=tuple(self._events))
+
+    def guarantee(self, proved: Guarantee | None = None) -> Guarantee:
+        """The sentence about everything that was paid.
+
+        Args:
+            proved: about the only event there is, by the method that released it.
+        """
+        epsilon, lower, accountant = self.epsilon, 0.0, "basic composition"
+        if proved is not None and len(self._events) == 1:
+            epsilon, lower, accountant = proved.epsilon, proved.epsilon_lower, proved.accountant
+        elif self.delta > 0:
+            cost = tight(self.event, self.delta, self.adjacency)
+            upper = min(cost.upper, upper_bound(self.event, self.delta, Neighbours(self.adjacency)))
+            if upper <= epsilon or not self.is_basic:
+                epsilon, lower, accountant = upper, min(cost.lower, upper), cost.accountant
+        more = () if proved is None else proved.assumptions
+        return Guarantee(
+            epsilon=epsilon,
+            epsilon_lower=lower,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            accountant=accountant,
+            assumptions=tuple(dict.fromkeys([*more, *self.assumptions])),
+        )
+
+
+class Quoted(Exception):
+    """The price of a fit: raised where it would have been paid."""
+
+    def __init__(self, event: Event) -> None:
+        super().__init__(event)
+        self.event = event
+
+
+class Asking:
+    """A budget that pays nothing: whoever charges it is stopped, and has said what it would cost."""
+
+    def charge(self, event: Event, **terms: Any) -> None:
+        raise Quoted(event)
+
+    def __sklearn_clone__(self) -> Asking:
+        return self
+
+
+def quoted(fit: Callable[[Asking], Any]) -> Event:
+    """What a fit would cost: it pays first, so it can be asked before it has computed anything."""
+    try:
+        fit(Asking())
+    except Quoted as price:
+        return price.event
+    raise AssertionError("a fit was made before it was paid")
+
+
+class Paid:
+    """A budget from which one kind of event was taken before: anything else is refused."""
+
+    def __init__(self, event: Event) -> None:
+        self._event = event
+
+    def charge(self, event: Event, **terms: Any) -> None:
+        if event != self._event:
+            raise AssertionError(f"{event} is released, and {self._event} was paid")
+
+    def __sklearn_clone__(self) -> Paid:
+        return self
+
+
+def keys_for(random_state: Any, parts: Iterable[Any]) -> Keys:
+    """Fresh keys from the operating system, or seeded ones that no other fit shares.
+
+    A seed alone would give two fits on different data the same noise, and their difference none at all. So
+    a seeded fit draws its noise by the seed, the data and the settings together: the same again gives the
+    same again, and anything else something else.
+    """
+    seed = seed_of(random_state)
+    if seed is None:
+        return Keys.from_os()
+    digest = hashlib.blake2b(str(seed).encode(), digest_size=16)
+    for part in parts:
+        digest.update(b"|")
+        for piece in _pieces(part):
+            digest.update(piece)
+    return Keys.seeded(int.from_bytes(digest.digest(), "big"))
+
+
+def seed_of(random_state: Any, *more: int) -> int | None:
+    """None for the operating system's randomness; else the seed, or one of the many that it stands for."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.RandomState):
+        random_state = int(random_state.randint(2**31 - 1))
+    checks.count(minimum=0, random_state=random_state)
+    if not more:
+        return int(random_state)
+    digest = hashlib.blake2b(repr((int(random_state), *more)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def _pieces(part: Any) -> Iterable[bytes]:
+    if sparse.issparse(part):
+        rows = part.tocsr()
+        return [np.ascontiguousarray(array).tobytes() for array in (rows.data, rows.indices, rows.indptr)]
+    if isinstance(part, np.ndarray) and part.dtype != object:
+        return [str(part.shape).encode(), np.ascontiguousarray(part).tobytes()]
+    if isinstance(part, np.ndarray):
+        return [repr(part.tolist()).encode()]
+    return [repr(part).encode()]
+
+
+def check_budget(budget: Any) -> None:
+    if budget is not None and not callable(getattr(budget, "charge", None)):
+        raise InvalidArgument(
+            f"budget must be something that can be charged, got {type(budget).__name__}.",
+            remedy="Pass ledger.for_dataset(NAME), or SharedBudget(epsilon=..., delta=...).",
+        )

@@ -1,0 +1,238 @@
+"""The runs of a private search: what each may cost, how many there are, and which was best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+
+from reticent.accounting import renyi, tuning
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.tight import upper_bound
+from reticent.convex.noise import generator
+from reticent.core import checks
+from reticent.core.errors import CannotMeet, InvalidArgument
+from reticent.core.keys import Stream, step_key
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import BestOfTrials, Composed, Event, Gaussian, Laplace
+from reticent.mechanisms.trials import draw_trials
+from reticent.sklearn.private import PrivateEstimator
+from reticent.sklearn.spending import Paid, Spending, keys_for, quoted, seed_of
+
+_FIXED = (
+    "epsilon",
+    "delta",
+    "norm",
+    "classes",
+    "bounds",
+    "adjacency",
+    "preparation",
+    "random_state",
+    "budget",
+)
+_CLAIMED = 0.25  # the share of delta for runs that are only known by an epsilon and a delta
+_SEARCHED = 9  # halvings
+_LEAST = 1e-3  # of epsilon: if a run may not even cost that, there is no search
+
+
+class Best(NamedTuple):
+    """The released run."""
+
+    model: PrivateEstimator
+    params: dict[str, Any]
+    score: float
+
+
+class Price(NamedTuple):
+    """What each setting is fitted with, and the costliest of their events."""
+
+    epsilon: float
+    delta: float
+    events: tuple[Event, ...]
+    worst: Event
+
+
+def settings_of(grid: Mapping[str, Any], model: PrivateEstimator) -> list[dict[str, Any]]:
+    """Every setting of a grid.
+
+    Raises:
+        InvalidArgument: a parameter that there is not, or that would change what a run costs or knows.
+    """
+    for name in grid:
+        if name in _FIXED or name not in model.get_params():
+            raise InvalidArgument(
+                f"'{name}' is no parameter of {type(model).__name__}, or one that decides its cost.",
+                remedy="Tune parameters such as 'regularisation' or 'radius'.",
+            )
+    found = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    if not found:
+        raise InvalidArgument(
+            "The grid has no settings.", remedy="List at least one value for each parameter."
+        )
+    return found
+
+
+class Search:
+    """One search: priced by public things alone, paid, then run.
+
+    Args:
+        model: knows its norm and classes or bounds.
+        mean, shape: of the number of runs.
+    """
+
+    def __init__(
+        self,
+        model: PrivateEstimator,
+        settings: list[dict[str, Any]],
+        spending: Spending,
+        *,
+        mean: float,
+        shape: float,
+        holdout: float,
+        seed: int | None,
+    ) -> None:
+        if spending.adjacency is not Adjacency.REPLACE:
+            raise InvalidArgument(
+                f"A search divides the rows by their places, which '{spending.adjacency}' changes.",
+                remedy="Give the estimator adjacency='replace'.",
+            )
+        checks.inside_unit(holdout=holdout)
+        self._model, self._settings, self._spending = model, settings, spending
+        self._shape, self._gamma = shape, tuning.gamma_for(mean, shape)
+        self._mean, self._seed = mean, seed
+        if spending.rows < 2:
+            raise InvalidArgument(
+                "A search divides the rows into two parts, and there is only 1 sample.",
+                remedy="Pass at least two rows; expect little below a thousand.",
+            )
+        self._held = min(max(round(holdout * spending.rows), 1), spending.rows - 1)
+
+    def best(self, x: Any, targets: np.ndarray) -> Best:
+        price = self._priced(x.shape[1])
+        event = self._event(price.worst)
+        self._spending.pay(event, f"search for a {type(self._model).__name__}")
+        root = self._spending.keys.take(Stream.SAMPLING, steps=range(2))
+        chance = np.random.default_rng(np.asarray(jax.random.bits(step_key(root, 1), (4,), np.uint32)))
+        order = chance.permutation(len(targets))
+        score, fitted = order[: self._held], order[self._held :]
+        best: Best | None = None
+        for trial in range(draw_trials(step_key(root, 0), event)):
+            place = int(chance.integers(len(self._settings)))
+            run = self._run(price, place, trial, x, targets, fitted, score)
+            if best is None or run.score > best.score:
+                best = run
+        assert best is not None
+        return best
+
+    def _run(
+        self,
+        price: Price,
+        place: int,
+        trial: int,
+        x: Any,
+        targets: np.ndarray,
+        fitted: np.ndarray,
+        score: np.ndarray,
+    ) -> Best:
+        """One run: a setting fitted to some rows, and its noisy score on the others."""
+        seed = None if self._seed is None else seed_of(self._seed, trial)
+        model = self._candidate(place, price).set_params(budget=Paid(price.events[place]), random_state=seed)
+        model.fit(x[fitted], targets[fitted])
+        gains = _gains(model, x[score], targets[score])
+        source = generator(keys_for(self._seed, ["score", trial, x, gains]))
+        noise = score_noise(price.worst, Neighbours(self._spending.adjacency))
+        scale = 0.5 * noise.noise_multiplier  # a centred gain is at most 1/2 from 0
+        draw = source.normal if isinstance(noise, Gaussian) else source.laplace
+        noisy = float(np.sum(gains - 0.5) + draw(0.0, scale))
+        return Best(model, self._settings[place], noisy / len(score) + 0.5)
+
+    def _candidate(self, place: int, price: Price | None = None) -> Any:
+        model: Any = clone(self._model)
+        model.set_params(**self._settings[place])
+        return model if price is None else model.set_params(epsilon=price.epsilon, delta=price.delta)
+
+    def _event(self, run: Event) -> BestOfTrials:
+        return BestOfTrials(event=run, shape=self._shape, gamma=self._gamma)
+
+    def _priced(self, features: int) -> Price:
+        """The most that a run may cost, for the whole to stay within the budget."""
+        spending = self._spending
+        known = () if spending.is_untouched else (spending.event,)
+
+        def fits(epsilon: float) -> bool:
+            whole = Composed(events=(*known, self._event(self._at(epsilon, features).worst)))
+            cost = upper_bound(whole, spending.delta, Neighbours(spending.adjacency))
+            return cost <= spending.epsilon
+
+        low, high = _LEAST * spending.epsilon, spending.epsilon
+        if spending.delta == 0 or not fits(low):
+            raise CannotMeet(
+                f"No run is cheap enough for a search within epsilon {spending.epsilon:g} and delta "
+                f"{spending.delta:g}.",
+                remedy="Allow a larger epsilon or a delta, or try fewer settings: a smaller mean.",
+            )
+        for _ in range(_SEARCHED):
+            middle = (low * high) ** 0.5
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return self._at(low, features)
+
+    def _at(self, epsilon: float, features: int) -> Price:
+        delta = _CLAIMED * self._spending.delta / self._mean
+        draft = Price(epsilon, delta, (), Composed(events=()))
+        rows = self._spending.rows - self._held
+        events = tuple(self._quote(place, draft, rows, features) for place in range(len(self._settings)))
+        return draft._replace(events=events, worst=costliest(events, Neighbours(self._spending.adjacency)))
+
+    def _quote(self, place: int, draft: Price, rows: int, features: int) -> Event:
+        """What a setting costs on so many rows: asked with rows of zeros."""
+        model = self._candidate(place, draft)
+        classes = model.get_params().get("classes")
+        targets = np.zeros(rows) if classes is None else np.resize(classes, rows)
+        empty = sparse.csr_matrix((rows, features))
+        return quoted(lambda asking: model.set_params(budget=asking).fit(empty, targets))
+
+
+def costliest(events: tuple[Event, ...], neighbours: Neighbours) -> Event:
+    """The event that costs no less than any other, at every order.
+
+    Raises:
+        InvalidArgument: there is none.
+    """
+    curves = {event: renyi.approximated(event, neighbours) for event in dict.fromkeys(events)}
+    for event, found in curves.items():
+        if all(
+            (found.curve >= other.curve * (1 - 1e-12)).all()
+            and found.delta >= other.delta
+            and found.slack >= other.slack
+            for other in curves.values()
+        ):
+            return event
+    raise InvalidArgument(
+        "The settings of the grid do not cost the same, and none costs most in every respect.",
+        remedy="Tune settings of one method: leave 'method' out of the grid.",
+    )
+
+
+def score_noise(run: Event, neighbours: Neighbours) -> Gaussian | Laplace:
+    """The quieter of two noises, each of which costs no more than `run` at every order."""
+    reach = neighbours.adjacency.reach
+    curve = renyi.approximated(run, neighbours).curve
+    gaussian = reach / np.sqrt(2 * float((curve / renyi.ORDERS).min())) * (1 + 1e-9)
+    laplace = reach / renyi.pure_epsilon(run, neighbours) * (1 + 1e-9)
+    if laplace == 0 or gaussian < np.sqrt(2) * laplace:
+        return Gaussian(noise_multiplier=gaussian)
+    return Laplace(noise_multiplier=laplace)
+
+
+def _gains(model: Any, x: Any, targets: np.ndarray) -> np.ndarray:
+    """For each row how good a prediction is, from 0 to 1."""
+    predicted = model.predict(x)
+    if is_classifier(model):
+        return (predicted == targets).astype(np.float64)
+    low, high = model.bounds_
+    return 1 - np.clip((predicted - np.clip(targets, low, high)) / (high - low), -1, 1) ** 2
