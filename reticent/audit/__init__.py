@@ -1,0 +1,27 @@
+"""Audits: honest attempts to contradict a claimed epsilon, and tests of training code.
+
+train_with_canaries(loss, params, data, plan, optimizer=...)   a run, its bounds and a verdict
+one_run(scores, included, delta=1e-5)                          a bound from any trainer's scores
+replay(train_step, data, record, max_norm=..., noise_multiplier=...)   a unit test of a training step
+"""
+
+from reticent.audit.bounds import gaussian_estimate as gaussian_estimate
+from reticent.audit.bounds import gaussian_one_run as gaussian_one_run
+from reticent.audit.bounds import many_runs as many_runs
+from reticent.audit.bounds import many_runs_ceiling as many_runs_ceiling
+from reticent.audit.bounds import one_run as one_run
+from reticent.audit.bounds import one_run_ceiling as one_run_ceiling
+from reticent.audit.canaries import Canaries as Canaries
+from reticent.audit.evidence import Evidence as Evidence
+from reticent.audit.evidence import Kind as Kind
+from reticent.audit.replay import Problem as Problem
+from reticent.audit.replay import Replay as Replay
+from reticent.audit.replay import replay as replay
+from reticent.audit.replay_training import replay_plan as replay_plan
+from reticent.audit.replay_training import replay_run as replay_run
+from reticent.audit.replay_training import replay_sampling as replay_sampling
+from reticent.audit.training import Audit as Audit
+from reticent.audit.training import train_with_canaries as train_with_canaries
+from reticent.audit.verdict import Outcome as Outcome
+from reticent.audit.verdict import Verdict as Verdict
+from reticent.audit.verdict import judge as judge

@@ -1,0 +1,85 @@
+"""What an audit found about epsilon: a number that says what kind of number it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from reticent.core import checks
+
+
+class Kind(StrEnum):
+    """How far a number can be trusted."""
+
+    BOUND = "bound"
+    CONDITIONAL = "bound under an assumption"
+    ESTIMATE = "estimate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """How much epsilon at least, or about, the scores of an audit speak for.
+
+    Args:
+        epsilon: of the kind that `kind` says.
+        confidence: the probability with which a bound is not above the truth; None for an estimate.
+        canaries: how many coins were guessed at, or how many runs were made.
+        guesses: how many of them were guessed in what gave the number; the rest were abstained from.
+        correct: how many of the guesses were right.
+        selection: how threshold and number of guesses were chosen, and what was paid for the choice.
+        threat: what the attacker was given.
+        ceiling: the most that so many canaries could have shown, had every guess been right; an estimate
+            has none.
+        assumption: what a conditional bound rests on.
+    """
+
+    epsilon: float
+    kind: Kind
+    method: str
+    delta: float
+    confidence: float | None
+    canaries: int
+    guesses: int
+    correct: int
+    selection: str
+    threat: str
+    ceiling: float | None
+    assumption: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.not_negative(epsilon=self.epsilon)
+        checks.probability(delta=self.delta)
+        if (self.kind is Kind.ESTIMATE) != (self.confidence is None):
+            raise AssertionError("an estimate has no confidence, and a bound has one")
+        if (self.kind is Kind.CONDITIONAL) != (self.assumption is not None):
+            raise AssertionError("a conditional bound names its assumption, and nothing else has one")
+
+    def __str__(self) -> str:
+        shown = math.floor(self.epsilon * 100) / 100  # rounded down: still a lower bound
+        start = f"epsilon {'about' if self.kind is Kind.ESTIMATE else 'at least'} {shown:.2f}"
+        sure = "" if self.confidence is None else f" with {100 * self.confidence:.4g}% confidence"
+        given = "" if self.assumption is None else f", assuming that {self.assumption}"
+        most = "" if self.ceiling is None else f"; at most {self.ceiling:.2f} could have been seen"
+        return (
+            f"{start} at delta {self.delta:g}{sure}{given} ({self.kind}; {self.threat}; {self.method}; "
+            f"{self.correct} of {self.guesses} guesses right, {self.canaries} canaries; "
+            f"{self.selection}{most})."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "epsilon": self.epsilon,
+            "kind": self.kind.value,
+            "method": self.method,
+            "delta": self.delta,
+            "confidence": self.confidence,
+            "canaries": self.canaries,
+            "guesses": self.guesses,
+            "correct": self.correct,
+            "selection": self.selection,
+            "threat": self.threat,
+            "ceiling": self.ceiling,
+            "assumption": self.assumption,
+        }

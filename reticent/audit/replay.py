@@ -1,0 +1,250 @@
+"""Replay: a unit test that anybody can put on their own training code.
+
+A step is run with a record and without it, under the same randomness, and again under other randomness. What
+a proof of privacy takes for granted about it can then be looked at: that one record moves the sum by no more
+than the clipping norm, that the noise does not depend on the records, that it has its size on every
+parameter, and that no two steps share it.
+
+    def train_step(batch, seed, step):      # one of your steps, on these rows
+        ...
+        return noisy_sum                    # a tree of arrays, before the optimizer
+
+    found = replay(train_step, data, record, max_norm=1.0, noise_multiplier=1.1)
+    assert found.is_clean, found
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reticent.audit.noise_checks import Leaves, flat, same_noise, wrong_size
+from reticent.core import checks
+from reticent.core.errors import DataError, ReticentError
+from reticent.mechanisms.adjacency import Adjacency
+
+Rows = Mapping[str, np.ndarray]
+TrainStep = Callable[[dict[str, np.ndarray], int, int], Any]
+
+_ROUNDING = 1e-3  # relative, of a norm in float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Something that a proof of privacy takes for granted, and that was seen not to hold."""
+
+    check: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.what}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """What a replay found.
+
+    Args:
+        moved: how far the sum was moved at most, over how far it may be.
+        checked: what was looked at.
+    """
+
+    problems: tuple[Problem, ...]
+    moved: float
+    checked: tuple[str, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.is_clean:
+            return (
+                f"Nothing found ({', '.join(self.checked)}): a record moved the sum by {self.moved:.0%} of "
+                "what it may."
+            )
+        return "\n".join(map(str, self.problems))
+
+    def to_json(self) -> dict[str, Any]:
+        problems = [{"check": each.check, "what": each.what} for each in self.problems]
+        return {"problems": problems, "moved": self.moved, "checked": list(self.checked)}
+
+
+def replay(
+    train_step: TrainStep,
+    data: Mapping[str, Any],
+    record: Mapping[str, Any],
+    *,
+    max_norm: float,
+    noise_multiplier: float,
+    divisor: float = 1.0,
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE,
+    seeds: int = 12,
+    sizes: tuple[int, ...] = (),
+) -> Replay:
+    """Runs a training step with and without a record, and says what a proof of privacy would miss.
+
+    Args:
+        train_step: of a batch (a dict of arrays, one row a record), a seed and the number of the step;
+            returns the noisy sum that is handed to the optimizer, as a tree of arrays. Given the same three,
+            it returns the same.
+        data: rows of an ordinary batch. Only so many are used as an entry of `sizes` says.
+        record: rows to add, each in turn; the more unlike the data, the better the test. Under `replace`, the
+            record takes the place of the last row.
+        max_norm: what one record may move the sum by, as claimed.
+        noise_multiplier: the noise over `max_norm`, as claimed.
+        divisor: what the sum was divided by before it was returned.
+        seeds: how often noise is drawn; 0 to leave the noise alone.
+        sizes: of the batches that are tried; by default none, one, a few and all rows.
+
+    Guarantee:
+        None: passing says that nothing was seen, on these rows. A correct step fails with a probability below
+        one in ten thousand.
+    """
+    checks.positive(max_norm=max_norm, noise_multiplier=noise_multiplier, divisor=divisor)
+    rows, records = _arrays(data, "data"), _arrays(record, "record")
+    if set(rows) != set(records):
+        raise DataError(
+            f"The data have {', '.join(sorted(rows))}; the record has {', '.join(sorted(records))}.",
+            remedy="Give the record the arrays of the data, each with one row at least.",
+        )
+    claimed = _Claim(max_norm / divisor, noise_multiplier * max_norm / divisor, adjacency)
+    runner = _Runner(train_step)
+    count = _length(rows)
+    for size in sorted({min(size, count) for size in (sizes or (0, 1, count // 2, count))}):
+        _one_record(runner, _cut(rows, size), records, claimed)
+    checked = ["shapes", "control flow", "sensitivity"]
+    if seeds:
+        _noise(runner, rows, claimed, seeds)
+        checked += ["size of the noise", "noise of other seeds and steps"]
+    return Replay(problems=tuple(runner.problems), moved=runner.moved, checked=tuple(checked))
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """How far a record may move what is returned, and the deviation of its noise."""
+
+    reach: float
+    deviation: float
+    adjacency: Adjacency
+
+
+class _Runner:
+    """Runs steps, and keeps what was found."""
+
+    def __init__(self, train_step: TrainStep) -> None:
+        self.train_step = train_step
+        self.problems: list[Problem] = []
+        self.moved = 0.0
+
+    def found(self, check: str, what: str) -> None:
+        if not any(each.check == check for each in self.problems):  # the first of a kind says enough
+            self.problems.append(Problem(check=check, what=what))
+
+    def run(self, batch: Rows, seed: int, step: int) -> Leaves | None:
+        """The leaves that a step returned; None, and a problem, if it did not get through."""
+        try:
+            returned = self.train_step(dict(batch), seed, step)
+        except ReticentError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's step raises is a finding
+            self.found(
+                "control flow",
+                f"the step fails on a batch of {_length(batch)} rows ({type(error).__name__}: {error}). "
+                "Whether a step gets through must not depend on who is in the batch.",
+            )
+            return None
+        if returned is None:
+            self.found(
+                "control flow",
+                f"the step returned nothing for a batch of {_length(batch)} rows. Even a step that nobody "
+                "joins has to release noise.",
+            )
+            return None
+        leaves = flat(returned)
+        if not all(np.isfinite(leaf).all() for leaf in leaves.values()):
+            self.found("control flow", f"a batch of {_length(batch)} rows gives NaN or infinity.")
+            return None
+        return leaves
+
+
+def _one_record(runner: _Runner, batch: Rows, records: Rows, claimed: _Claim) -> None:
+    """Sensitivity: the same seed, one record more, or another one in the last place."""
+    without = runner.run(batch, 0, 0)
+    limit = claimed.reach * claimed.adjacency.reach
+    for index in range(_length(records)):
+        new = _cut(records, 1, index)
+        kept = _length(batch) - (claimed.adjacency is Adjacency.REPLACE)
+        if kept < 0:
+            return
+        neighbour = {key: np.concatenate([batch[key][:kept], new[key]]) for key in batch}
+        inside = runner.run(neighbour, 0, 0)
+        if without is None or inside is None:
+            continue
+        shapes = [{name: leaf.shape for name, leaf in each.items()} for each in (without, inside)]
+        if shapes[0] != shapes[1]:
+            runner.found("shapes", f"{shapes[0]} became {shapes[1]} with record {index}.")
+            continue
+        moved = math.sqrt(sum(float(np.sum((inside[name] - without[name]) ** 2)) for name in inside))
+        noise = claimed.deviation * math.sqrt(sum(leaf.size for leaf in inside.values()))
+        runner.moved = max(runner.moved, moved / limit)
+        # Entries are rounded where noise and sum are added: to one part in ten million each.
+        if moved > limit * (1 + _ROUNDING) + 1e-6 * noise:
+            runner.found(
+                "sensitivity",
+                f"record {index}, added to {_length(batch)} rows under the same seed, moves what is released "
+                f"by {moved:.4g}; the noise is made for {limit:.4g}. Clip each record's gradient, divide by "
+                "a fixed number, and let no record change another's gradient or the noise.",
+            )
+
+
+def _noise(runner: _Runner, rows: Rows, claimed: _Claim, seeds: int) -> None:
+    """The noise itself: what two runs on the same rows differ by is noise alone."""
+    runs = [runner.run(rows, seed, 0) for seed in range(1, seeds + 1)]
+    if any(each is None for each in runs):
+        return
+    drawn = [each for each in runs if each is not None]
+    again, later = runner.run(rows, 1, 0), runner.run(rows, 1, 1)
+    if again is not None and any(not np.array_equal(again[name], drawn[0][name]) for name in again):
+        runner.found(
+            "randomness",
+            "the same batch, seed and step gave two results: the step draws from somewhere else, and nothing "
+            "that follows can be told from that.",
+        )
+        return
+    for name in drawn[0]:
+        problem = wrong_size(np.stack([each[name] for each in drawn]), claimed.deviation)
+        if problem:
+            runner.found("size of the noise", f"on '{name}' {problem}.")
+    if same_noise(drawn[0], drawn[1], claimed.deviation):
+        runner.found(
+            "noise of other seeds", "two seeds give the same noise: whoever knows the code can subtract it."
+        )
+    if later is not None and same_noise(drawn[0], later, claimed.deviation):
+        runner.found(
+            "noise of other steps",
+            "two steps of a run share their noise: it can be subtracted from the other.",
+        )
+
+
+def _arrays(rows: Mapping[str, Any], name: str) -> dict[str, np.ndarray]:
+    arrays = {key: np.asarray(array) for key, array in rows.items()}
+    lengths = {len(array) if array.ndim else -1 for array in arrays.values()}
+    if len(lengths) != 1 or -1 in lengths or lengths == {0}:
+        raise DataError(
+            f"The arrays of '{name}' have no common number of rows above 0.",
+            remedy="Give every array one row a record, and one record at least.",
+        )
+    return arrays
+
+
+def _length(rows: Rows) -> int:
+    return len(next(iter(rows.values())))
+
+
+def _cut(rows: Rows, size: int, start: int = 0) -> dict[str, np.ndarray]:
+    return {key: array[start : start + size] for key, array in rows.items()}

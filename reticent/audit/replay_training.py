@@ -1,0 +1,208 @@
+"""Replay of whole runs: who is in which batch, how many releases there are, and the steps of `train`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from scipy.special import chdtr, ndtr
+
+from reticent.audit.noise_checks import flat
+from reticent.audit.replay import Problem, Replay, replay
+from reticent.core import checks
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Keys, Stream
+from reticent.data.sampling import Batch, Poisson
+from reticent.training.contributions import Contribution, Source
+from reticent.training.gradients import Loss, clipped_gradient_sum
+from reticent.training.plan import Plan
+from reticent.training.step import Blocks, Roots, TrainState, private_step
+
+Draw = Callable[[int, int], Any]
+
+_FALSE_ALARM = 1e-6
+
+
+def replay_sampling(draw: Draw, *, examples: int, rate: float, seeds: int = 4) -> Replay:
+    """Whether batches are what amplification by Poisson sampling was proved for: a coin a record and a step.
+
+    Args:
+        draw: of the number of examples and a seed; returns who is in which batch, booleans (steps, examples).
+        rate: the probability of each coin, as accounted for.
+
+    Guarantee:
+        None beyond what is seen. Correct sampling fails with probability below one in ten thousand.
+    """
+    checks.count(examples=examples, seeds=seeds)
+    checks.probability(rate=rate)
+    runs = [np.asarray(draw(examples, seed), bool) for seed in range(seeds)]
+    for run in runs:
+        if run.ndim != 2 or run.shape[1] != examples:
+            raise InvalidArgument(
+                f"draw returned an array of shape {run.shape} for {examples} examples.",
+                remedy="Return one row a step and one boolean a record.",
+            )
+    problems = [*_joining(np.concatenate(runs), rate), *_spread(runs, rate)]
+    if seeds > 1 and np.array_equal(runs[0], runs[1]):
+        problems.append(Problem(check="sampling", what="two seeds draw the same batches."))
+    return Replay(problems=tuple(problems[:1]), moved=0.0, checked=("sampling",))
+
+
+def replay_run(
+    train: Callable[[dict[str, np.ndarray], int], Sequence[Any]],
+    data: Mapping[str, Any],
+    record: Mapping[str, Any],
+    *,
+    steps: int,
+) -> Replay:
+    """Whether a run releases as often, and in the same shapes, with one record more.
+
+    Args:
+        train: of the data and a seed; returns what was released, one tree of arrays a step.
+        steps: how many releases were accounted for.
+    """
+    rows = {key: np.asarray(array) for key, array in data.items()}
+    more = {key: np.concatenate([rows[key], np.asarray(record[key])[:1]]) for key in rows}
+    problems = []
+    for name, given in (("the data", rows), ("one record more", more)):
+        for seed in (0, 1):
+            released = train(dict(given), seed)
+            count = sum(each is not None for each in released)
+            shapes = {
+                tuple((k, leaf.shape) for k, leaf in flat(e).items()) for e in released if e is not None
+            }
+            if count != steps:
+                what = f"{count} releases with {name}, and {steps} were accounted for."
+                problems.append(Problem(check="control flow", what=what))
+            if len(shapes) > 1:
+                problems.append(Problem(check="shapes", what=f"releases with {name} differ in shape."))
+    return Replay(problems=tuple(problems[:1]), moved=0.0, checked=("number of releases", "shapes"))
+
+
+def replay_plan(
+    loss: Loss,
+    params: Any,
+    data: Mapping[str, Any],
+    record: Mapping[str, Any],
+    plan: Plan,
+    *,
+    seeds: int = 12,
+) -> Replay:
+    """The replay of `train`'s own step, with the clipping, noise and divisor of a plan: for losses of yours.
+
+    A loss that fails here mixes examples, or depends on something other than its arguments.
+    """
+    if plan.adaptive is not None or plan.unit != "record":
+        raise InvalidArgument(
+            "A replay is of records and of a clipping norm that stays.",
+            remedy="Replay the plan without its adaptive norm, and with unit='record'.",
+        )
+    found = replay(
+        _own_step(loss, params, plan),
+        data,
+        record,
+        max_norm=plan.clipping.sensitivity,
+        noise_multiplier=plan.noise_multiplier,
+        divisor=plan.sampler.batch_size,
+        adjacency=plan.adjacency,
+        seeds=seeds,
+    )
+    if not isinstance(plan.sampler, Poisson) or plan.sampler.largest is not None:
+        return found
+    drawn = replay_sampling(_own_draw(plan), examples=plan.sampler.examples, rate=plan.sampler.rate)
+    return Replay(
+        problems=found.problems + drawn.problems, moved=found.moved, checked=found.checked + drawn.checked
+    )
+
+
+def _own_step(loss: Loss, params: Any, plan: Plan) -> Callable[[dict[str, np.ndarray], int, int], Any]:
+    params = jax.tree.map(jnp.asarray, params)
+    blocks = Blocks.of(plan)
+    keeping = optax.GradientTransformation(  # hands the noisy mean on, as it is
+        lambda params: optax.EmptyState(),
+        lambda updates, state, params=None: (updates, state),
+    )
+    gradient_sum = clipped_gradient_sum(loss, clipping=plan.clipping)
+    step = jax.jit(
+        private_step(
+            gradient_sum,
+            plan,
+            keeping,
+            None,
+            lambda average, params, at: average,
+            contribution=Contribution(),
+            blocks=blocks,
+        )
+    )
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    max_norm = jnp.float32(plan.clipping.sensitivity)
+
+    def take(batch: dict[str, np.ndarray], seed: int, at: int) -> Any:
+        rows = len(next(iter(batch.values())))
+        if rows > blocks.places:
+            raise InvalidArgument(
+                f"{rows} rows are more than a batch of this plan can hold.", remedy="Replay fewer rows."
+            )
+        # One row of zeros that nobody draws, so that even nobody is a batch.
+        padded = {key: np.concatenate([array, np.zeros_like(array, shape=(1, *array.shape[1:]))])
+                  for key, array in batch.items()}  # fmt: skip
+        places = jnp.arange(blocks.places)
+        is_real = places < rows
+        keys = Keys.seeded(seed)
+        roots = Roots(*(keys.take(stream, steps=range(at, at + 1)) for stream in _STREAMS))
+        state = TrainState(jnp.int32(at), params, optax.EmptyState(), max_norm, zeros)
+        source = Source({key: jnp.asarray(array) for key, array in padded.items()})
+        moved, _ = step(state, source, Batch(jnp.where(is_real, places, 0), is_real), roots)
+        return jax.tree.map(jnp.subtract, moved.params, params)
+
+    return take
+
+
+_STREAMS = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
+
+
+def _own_draw(plan: Plan) -> Draw:
+    steps = max(-(-200 // max(plan.sampler.batch_size, 1)), 40)
+
+    def draw(examples: int, seed: int) -> np.ndarray:
+        root = Keys.seeded(seed).take(Stream.SAMPLING, steps=range(steps))
+        batch = plan.sampler.draw(root, jnp.arange(steps), examples)
+        joins = np.zeros((steps, examples), bool)
+        for at, (indices, is_real) in enumerate(zip(batch.indices, batch.is_real, strict=True)):
+            joins[at, np.asarray(indices)[np.asarray(is_real)]] = True
+        return joins
+
+    return draw
+
+
+def _joining(joins: np.ndarray, rate: float) -> list[Problem]:
+    """How often a record joins, over everything."""
+    expected, variance = joins.size * rate, joins.size * rate * (1 - rate)
+    away = (float(joins.sum()) - expected) / max(variance, 1e-12) ** 0.5
+    if 2 * ndtr(-abs(away)) >= _FALSE_ALARM:
+        return []
+    what = f"a record joins a batch with probability {joins.mean():.4g}, and {rate:.4g} was accounted for."
+    return [Problem(check="sampling", what=what)]
+
+
+def _spread(runs: Sequence[np.ndarray], rate: float) -> list[Problem]:
+    """Whether batch sizes, and the numbers of batches a record is in, vary as those of coins do."""
+    problems = []
+    for name, axis in (("the sizes of batches", 1), ("the numbers of batches that a record is in", 0)):
+        counts, coins = np.concatenate([run.sum(axis=axis) for run in runs]), runs[0].shape[axis]
+        variance = coins * rate * (1 - rate)
+        if variance == 0:
+            continue
+        statistic = float(np.square(counts - coins * rate).sum()) / variance
+        # Too even is what shuffled and fixed batches are; too uneven shows in how often records join.
+        if chdtr(len(counts), statistic) < _FALSE_ALARM:
+            what = (
+                f"{name} have variance {np.var(counts):.4g}; those of independent coins have {variance:.4g}. "
+                "Shuffled or fixed batches get no Poisson amplification."
+            )
+            problems.append(Problem(check="sampling", what=what))
+    return problems

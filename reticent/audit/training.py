@@ -1,0 +1,179 @@
+"""`train_with_canaries`: a private run that can be audited, and what its audit says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import optax
+
+from reticent.audit import power
+from reticent.audit.bounds import gaussian_estimate, gaussian_one_run, one_run
+from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw, plan_with
+from reticent.audit.evidence import Evidence
+from reticent.audit.scoring import loss_scores, watching
+from reticent.audit.verdict import Verdict, judge
+from reticent.core import checks
+from reticent.core.keys import Keys
+from reticent.data.dataset import Dataset
+from reticent.training.gradients import Loss
+from reticent.training.loop import Run, train
+from reticent.training.plan import Plan
+
+WHITE_BOX = "white box, sees every noisy sum"
+BLACK_BOX = "black box, sees the loss before and after"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """An audited run.
+
+    Args:
+        verdict: what the evidence says about `plan`'s epsilon.
+        evidence: bounds first, then what rests on assumptions, then estimates.
+        run: the run; its parameters are the model's, without those of canaries.
+        plan: of the audited run, in which canaries are examples.
+        record: the coins, and the digest that promised them.
+        scores: of the gradient canaries, and of the input canaries.
+    """
+
+    verdict: Verdict
+    evidence: tuple[Evidence, ...]
+    run: Run
+    plan: Plan
+    record: Mapping[str, Any]
+    scores: tuple[np.ndarray, np.ndarray]
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.verdict), *(f"  {each}" for each in self.evidence)])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict.to_json(),
+            "evidence": [each.to_json() for each in self.evidence],
+            "guarantee": self.run.guarantee.to_json(),
+            "canaries": dict(self.record),
+        }
+
+
+def train_with_canaries(
+    loss: Loss,
+    params: Any,
+    data: Dataset | Mapping[str, Any],
+    plan: Plan,
+    *,
+    optimizer: optax.GradientTransformation,
+    canaries: int | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    among: bool = False,
+    confidence: float = 0.95,
+    keys: Keys | None = None,
+    project: Callable[[Any], Any] | None = None,
+    metrics: Mapping[str, Callable[[Any, Any], Any]] | None = None,
+    **options: Any,
+) -> Audit:
+    """Trains as `train` does, with canaries among the records, and tries to contradict the plan's epsilon.
+
+    The canaries count as examples: the audited plan has more of them, in batches that grow likewise, so that
+    every record joins a batch as often as before and the claim is all but the same.
+
+    Args:
+        canaries: how many gradient canaries; from the plan, if not given.
+        inputs: made-up records for a black-box audit of the same run.
+        among: let canary gradients point into the model's own parameters.
+        options: of `train`.
+
+    Guarantee:
+        The run costs its guarantee, and the audit, which looks only at what the run releases, nothing more. A
+        correct trainer is contradicted with probability at most 1 - confidence.
+    """
+    checks.inside_unit(confidence=confidence)
+    data = data if isinstance(data, Dataset) else Dataset(arrays=dict(data))
+    keys = Keys.from_os() if keys is None else keys
+    gradients = canaries_for(plan) if canaries is None else canaries
+    drawn = draw(params, plan, gradients=gradients, inputs=inputs, among=among, keys=keys)
+    check_pull(drawn, loss, params, data, plan)
+    audited, placement = plan_with(plan, drawn), drawn.placement
+    run = train(
+        drawn.loss(loss),
+        placement.wrap(params),
+        drawn.rows(data),
+        audited,
+        optimizer=watching(optimizer, drawn, audited),
+        keys=keys,
+        project=None if project is None else _of_model(project, drawn),
+        metrics={name: _metric(metric, drawn) for name, metric in (metrics or {}).items()},
+        **options,
+    )
+    scores = (
+        np.asarray(run.state.optimizer.scores, np.float64),
+        loss_scores(loss, params, placement.model(run.params), dict(drawn.inputs))
+        if drawn.inputs
+        else np.zeros(0),
+    )
+    evidence = _evidence(drawn, scores, audited.delta, confidence)
+    run = replace(run, params=placement.model(run.params))
+    return Audit(
+        verdict=_verdict(run, drawn, evidence, audited, confidence),
+        evidence=evidence,
+        run=run,
+        plan=audited,
+        record=drawn.record(),
+        scores=scores,
+    )
+
+
+def _evidence(
+    drawn: Canaries, scores: tuple[np.ndarray, np.ndarray], delta: float, confidence: float
+) -> tuple[Evidence, ...]:
+    """Bounds of both kinds, which share the error where there are both; then what is no bound."""
+    kinds = (
+        (f"{WHITE_BOX}, {drawn.placement.sentence}", scores[0], drawn.included),
+        (BLACK_BOX, scores[1], drawn.inputs_included),
+    )
+    seen = [each for each in kinds if len(each[1])]
+    sure = 1 - (1 - confidence) / len(seen)
+    bounds = [
+        one_run(values, coins, delta=delta, confidence=sure, threat=threat) for threat, values, coins in seen
+    ]
+    others = [
+        gaussian_one_run(values, coins, delta=delta, confidence=confidence, threat=threat)
+        for threat, values, coins in seen
+    ]
+    estimates = [
+        gaussian_estimate(values[coins], values[~coins], delta=delta, threat=threat)
+        for threat, values, coins in seen
+        if min(coins.sum(), (~coins).sum()) >= 4
+    ]
+    return (*bounds, *others, *estimates)
+
+
+def _verdict(
+    run: Run, drawn: Canaries, evidence: tuple[Evidence, ...], plan: Plan, confidence: float
+) -> Verdict:
+    count = max(len(drawn.included), len(drawn.inputs_included))
+    is_white = len(drawn.included) > 0
+    sure = 1 - (1 - confidence) / (1 + (is_white and len(drawn.inputs_included) > 0))
+    simulated = {"absence": drawn.absence, "confidence": sure}
+    return judge(
+        run.guarantee.epsilon,
+        evidence,
+        power=power.without_noise(plan, count, **simulated),
+        expected=power.as_planned(plan, count, **simulated) if is_white else None,
+    )
+
+
+def _of_model(project: Callable[[Any], Any], drawn: Canaries) -> Callable[[Any], Any]:
+    placement = drawn.placement
+
+    def projected(params: Any) -> Any:
+        model = project(placement.model(params))
+        return params._replace(model=model) if hasattr(params, "canaries") else model
+
+    return projected
+
+
+def _metric(metric: Callable[[Any, Any], Any], drawn: Canaries) -> Callable[[Any, Any], Any]:
+    return lambda params, example: metric(drawn.placement.model(params), example)
