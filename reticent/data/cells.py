@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from reticent.data.arrow import compute
 
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+
 
 def is_text(column: pa.Array) -> bool:
     return pa.types.is_string(column.type)
@@ -34,6 +36,18 @@ def as_numbers(column: pa.Array, missing: np.ndarray, *, decimal: str) -> np.nda
     return compute.cast(
         number_text(column, missing, decimal=decimal), pa.float64(), safe=is_text(column)
     ).to_numpy(zero_copy_only=False)
+
+
+def unreadable_cells(column: pa.Array, missing: np.ndarray, *, decimal: str) -> np.ndarray:
+    """Which cells are there, and are no finite number."""
+    try:
+        found = as_numbers(column, missing, decimal=decimal)
+    except pa.ArrowInvalid:
+        text = number_text(column, missing, decimal=decimal)
+        reads = compute.match_substring_regex(text, _NUMBER).fill_null(False)
+        is_number = reads.to_numpy(zero_copy_only=False)
+        found = as_numbers(column, missing | ~is_number, decimal=decimal)
+    return ~np.isfinite(found) & ~missing
 
 
 def number_text(column: pa.Array, missing: np.ndarray, *, decimal: str) -> pa.Array:

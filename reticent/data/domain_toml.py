@@ -88,6 +88,8 @@ def _table(column: Column):
         value = getattr(column, field.name)
         if value is None or field.name == "looked_up" or (isinstance(column, Ignored) and not value):
             continue
+        if field.name == "lenient" and not value:
+            continue
         if field.name == "bounds":
             value = [int(bound) if isinstance(column, Integer) else float(bound) for bound in value]
         table[field.name] = list(value) if isinstance(value, tuple) else value
@@ -155,6 +157,7 @@ _READERS = {
     "values": _texts,
     "other": _flag,
     "missing": _flag,
+    "lenient": _flag,
     "looked_up": _marks,
     "reason": _text,
 }

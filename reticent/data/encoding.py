@@ -5,6 +5,7 @@ list of words is taken from the data. So encoding by a public domain costs no pr
 moves only its own row.
 
     number, integer     clipped to the bounds, scaled to [-1, 1]; 0 where missing
+    a target            a class counted from 0, or -1 for none; a number, or NaN for none
     category            one feature a word, 1 where the cell is that word; one more for any other word
     missing cells       a feature of their own, 1 where the cell is missing
 """
@@ -22,11 +23,20 @@ import pyarrow as pa
 
 from reticent.core.errors import DataError, DomainError
 from reticent.data.arrow import compute
-from reticent.data.cells import as_numbers, as_words, first_failing, missing_cells, number_text
+from reticent.data.cells import (
+    as_numbers,
+    as_words,
+    first_failing,
+    missing_cells,
+    number_text,
+    unreadable_cells,
+)
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Category, Column, Domain, Integer, Label, Number
 from reticent.data.files import Rows, Table
-from reticent.data.kinds import quoted
+from reticent.data.kinds import classes_of, quoted
+
+NO_CLASS = -1  # of a row whose label is missing, or none of the classes, where the domain is lenient
 
 
 def encode(
@@ -112,6 +122,7 @@ class Encoder:
         at = 0
         for name, column in self._features.items():
             cells = _Cells(rows, table, self.domain, name)
+            cells.forgive(column)
             width = len(_names_of(name, column))
             features = x[:, at : at + width]  # (rows, features of this column)
             at += width
@@ -128,12 +139,16 @@ class Encoder:
 
     def _targets(self, cells: _Cells) -> np.ndarray:
         column = self.domain.columns[cells.name]
-        if cells.missing.any():
+        cells.forgive(column)
+        is_lenient = getattr(column, "lenient", False)
+        if cells.missing.any() and not is_lenient:
             cells.refuse_missing()
         if isinstance(column, Label):
-            return cells.codes(column.values or (), may_be_other=column.other)
+            codes = cells.codes(column.values or (), may_be_other=column.other or is_lenient)
+            has_class = ~cells.missing & (codes < len(classes_of(column)))
+            return np.where(has_class, codes, NO_CLASS)
         assert isinstance(column, (Number, Integer))  # the domain allows no other target
-        return np.clip(cells.numbers(column), *_bounds(column))
+        return np.where(cells.missing, np.nan, np.clip(cells.numbers(column), *_bounds(column)))
 
 
 class _Cells:
@@ -145,6 +160,12 @@ class _Cells:
         self._first = rows.first
         self._table = table
         self.missing = missing_cells(self._column, domain.missing_markers)
+
+    def forgive(self, column: Column) -> None:
+        """Counts what is no number as missing, where the domain says so."""
+        if isinstance(column, Number) and column.lenient:
+            decimal = self._table.dialect.decimal
+            self.missing = self.missing | unreadable_cells(self._column, self.missing, decimal=decimal)
 
     def numbers(self, column: Number | Integer) -> np.ndarray:
         """The cells as float64, 0 where missing; each of them finite."""

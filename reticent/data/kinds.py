@@ -27,12 +27,16 @@ SHOWN = 40  # characters of a cell, a name or a value that a message may quote
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A quantity. Cells outside the bounds are clipped to them."""
+    """A quantity. Cells outside the bounds are clipped to them.
+
+    With `lenient`, a cell that is no finite number counts as missing; without, it is an error.
+    """
 
     kind: ClassVar[str] = "number"
 
     bounds: tuple[float, float] | None = None
     missing: bool = False
+    lenient: bool = False
     looked_up: frozenset[str] = frozenset()
 
 
@@ -63,13 +67,15 @@ class Category:
 class Label:
     """The class that a model learns to predict: always the target.
 
-    With `other`, any word that is not on the list is one more class; without, such a cell is an error.
+    With `other`, any word that is not on the list is one more class; without, such a cell is an error. With
+    `lenient` there are no errors: a row whose cell is missing, or is no class, has none and teaches nothing.
     """
 
     kind: ClassVar[str] = "label"
 
     values: tuple[str, ...] | None = None
     other: bool = False
+    lenient: bool = False
     looked_up: frozenset[str] = frozenset()
 
 
@@ -110,7 +116,7 @@ def check_column(column: Column, *, where: str, markers: Iterable[str]) -> None:
         check_text(column.reason, where=f"{where}, key 'reason'")
     else:
         _check_marks(column, where)
-    for flag in ("missing", "other"):
+    for flag in ("missing", "other", "lenient"):
         if not isinstance(getattr(column, flag, False), bool):
             raise DomainError(
                 f"{where}, key '{flag}': neither true nor false.", remedy=f"Write {flag} = true or false."

@@ -10,7 +10,7 @@ from reticent.core.errors import DataError
 from reticent.data import catalog
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain
-from reticent.data.encoding import encode
+from reticent.data.encoding import NO_CLASS, encode
 from reticent.data.files import Table
 from reticent.runs.onlooker import Onlooker
 from reticent.runs.problem import Problem, of_table
@@ -31,7 +31,9 @@ def of_file(table: Table, domain: Domain, *, rows: int, seed: int, onlooker: Onl
     with onlooker.watch("encoding") as on_progress:
         data = encode(table, domain, on_progress=on_progress)
     problem = of_table(domain, data["x"].shape[1], rows)
-    return Divided(problem, *_by_chance(data, rows, seed))
+    train_on, held_out = _by_chance(data, rows, seed)
+    known = has_target(held_out["y"])
+    return Divided(problem, train_on, {key: column[known] for key, column in held_out.items()})
 
 
 def of_catalog(name: str, splits: catalog.Splits, *, rows: int, seed: int) -> Divided:
@@ -53,6 +55,11 @@ def of_catalog(name: str, splits: catalog.Splits, *, rows: int, seed: int) -> Di
     classes = tuple(str(number) for number in range(entry.classes))
     problem = Problem(rows=rows, shape=train_on["x"].shape[1:], classes=classes)
     return Divided(problem, train_on, held_out)
+
+
+def has_target(y: np.ndarray) -> np.ndarray:
+    """Which rows have a class or a number to be learned."""
+    return ~np.isnan(y) if np.issubdtype(y.dtype, np.floating) else y > NO_CLASS
 
 
 def _by_chance(data: Dataset, rows: int, seed: int) -> tuple[Arrays, Arrays]:

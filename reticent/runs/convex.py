@@ -15,6 +15,7 @@ from reticent.convex import losses
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
+from reticent.runs.arrays import has_target
 from reticent.runs.problem import Problem
 from reticent.runs.recipe import Ingredients, Method, Terms, Trained, require_enough
 
@@ -40,11 +41,13 @@ class Convex(NamedTuple):
         return self._asdict()
 
     def follow(self, ingredients: Ingredients) -> Trained:
-        problem = ingredients.problem
+        problem, x, y = ingredients.problem, ingredients.train_on["x"], ingredients.train_on["y"]
+        # The number of rows is public, that of rows with a target is not: a row without one stays, empty.
+        known = has_target(y)
         found = convex.fit(
             _loss(problem),
-            ingredients.train_on["x"],
-            _labels(problem, ingredients.train_on["y"]),
+            np.where(known[:, None], x, 0),
+            np.where(known, _labels(problem, y), 0),
             method=self.name,
             epsilon=self.epsilon,
             delta=self.delta,

@@ -102,9 +102,10 @@ def _made(name: str, model: Model, problem: Problem, inputs: Inputs) -> Learner:
     middle, half = (low + high) / 2, (high - low) / 2 or 1.0
 
     def loss(params: Any, example: Any) -> jax.Array:
-        """Half the squared error, in units of half the range."""
-        wanted = (example["y"] - middle) / half
-        return 0.5 * jnp.square(model.apply(params, example["x"])[0] - wanted)
+        """Half the squared error, in units of half the range; nothing for a row without a target."""
+        is_there = ~jnp.isnan(example["y"])
+        wanted = (jnp.where(is_there, example["y"], middle) - middle) / half
+        return is_there * 0.5 * jnp.square(model.apply(params, example["x"])[0] - wanted)
 
     def scores(params: Any, x: jax.Array) -> jax.Array:
         return jnp.clip(model.apply(params, x) * half + middle, low, high)

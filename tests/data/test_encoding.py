@@ -168,3 +168,29 @@ def test_a_record_moves_only_its_own_row(tmp_path_factory, records, data) -> Non
     # Each row: a category or nothing is hot, and every feature is within the unit cube.
     assert np.all(np.abs(whole["x"]) <= 1)
     assert np.all(whole["x"][:, 2:6].sum(axis=1) == 1)
+
+
+def test_where_the_domain_is_lenient_what_cannot_be_read_counts_as_missing(tmp_path) -> None:
+    text = "a,b,y\n1,2,yes\nlots,inf,no\n3,-,maybe\n4,5,\n"
+    columns = {
+        "a": Number(bounds=(0, 4), missing=True, lenient=True),
+        "b": Number(bounds=(0, 10), missing=True, lenient=True),
+        "y": Label(values=("no", "yes"), lenient=True),
+    }
+    data = encoded(tmp_path, text, Domain(columns=columns, target="y"))
+    expected = np.array([[-0.5, 0, -0.6, 0], [0, 1, 0, 1], [0.5, 0, 0, 1], [1, 0, 0, 0]])
+    assert data["x"] == pytest.approx(expected)
+    assert data["y"].tolist() == [1, 0, -1, -1]
+    number = encoded(tmp_path, text, Domain(columns={"b": columns["b"], "a": columns["a"]}, target="a"))
+    assert np.isnan(number["y"]).tolist() == [False, True, False, False]
+    strict = Domain(columns={"a": Number(bounds=(0, 4), missing=True), "b": columns["b"]})
+    with pytest.raises(DataError, match="'lots' is not a number"):
+        encoded(tmp_path, text, strict)
+
+
+def test_leniency_is_written_down(tmp_path) -> None:
+    domain = Domain(columns={"a": Number(bounds=(0, 1), lenient=True), "b": Number(bounds=(0, 1))})
+    domain.write(tmp_path / "d.toml")
+    read = Domain.read(tmp_path / "d.toml")
+    assert (read.columns["a"], read.columns["b"]) == (domain.columns["a"], domain.columns["b"])
+    assert (tmp_path / "d.toml").read_text().count("lenient") == 1

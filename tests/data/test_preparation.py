@@ -42,7 +42,7 @@ def test_finds_kinds_bounds_words_and_classes(tmp_path: Path) -> None:
     assert isinstance(sex, Category) and sex.values == ("f", "m")  # noqa: PT018
     assert isinstance(income, Number) and income.bounds and 9e4 < income.bounds[1] < 4e5  # noqa: PT018
     assert isinstance(name, Ignored)
-    assert rich == Label(values=("no", "yes"), other=False)
+    assert rich == Label(values=("no", "yes"), lenient=True)
     assert domain.not_public() == []
 
 
@@ -81,7 +81,7 @@ def test_a_numeric_target_is_regressed_on_or_classified(tmp_path: Path) -> None:
     rows = [f"{rng.normal():.4f},{rng.integers(3)},{rng.normal():.5f}" for _ in range(ROWS)]
     path.write_text("x,class,size\n" + "\n".join(rows) + "\n")
     by_class = prepare(open_table(path), LOUD, Keys.seeded(3), target="class").domain
-    assert by_class.columns["class"] == Label(values=("0", "1", "2"), other=True)
+    assert by_class.columns["class"] == Label(values=("0", "1", "2"), other=True, lenient=True)
     by_size = prepare(open_table(path), LOUD, Keys.seeded(4), target="size").domain
     assert isinstance(by_size.columns["size"], Number)
 
@@ -91,7 +91,7 @@ def test_a_rare_class_becomes_the_other_one(tmp_path: Path) -> None:
     kinds = ["a"] * 2000 + ["b"] * 2000 + [f"rare {n}" for n in range(300)]
     path.write_text("x,y\n" + "\n".join(f"1,{kind}" for kind in kinds) + "\n")
     assert prepare(open_table(path), LOUD, Keys.seeded(5), target="y").domain.columns["y"] == Label(
-        values=("a", "b"), other=True
+        values=("a", "b"), other=True, lenient=True
     )
 
 
@@ -100,7 +100,7 @@ def test_a_few_rare_numbers_do_not_turn_classes_into_a_quantity(tmp_path: Path) 
     kinds = ["1", "2", "3"] * 1000 + [str(number) for number in range(50, 65)]
     path.write_text("x,y\n" + "\n".join(f"a,{kind}" for kind in kinds) + "\n")
     found = prepare(open_table(path), LOUD, Keys.seeded(8), target="y").domain.columns["y"]
-    assert found == Label(values=("1", "2", "3"), other=True)
+    assert found == Label(values=("1", "2", "3"), other=True, lenient=True)
 
 
 def test_a_class_too_rare_to_be_seen_among_several_does_not_stop_the_encoding(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_class_too_rare_to_be_seen_among_several_does_not_stop_the_encoding(tm
     path.write_text("x,y\n" + "\n".join(f"1,{kind}" for kind in "abc" * 1000 + "z") + "\n")
     table = open_table(path)
     domain = prepare(table, LOUD, Keys.seeded(6), target="y").domain
-    assert domain.columns["y"] == Label(values=("a", "b", "c"), other=True)
+    assert domain.columns["y"] == Label(values=("a", "b", "c"), other=True, lenient=True)
     assert encode(table, domain)["y"][-1] == 3
 
 
@@ -117,7 +117,7 @@ def test_numbers_too_rare_to_be_seen_beside_zeros_keep_their_sign(tmp_path: Path
     path.write_text("gain,y\n" + "0,a\n0,b\n" * 1000 + "7000,a\n-1,b\n")
     table = open_table(path)
     domain = prepare(table, LOUD, Keys.seeded(7), target="y").domain
-    assert domain.columns["gain"] == Number(bounds=(-1, 1), missing=True)
+    assert domain.columns["gain"] == Number(bounds=(-1, 1), missing=True, lenient=True)
     assert encode(table, domain)["x"][-3:, 0].tolist() == [0, 1, -1]
 
 

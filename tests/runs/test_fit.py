@@ -119,6 +119,32 @@ def test_other_methods_and_models(table: Path, domain: Path, tmp_path: Path, met
     assert fit(order, tmp_path / "run", keys=Keys.seeded(2)).record["metrics"]["accuracy"] > 0.75
 
 
+@pytest.mark.parametrize(
+    ("target", "column", "cell"),
+    [
+        ("tall", "height", "unknown"),
+        ("tall", "tall", "maybe"),
+        ("tall", "tall", ""),
+        ("score", "score", "n/k"),
+        ("score", "score", ""),
+    ],
+)
+@pytest.mark.parametrize("method", ["sgd", "objective"])
+def test_a_cell_that_nobody_expected_does_not_stop_a_run_that_was_paid_for(
+    table: Path, tmp_path: Path, target: str, column: str, cell: str, method: str
+) -> None:
+    header, *lines = table.read_text().splitlines()
+    at = header.split(",").index(column)
+    for row in (7, 100, 2500):
+        cells = lines[row].split(",")
+        lines[row] = ",".join([*cells[:at], cell, *cells[at + 1 :]])
+    table.write_text("\n".join([header, *lines]) + "\n")
+    record = fit(ordered(table, target=target, method=method), tmp_path / "run", keys=Keys.seeded(5)).record
+    metrics = record["metrics"]
+    assert metrics.get("accuracy", 1.0) > 0.8
+    assert metrics.get("of the target's spread", 0.0) < 0.8
+
+
 def test_a_convex_fit_and_its_preparation_share_one_budget(table: Path, tmp_path: Path) -> None:
     order = ordered(table, method="objective", epsilon=3.0)
     record = fit(order, tmp_path / "run", keys=Keys.seeded(3)).record

@@ -24,14 +24,13 @@ import pyarrow as pa
 from reticent.core.errors import CannotMeet, DataError
 from reticent.core.keys import Keys, Stream
 from reticent.data.arrow import compute
-from reticent.data.cells import as_words, is_text, missing_cells, number_text
+from reticent.data.cells import as_numbers, as_words, missing_cells, unreadable_cells
 from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Label, Number
 from reticent.data.files import Table
 from reticent.data.kinds import MISSING_MARKERS, quoted
 from reticent.data.preparation import numbers, words
 from reticent.data.preparation.noise import PreparationNoise, Release
 
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _MOST_CLASSES = 50
 _RARE = 0.01  # the share of rows that may have none of a numeric target's classes
 _TOO_RARE = "no word of it is frequent enough to be shown: free text, an identifier, or too few rows"
@@ -154,7 +153,12 @@ class _Scan:
             name: Number if numeric > present / 2 else Category
             for name, present, numeric in zip(names, *noisy, strict=True)
         }
-        readable: dict[str, Column] = {name: kind(missing=name != target) for name, kind in kinds.items()}
+        readable: dict[str, Column] = {
+            name: Number(missing=name != target, lenient=True)
+            if kind is Number
+            else Category(missing=name != target)
+            for name, kind in kinds.items()
+        }
         return readable | {
             name: Ignored(reason=f"holds {kind}") for name, kind in self._table.unsupported.items()
         }
@@ -202,7 +206,7 @@ class _Scan:
             )
         values = sorted(chosen, key=_as_number) if all(_is_number(word) for word in chosen) else chosen
         # Among several classes there may be one too rare to be seen, and its rows have to go somewhere.
-        return Label(values=tuple(values), other=rest > 4 * deviation or len(values) > 2)
+        return Label(values=tuple(values), other=rest > 4 * deviation or len(values) > 2, lenient=True)
 
     def bounds(self, columns: dict[str, Column], wanted: list[str], target: str | None) -> dict[str, Column]:
         """Numbers with their bounds; a column of which none is found is ignored."""
@@ -261,10 +265,8 @@ class _Cells:
 
     def numbers(self) -> np.ndarray:
         """Those that read as finite numbers."""
-        column = number_text(self.present, np.zeros(len(self.present), bool), decimal=self._decimal)
-        if is_text(column):
-            column = column.filter(compute.match_substring_regex(column, _NUMBER))
-        found = compute.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        unreadable = unreadable_cells(self.present, np.zeros(len(self.present), bool), decimal=self._decimal)
+        found = as_numbers(self.present, unreadable, decimal=self._decimal)
         return found[np.isfinite(found)]
 
     def words(self) -> dict[str, int]:
