@@ -3,8 +3,9 @@
     python killing.py FOLDER KILLS
 
 Four ways to die take turns: at a random time; at a random line on the way to the disk, or with half a file
-written; at a random line or SQLite instruction of the ledger; at a random line of the run itself. Every child
-keeps a diary of the noise it draws and of the files it names. The children are forked before JAX is used.
+written; at a random line or SQLite instruction of the ledger, or right after the charge; at a random line of
+the run itself. Every child keeps a diary of the noise it draws and of the files it names. The children are
+forked before JAX is used.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from reticent.data.domain import Domain
 from reticent.data.files import open_table
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.ledger import store
-from reticent.ledger.ledger import Ledger
+from reticent.ledger.ledger import DatasetBudget, Ledger
 from reticent.mechanisms import events
 from reticent.mechanisms.events import Composed, Event, Repeated
 from reticent.runs import fit as runs
@@ -132,8 +133,11 @@ def arm(way: str, chance: random.Random, lines: Counter[str]) -> None:
     if way == "disk" and chance.random() < 0.4:
         _die_with_half_a_file(chance.randrange(20), chance)
         return
-    if way == "ledger" and chance.random() < 0.5:
-        _die_inside_sqlite(chance.randrange(1, 3000))
+    if way == "ledger" and chance.random() < 0.7:
+        if chance.random() < 0.5:
+            _die_inside_sqlite(chance.randrange(1, 3000))
+        else:
+            _die_after_the_charge(chance.randrange(1, 60))
         return
     left = chance.randrange(1, lines[way] + 1) if way in lines else 0
 
@@ -183,6 +187,27 @@ def _die_inside_sqlite(left: int) -> None:
         return connection
 
     store.connect = connecting
+
+
+def _die_after_the_charge(left: int) -> None:
+    """Before the run has noted that it is paid for, mostly: soon after the charge is on disk."""
+    charge = DatasetBudget.charge
+
+    def on_line(frame: Any, _event: str, _argument: object) -> Any:
+        nonlocal left
+        if way_of(frame.f_code.co_filename, frame.f_code.co_name) is None:
+            return None
+        left -= 1
+        if left == 0:
+            die()
+        return on_line
+
+    def charging(*args: Any, **options: Any) -> Any:
+        receipt = charge(*args, **options)
+        sys.settrace(on_line)
+        return receipt
+
+    DatasetBudget.charge = charging
 
 
 def live(place: Place, number: int, way: str, chance: random.Random) -> NoReturn:
