@@ -45,7 +45,7 @@ class Loss:
         targets: what a label is.
         bound: the largest target, where there is one.
         value, gradient: of (scores, labels). `value` takes `xp=jax.numpy` as well.
-        hessian_product: of (scores, labels, direction): the Hessian of each record times its direction.
+        hessian: of (scores, labels): a function that multiplies each record's Hessian by its direction.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Loss:
     bound: float = math.inf
     value: Callable[..., Any]
     gradient: Callable[[Array, Array], Array]
-    hessian_product: Callable[[Array, Array, Array], Array]
+    hessian: Callable[[Array, Array], Callable[[Array], Array]]
 
     def __post_init__(self) -> None:
         checks.count(outputs=self.outputs, rank=self.rank, corners=self.corners)
@@ -80,6 +80,9 @@ class Loss:
     @property
     def is_classifier(self) -> bool:
         return self.targets != "numbers"
+
+    def hessian_product(self, scores: Array, labels: Array, direction: Array) -> Array:
+        return self.hessian(scores, labels)(direction)
 
     def probabilities(self, scores: Array) -> Array:
         """The chance of each class, (rows, classes), that the scores of a perfect fit would mean.
@@ -155,10 +158,10 @@ def logistic(steepest: float = 1.0) -> Loss:
         signs = _sign(labels)
         return (-signs * np.minimum(_expit(-signs * scores[:, 0]), steepest))[:, None]
 
-    def hessian_product(scores: Array, labels: Array, direction: Array) -> Array:
+    def hessian(scores: Array, labels: Array) -> Callable[[Array], Array]:
         share = _expit(scores[:, 0])
         is_bent = _sign(labels) * scores[:, 0] >= start
-        return (is_bent * share * (1 - share))[:, None] * direction
+        return _times((is_bent * share * (1 - share))[:, None])
 
     return Loss(
         name="logistic" if steepest == 1 else f"logistic({steepest:g})",
@@ -172,7 +175,7 @@ def logistic(steepest: float = 1.0) -> Loss:
         targets="binary",
         value=value,
         gradient=gradient,
-        hessian_product=hessian_product,
+        hessian=hessian,
     )
 
 
@@ -194,9 +197,9 @@ def huber_hinge(width: float = 0.5) -> Loss:
         short = np.clip(1 - signs * scores[:, 0], -width, width)
         return (-signs * (short + width) / (2 * width))[:, None]
 
-    def hessian_product(scores: Array, labels: Array, direction: Array) -> Array:
+    def hessian(scores: Array, labels: Array) -> Callable[[Array], Array]:
         is_round = np.abs(1 - _sign(labels) * scores[:, 0]) < width
-        return (is_round / (2 * width))[:, None] * direction
+        return _times((is_round / (2 * width))[:, None])
 
     return Loss(
         name="huber_hinge",
@@ -210,7 +213,7 @@ def huber_hinge(width: float = 0.5) -> Loss:
         targets="binary",
         value=value,
         gradient=gradient,
-        hessian_product=hessian_product,
+        hessian=hessian,
     )
 
 
@@ -233,10 +236,14 @@ def softmax(classes: int) -> Loss:
         shares[np.arange(len(labels)), labels.astype(int)] -= 1
         return shares
 
-    def hessian_product(scores: Array, labels: Array, direction: Array) -> Array:
+    def hessian(scores: Array, labels: Array) -> Callable[[Array], Array]:
         shares = _shares(scores)
-        weighted = shares * direction
-        return weighted - shares * weighted.sum(axis=1, keepdims=True)
+
+        def product(direction: Array) -> Array:
+            mean = np.einsum("ik,ik->i", shares, direction)
+            return shares * (direction - mean[:, None])
+
+        return product
 
     return Loss(
         name="softmax",
@@ -250,7 +257,7 @@ def softmax(classes: int) -> Loss:
         targets="classes",
         value=value,
         gradient=gradient,
-        hessian_product=hessian_product,
+        hessian=hessian,
     )
 
 
@@ -271,8 +278,8 @@ def squared(bound: float) -> Loss:
     def gradient(scores: Array, targets: Array) -> Array:
         return (np.clip(scores[:, 0], -bound, bound) - targets)[:, None]
 
-    def hessian_product(scores: Array, targets: Array, direction: Array) -> Array:
-        return (np.abs(scores) < bound) * direction
+    def hessian(scores: Array, targets: Array) -> Callable[[Array], Array]:
+        return _times((np.abs(scores) < bound).astype(np.float64))
 
     return Loss(
         name="squared",
@@ -287,7 +294,7 @@ def squared(bound: float) -> Loss:
         bound=bound,
         value=value,
         gradient=gradient,
-        hessian_product=hessian_product,
+        hessian=hessian,
     )
 
 
@@ -307,8 +314,8 @@ def huber(width: float = 1.0, *, bound: float = math.inf) -> Loss:
     def gradient(scores: Array, targets: Array) -> Array:
         return np.clip(scores[:, 0] - targets, -width, width)[:, None]
 
-    def hessian_product(scores: Array, targets: Array, direction: Array) -> Array:
-        return (np.abs(scores - targets[:, None]) < width) * direction
+    def hessian(scores: Array, targets: Array) -> Callable[[Array], Array]:
+        return _times((np.abs(scores - targets[:, None]) < width).astype(np.float64))
 
     return Loss(
         name="huber",
@@ -323,7 +330,7 @@ def huber(width: float = 1.0, *, bound: float = math.inf) -> Loss:
         bound=bound,
         value=value,
         gradient=gradient,
-        hessian_product=hessian_product,
+        hessian=hessian,
     )
 
 
@@ -336,8 +343,8 @@ def absolute(*, bound: float = math.inf) -> Loss:
     def gradient(scores: Array, targets: Array) -> Array:
         return np.sign(scores[:, 0] - targets)[:, None]
 
-    def hessian_product(scores: Array, targets: Array, direction: Array) -> Array:
-        return np.zeros_like(direction)
+    def hessian(scores: Array, targets: Array) -> Callable[[Array], Array]:
+        return np.zeros_like
 
     return Loss(
         name="absolute",
@@ -352,8 +359,12 @@ def absolute(*, bound: float = math.inf) -> Loss:
         bound=bound,
         value=value,
         gradient=gradient,
-        hessian_product=hessian_product,
+        hessian=hessian,
     )
+
+
+def _times(bends: Array) -> Callable[[Array], Array]:
+    return lambda direction: bends * direction
 
 
 def _sign(labels: Any) -> Any:

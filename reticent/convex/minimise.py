@@ -7,7 +7,8 @@ proofs build on.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
@@ -18,7 +19,7 @@ from reticent.core.errors import InvalidArgument, ReticentError
 
 _MOST_STEPS = 200
 _ROUNDING = 0.9  # of the promised gradient may be computed; the rest is for rounding in it
-_FEW_FEATURES = 1500  # up to which the Hessian of one output is formed
+_MOST_FACTORED = 1500  # weights, up to which a Hessian is formed
 _MANY_ROWS = 20_000  # from which on a search starts on a part of them
 _STRIDE = 16
 
@@ -117,45 +118,52 @@ class _Objective:
         return np.asarray(self.problem.transposed @ slopes) / self.problem.examples
 
     def newton(self, point: _Point, target: float) -> _Direction:
-        if self.problem.loss.outputs == 1 and self.problem.features <= _FEW_FEATURES:
-            return self._newton_by_factors(point)
-        return self._newton_by_products(point, target)
+        """Conjugate gradients on the Newton system, only as exact as this step can use.
 
-    def _newton_by_factors(self, point: _Point) -> _Direction:
-        rows, ones = self.problem.rows, np.ones_like(point.scores)
-        bends = self.problem.loss.hessian_product(point.scores, self.problem.labels, ones)
-        if sparse.issparse(rows):
-            hessian = (self.problem.transposed @ (sparse.diags_array(bends[:, 0]) @ rows)).toarray()
-        else:
-            is_bent = np.flatnonzero(bends[:, 0]) if np.any(bends == 0) else slice(None)
-            weighted = rows[is_bent] * np.sqrt(bends[is_bent])
-            hessian = weighted.T @ weighted
-        hessian = hessian / self.problem.examples
-        hessian[np.diag_indices_from(hessian)] += self.mu
-        weights = -linalg.solve(hessian, point.gradient, assume_a="pos")
-        return _Direction(weights, np.asarray(rows @ weights))
-
-    def _newton_by_products(self, point: _Point, target: float) -> _Direction:
-        """Conjugate gradients on the Newton system, only as exact as this step can use."""
+        The system of a part of the rows goes before: with all rows in the part the first step is Newton's
+        own, and with a sixteenth of many rows each step still gains about a digit.
+        """
         length = float(np.linalg.norm(point.gradient))
         enough = max(min(0.1, length / self.problem.loss.lipschitz) * length, 0.3 * target)
-        found = np.zeros_like(point.weights)
-        found_scores = np.zeros_like(point.scores)
+        bent = self.problem.loss.hessian(point.scores, self.problem.labels)
+        solve = self._nearby(point)
+        found, found_scores = np.zeros_like(point.weights), np.zeros_like(point.scores)
         residual = -point.gradient
-        along, square = residual.copy(), float(np.vdot(residual, residual))
+        towards = solve(residual)
+        along, square = towards, float(np.vdot(residual, towards))
         for _ in range(2 * self.problem.parameters + 50):
-            if square <= enough**2:
-                break
             scores = np.asarray(self.problem.rows @ along)
-            bent = self.problem.loss.hessian_product(point.scores, self.problem.labels, scores)
-            product = self._pulled_back(bent) + self.mu * along
+            product = self._pulled_back(bent(scores)) + self.mu * along
             share = square / float(np.vdot(along, product))
             found += share * along
             found_scores += share * scores
-            residual -= share * product
-            before, square = square, float(np.vdot(residual, residual))
-            along = residual + (square / before) * along
+            residual = residual - share * product
+            if float(np.linalg.norm(residual)) <= enough:
+                break
+            towards = solve(residual)
+            before, square = square, float(np.vdot(residual, towards))
+            along = towards + (square / before) * along
         return _Direction(found, found_scores)
+
+    def _nearby(self, point: _Point) -> Callable[[np.ndarray], np.ndarray]:
+        """Solves the Newton system of a part of the rows, which is near the whole one."""
+        if self.problem.parameters > _MOST_FACTORED:
+            return lambda residual: residual
+        stride = 1 if self.problem.examples < _MANY_ROWS else _STRIDE
+        rows, scores = self.problem.rows[::stride], point.scores[::stride]
+        bent = self.problem.loss.hessian(scores, self.problem.labels[::stride])
+        features, outputs = point.weights.shape
+        system = np.zeros((features, outputs, features, outputs))
+        unit = np.eye(outputs)
+        for column in range(outputs):
+            bends = bent(np.broadcast_to(unit[column], scores.shape))
+            for row in range(column, outputs):
+                block = _weighted_squares(rows, bends[:, row])
+                system[:, row, :, column] = system[:, column, :, row] = block
+        matrix = system.reshape(features * outputs, -1) / rows.shape[0]
+        matrix[np.diag_indices_from(matrix)] += self.mu
+        factor = linalg.cho_factor(matrix, overwrite_a=True)
+        return lambda residual: linalg.cho_solve(factor, residual.ravel()).reshape(residual.shape)
 
     def lower(self, point: _Point, direction: _Direction) -> _Point:
         """The first of the halved steps that lowers the value, or near the end the gradient."""
@@ -179,3 +187,10 @@ class _Objective:
 
     def _moved(self, point: _Point, direction: _Direction, share: float) -> tuple[np.ndarray, np.ndarray]:
         return point.weights + share * direction.weights, point.scores + share * direction.scores
+
+
+def _weighted_squares(rows: Any, weights: np.ndarray) -> np.ndarray:
+    """The sum of weight * row row' over the rows."""
+    if sparse.issparse(rows):
+        return (rows.T @ (sparse.diags_array(weights) @ rows)).toarray()
+    return rows.T @ (rows * weights[:, None])

@@ -59,7 +59,7 @@ def worst_ratio(loss: Loss, epsilon: float, adjacency: Adjacency, mu: float, *, 
         weights *= draw.choice([0.1, 1, 10, 100])
         here, there = (tilt_and_bend(problem, tilt.curvature, weights) for problem in (left, right))
         lengths = (np.linalg.norm(there[0]) - np.linalg.norm(here[0])) / tilt.scale
-        worst = max(worst, abs(lengths + here[1] - there[1]))
+        worst = max(worst, abs(float(lengths) + here[1] - there[1]))
     return worst
 
 

@@ -99,10 +99,10 @@ def test_sparse_and_dense_rows_give_the_same(loss: Loss):
     assert not sparse.issparse(dense.rows)
     np.testing.assert_allclose(thin.rows.toarray(), dense.rows, atol=1e-15)
     assert thin.clipped == dense.clipped
-    pair = [
+    left, right = (
         minimise.minimise(item, regularisation=0.01, gradient_bound=1e-12).weights for item in (dense, thin)
-    ]
-    np.testing.assert_allclose(*pair, atol=1e-9)
+    )
+    np.testing.assert_allclose(left, right, atol=1e-9)
 
 
 def test_a_large_problem_starts_on_a_part_of_its_rows():
