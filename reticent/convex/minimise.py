@@ -8,6 +8,7 @@ proofs build on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ _ROUNDING = 0.9  # of the promised gradient may be computed; the rest is for rou
 _MOST_FACTORED = 1500  # weights, up to which a Hessian is formed
 _MANY_ROWS = 20_000  # from which on a search starts on a part of them
 _STRIDE = 16
+_SLOW = 6  # turns of conjugate gradients
 
 
 class Minimum(NamedTuple):
@@ -101,6 +103,12 @@ class _Objective:
         self.problem = problem
         self.mu = regularisation
         self.tilt = np.zeros((problem.features, problem.loss.outputs)) if tilt is None else tilt
+        self.stride = 1 if problem.examples < _MANY_ROWS else _STRIDE
+        self.solve: Callable[[np.ndarray], np.ndarray] | None = None
+
+    @cached_property
+    def part(self) -> Problem:
+        return self.problem if self.stride == 1 else self.problem.every(self.stride)
 
     def at(self, weights: np.ndarray) -> _Point:
         return self._point(weights, np.asarray(self.problem.rows @ weights))
@@ -126,12 +134,14 @@ class _Objective:
         length = float(np.linalg.norm(point.gradient))
         enough = max(min(0.1, length / self.problem.loss.lipschitz) * length, 0.3 * target)
         bent = self.problem.loss.hessian(point.scores, self.problem.labels)
-        solve = self._nearby(point)
+        solve = self.solve = self.solve or self._nearby(point)
         found, found_scores = np.zeros_like(point.weights), np.zeros_like(point.scores)
         residual = -point.gradient
         towards = solve(residual)
         along, square = towards, float(np.vdot(residual, towards))
-        for _ in range(2 * self.problem.parameters + 50):
+        for turn in range(2 * self.problem.parameters + 50):
+            if turn == _SLOW:  # the system in front has grown old: a new one for the next step
+                self.solve = None
             scores = np.asarray(self.problem.rows @ along)
             product = self._pulled_back(bent(scores)) + self.mu * along
             share = square / float(np.vdot(along, product))
@@ -149,9 +159,8 @@ class _Objective:
         """Solves the Newton system of a part of the rows, which is near the whole one."""
         if self.problem.parameters > _MOST_FACTORED:
             return lambda residual: residual
-        stride = 1 if self.problem.examples < _MANY_ROWS else _STRIDE
-        rows, scores = self.problem.rows[::stride], point.scores[::stride]
-        bent = self.problem.loss.hessian(scores, self.problem.labels[::stride])
+        rows, scores = self.part.rows, point.scores[:: self.stride]
+        bent = self.problem.loss.hessian(scores, self.part.labels)
         features, outputs = point.weights.shape
         system = np.zeros((features, outputs, features, outputs))
         unit = np.eye(outputs)

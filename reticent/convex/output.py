@@ -88,7 +88,8 @@ def excess_risk(loss: Loss, added: Noise, *, mu: float, radius: float) -> float:
     checks.positive(mu=mu, radius=radius)
     square = loss.outputs * added.square
     spread = min(loss.smoothness / 2 * square, loss.lipschitz * math.sqrt(square))
-    return mu * radius**2 / 2 + spread
+    unsolved = loss.lipschitz * _CERTIFIED * loss.lipschitz / mu
+    return mu * radius**2 / 2 + spread + unsolved
 
 
 def regularisation_for(problem: Problem, terms: Terms) -> float:

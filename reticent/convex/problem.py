@@ -98,7 +98,7 @@ class Problem:
         """Each `stride`-th record, to start a search from."""
         return Problem(
             loss=self.loss,
-            rows=self.rows[::stride],
+            rows=self.rows[::stride].copy(),
             labels=self.labels[::stride],
             norm=self.norm,
             has_intercept=self.has_intercept,

@@ -43,7 +43,7 @@ def terms(epsilon: float, delta: float | None, adjacency: Adjacency, **given: fl
         adjacency=adjacency,
         keys=Keys.seeded(0),
         pay=lambda event: None,
-        **given,  # type: ignore[arg-type]
+        **given,
     )
 
 
@@ -85,8 +85,8 @@ def tilted(
 
 def noise_density(scale: float, delta: float | None) -> Callable[[np.ndarray], np.ndarray]:
     """The log density of one-dimensional noise: Laplace for pure privacy, Gaussian otherwise."""
-    law = stats.laplace(scale=scale) if delta is None else stats.norm(scale=scale)
-    return law.logpdf
+    law = stats.laplace if delta is None else stats.norm
+    return lambda values: law.logpdf(values, scale=scale)
 
 
 def places(curvature: float, scale: float, slopes: float) -> np.ndarray:

@@ -127,6 +127,7 @@ def test_the_bound_on_the_excess_risk_holds_on_average(method: str, delta: float
     """The mean excess of 30 fits over a nearly perfect one is below the bound."""
     loss, excess, bound = losses.logistic(), [], 0.0
     best = fitted("output", epsilon=1e9, regularisation=1e-3, unreleased=True).achieved_risk
+    assert best is not None
     for seed in range(30):
         found = fitted(method, delta=delta, epsilon=2.0, keys=Keys.seeded(seed), unreleased=True, radius=6.0)
         assert found.achieved_risk is not None
