@@ -23,6 +23,9 @@ from reticent.sklearn.spending import Paid, Spending, keys_for, quoted
 # ruff: noqa: N803
 
 
+_OF_DELTA = 0.9  # for a fit that is not alone: the rest is room for accounting all together
+
+
 class _Linear(PrivateEstimator):
     """What the three have in common: the call of `reticent.convex.fit`."""
 
@@ -62,6 +65,7 @@ class _Linear(PrivateEstimator):
 
         if times == 1 and spending.is_untouched:
             return [one(x, targets[0], epsilon, spending, spending.keys)]
+        delta *= _OF_DELTA
         nothing, no_targets = sparse.csr_matrix(x.shape), np.zeros(x.shape[0])
 
         def price(epsilon: float) -> Event:

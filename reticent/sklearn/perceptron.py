@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -90,7 +89,9 @@ class PrivateMLPClassifier(PrivateClassifierFit):
             budget=spending,
             keys=spending.keys,
         )
-        self.params_ = jax.tree.map(np.asarray, run.params)
+        layers = [run.params[f"dense{number}"] for number in range(1, len(run.params) + 1)]
+        self.coefs_ = [np.asarray(layer["w"], np.float64) for layer in layers]
+        self.intercepts_ = [np.asarray(layer["b"], np.float64) for layer in layers]
         self.excess_risk_bound_ = None
         notes = (f"rows longer than {self.norm_:g} were shortened to it", f"{plan.steps} steps")
         self._close(spending, run.guarantee, notes)
@@ -100,7 +101,9 @@ class PrivateMLPClassifier(PrivateClassifierFit):
         """Logits: for two classes the second's over the first's, else one a class."""
         check_is_fitted(self)
         x = self._checked(X, reset=False)
-        scores = np.asarray(_scores(self._model().apply, self.params_, self._inputs(x)), np.float64)
+        scores = self._inputs(x).astype(np.float64)
+        for place, (weights, bias) in enumerate(zip(self.coefs_, self.intercepts_, strict=True)):
+            scores = (np.tanh(scores) if place else scores) @ weights + bias
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
@@ -141,7 +144,3 @@ class PrivateMLPClassifier(PrivateClassifierFit):
         lengths = np.maximum(row_norms(x), self.norm_)
         rows = x.toarray() if sparse.issparse(x) else x
         return (rows / lengths[:, None]).astype(np.float32)
-
-
-def _scores(apply: Any, params: Any, x: np.ndarray) -> jax.Array:
-    return jax.vmap(apply, in_axes=(None, 0))(params, x)

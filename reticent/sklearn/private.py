@@ -122,8 +122,9 @@ class PrivateClassifierFit(ClassifierMixin, PrivateEstimator):
 
     @staticmethod
     def _restricted(x: Any, targets: np.ndarray, known: dict[str, Any]) -> tuple[Any, np.ndarray]:
-        """A row whose label is none of the classes found counts as one of the first class without features: it
-        has to stay a row, since the number of rows is public.
+        """A row with another label than the classes found becomes one of the first class without features.
+
+        It has to stay a row, since the number of rows is public.
         """
         is_known = np.isin(targets, known["classes"])
         if is_known.all():

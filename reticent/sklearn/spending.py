@@ -70,13 +70,13 @@ class Spending:
         """
         if self.delta == 0:
             return epsilon
-        self.is_basic = False
         low, high = epsilon, self.epsilon
         for _ in range(_SEARCHED):
             middle = (low + high) / 2
             whole = Composed(events=(*self._events, quote(middle)))
             fits = tight(whole, self.delta, self.adjacency).upper <= self.epsilon
             low, high = (middle, high) if fits else (low, middle)
+        self.is_basic = low == epsilon
         return low
 
     def pay(self, event: Event, purpose: str) -> None:
