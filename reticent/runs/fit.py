@@ -39,6 +39,7 @@ from reticent.runs.arrays import Arrays, Divided, of_catalog, of_file
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order, held_out_rows
+from reticent.runs.predict import params_in
 from reticent.runs.pricing import event_of, preparation_noise, preparation_record, price, promised
 from reticent.runs.problem import Problem, checked_delta
 from reticent.runs.recipe import Ingredients, Trained
@@ -173,7 +174,7 @@ def _go_on(
         stamp = stamp_of(
             record["recipe"], record["event"], domain.to_toml() if domain else "", record["number"]
         )
-        trained = recipe.follow(
+        trained = _released(folder, learn) or recipe.follow(
             Ingredients(
                 learner=learn,
                 problem=divided.problem,
@@ -262,6 +263,12 @@ def _inputs(learn: Learner, part: Arrays, onlooker: Onlooker) -> Arrays:
         return {"x": learn.inputs(part["x"], on_progress), "y": part["y"]}
 
 
+def _released(folder: Path, learn: Learner) -> Trained | None:
+    """The model that a process wrote before it was stopped: it is out, and is not drawn a second time."""
+    assumptions = folders.assumptions_of_model(folder)
+    return None if assumptions is None else Trained(params_in(folder, learn, None), assumptions)
+
+
 def _finish(
     folder: Path,
     record: dict[str, Any],
@@ -274,7 +281,7 @@ def _finish(
     named = dict(zip(paths_of(trained.params), map(np.asarray, jax.tree.leaves(trained.params)), strict=True))
     record |= {
         "state": "finished",
-        "model": {"name": learn.name, "digest": folders.write_model(folder, named)},
+        "model": {"name": learn.name, "digest": folders.write_model(folder, named, trained.assumptions)},
         "problem": asdict(problem),
         "guarantee": sentence.to_json(),
         "sentence": str(sentence),

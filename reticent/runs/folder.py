@@ -178,19 +178,34 @@ def damaged(folder: Path) -> IntegrityError:
     return IntegrityError(f"{folder / RUN} is damaged.", remedy="Restore it from a copy.")
 
 
-def write_model(folder: Path, leaves: dict[str, np.ndarray]) -> str:
-    """Saves named tensors, and returns the digest that goes into the record."""
+def write_model(folder: Path, leaves: dict[str, np.ndarray], assumptions: tuple[str, ...] = ()) -> str:
+    """Saves named tensors with what their guarantee assumes; returns the digest that goes into the record."""
     from safetensors.numpy import save
 
-    content = save({name: np.ascontiguousarray(leaf) for name, leaf in leaves.items()})
+    named = {name: np.ascontiguousarray(leaf) for name, leaf in leaves.items()}
+    content = save(named, metadata={"assumptions": json.dumps(assumptions)})
     write_whole(folder / MODEL, content)
     return hashlib.sha256(content).hexdigest()
 
 
-def read_model(folder: Path, digest: str, like: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+def assumptions_of_model(folder: Path) -> tuple[str, ...] | None:
+    """What the guarantee of the model assumes; None if there is no model yet."""
+    path = folder / MODEL
+    if not path.exists():
+        return None
+    try:
+        with open(path, "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        return tuple(map(str, json.loads(header["__metadata__"]["assumptions"])))
+    except (OSError, OverflowError, MemoryError, ValueError, KeyError, TypeError):
+        raise IntegrityError(f"{path} is damaged.", remedy="Restore it from a copy.") from None
+
+
+def read_model(folder: Path, digest: str | None, like: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     """The tensors of a model.
 
     Args:
+        digest: from the record; None while there is none in it.
         like: the name and the shape of each tensor that has to be there.
 
     Raises:
@@ -206,7 +221,7 @@ def read_model(folder: Path, digest: str, like: dict[str, tuple[int, ...]]) -> d
         raise DataError(
             f"Cannot read {path}: {error.strerror}.", remedy="Is the run finished? See: reticent show."
         ) from error
-    if hashlib.sha256(content).hexdigest() != digest:
+    if digest is not None and hashlib.sha256(content).hexdigest() != digest:
         raise IntegrityError(
             f"{path} is not the model that {RUN} tells of: it was changed or damaged.",
             remedy="Restore both files from the same copy.",

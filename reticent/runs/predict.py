@@ -35,15 +35,7 @@ class Predictor:
             )
         self.problem = _problem(folder, self.record)
         self.learner: Learner = learner(_model_name(folder, self.record), self.problem)
-        self.params = self._params()
-
-    def _params(self) -> Any:
-        like = jax.eval_shape(self.learner.model.init, jax.random.key(0))
-        names = paths_of(like)
-        shapes = dict(zip(names, (leaf.shape for leaf in jax.tree.leaves(like)), strict=True))
-        found = folders.read_model(self.folder, str(self.record["model"].get("digest")), shapes)
-        leaves = [jnp.asarray(found[name]) for name in names]
-        return jax.tree.unflatten(jax.tree.structure(like), leaves)
+        self.params = params_in(folder, self.learner, str(self.record["model"].get("digest")))
 
     def scores(self, x: np.ndarray) -> np.ndarray:
         """Of encoded rows: logits, or predictions in the units of the target."""
@@ -76,6 +68,15 @@ class Predictor:
             "prediction": self.problem.classes[int(scores.argmax())],
             **{f"probability of {name}": round(share, 6) for name, share in named},
         }
+
+
+def params_in(folder: Path, learner: Learner, digest: str | None) -> Any:
+    """The parameters of the model in a folder, in the shape that the learner's model has."""
+    like = jax.eval_shape(learner.model.init, jax.random.key(0))
+    names = paths_of(like)
+    shapes = dict(zip(names, (leaf.shape for leaf in jax.tree.leaves(like)), strict=True))
+    found = folders.read_model(folder, digest, shapes)
+    return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(found[name]) for name in names])
 
 
 def _problem(folder: Path, record: dict[str, Any]) -> Problem:

@@ -12,9 +12,14 @@ from pathlib import Path
 import pytest
 from released import released
 
+from reticent import convex
 from reticent.core.errors import DataError
+from reticent.data.domain import Domain, Label, Number
+from reticent.runs import fit as fit_module
 from reticent.runs import folder as folders
-from reticent.runs.fit import resume
+from reticent.runs.fit import fit, resume
+from reticent.runs.order import Order
+from reticent.runs.predict import Predictor
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 
@@ -90,6 +95,31 @@ PLANTED = {
 @pytest.mark.parametrize(("diary", "twice"), PLANTED.values(), ids=PLANTED)
 def test_what_is_released_twice_is_noticed(diary: list[dict[str, object]], twice: list[str]) -> None:
     assert released(diary).twice == twice
+
+
+def test_a_model_that_has_its_name_is_not_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A method without steps keeps no checkpoint: the model itself is what a stopped run goes on from."""
+    table, domain, folder = tmp_path / "t.csv", tmp_path / "t.toml", tmp_path / "run"
+    table.write_text("x,y\n" + "".join(f"{n % 10},{'yes' if n % 10 > 4 else 'no'}\n" for n in range(500)))
+    columns = {"x": Number(bounds=(0.0, 9.0)), "y": Label(values=("no", "yes"))}
+    Domain(columns=columns, target="y").write(domain)
+    order = Order(source=str(table), target="y", epsilon=2.0, method="output", domain=str(domain))
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fit_module, "score", stop)  # between the model and the record
+        with pytest.raises(KeyboardInterrupt):
+            fit(order, folder)
+    model = (folder / folders.MODEL).read_bytes()
+    monkeypatch.setattr(convex, "fit", stop)
+    record = resume(folder).record
+    assert (folder / folders.MODEL).read_bytes() == model
+    assert record["guarantee"]["epsilon"] <= 2.0
+    assert Predictor(folder).record["metrics"]["accuracy"] > 0.5
 
 
 _HOLDER = """
