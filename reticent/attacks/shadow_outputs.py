@@ -150,7 +150,7 @@ class Shadows:
     @classmethod
     def load(cls, path: Path) -> Shadows:
         try:
-            with np.load(path) as file:
+            with path.open("rb") as opened, np.load(opened) as file:
                 return cls(
                     logits=file["logits"],
                     is_member=file["is_member"],

@@ -93,7 +93,7 @@ def train_shadows(
     sizes = Sizes(chunk)
     done = 0 if found is None else found.models
     while done < shadows:
-        size = sizes.next()
+        size = trainer.size_for(sizes.next(), left=shadows - done)
         if clock.is_over(size):
             break
         rows = np.arange(done, min(done + size, shadows))
@@ -145,7 +145,7 @@ class _Trainer:
     ) -> tuple[float, np.ndarray, np.ndarray | None]:
         """Seconds, logits (models, records, classes) and robustness (models, records) of these models.
 
-        Fewer than `size` are filled up with the first: a chunk more is cheaper than to compile again.
+        Fewer than `size` are filled up with the first: that is cheaper than to compile again.
         """
         count, fill = len(models), np.zeros(size - len(models), int)
         models, masks = np.append(models, models[fill]), np.concatenate([masks, masks[fill]])
@@ -159,6 +159,10 @@ class _Trainer:
         seconds = time.perf_counter() - started
         found = None if robustness is None else np.asarray(robustness)[:count]
         return seconds, np.asarray(logits)[:count], found
+
+    def size_for(self, size: int, *, left: int) -> int:
+        """No more than are left, unless a chunk of that size is compiled already and can be filled up."""
+        return size if size in self._compiled else min(size, left)
 
     def _compile(self, size: int, arguments: tuple[jax.Array, ...]) -> Any:
         started = time.perf_counter()

@@ -28,7 +28,7 @@ def save_epsilon_curve(
     axes.set(xlabel="epochs", ylabel="epsilon", title=title, ylim=(0, None), xlim=(0, None))
     axes.grid(alpha=0.25)
     axes.legend(frameon=False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def save_accuracy_and_epsilon(
@@ -58,7 +58,7 @@ def save_accuracy_and_epsilon(
     spent.set(xlabel="epochs", ylabel="epsilon spent", ylim=(0, None), xlim=(0, None))
     for axes in (learned, spent):
         axes.grid(alpha=0.25)
-    _save(figure, path)
+    save(figure, path)
 
 
 def check_format(path: Path) -> None:
@@ -69,7 +69,8 @@ def check_format(path: Path) -> None:
         )
 
 
-def _save(figure, path: Path) -> None:
+def save(figure, path: Path) -> None:
+    """Writes a figure, whole or not at all."""
     try:
         handle, partial = tempfile.mkstemp(dir=path.parent, suffix=path.suffix)
         os.close(handle)

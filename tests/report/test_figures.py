@@ -24,7 +24,7 @@ def test_a_run_is_drawn_into_one_file(tmp_path: Path, ending: str):
 
 def test_both_panels_name_what_they_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     drawn = []
-    monkeypatch.setattr("reticent.report.figures._save", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("reticent.report.figures.save", lambda figure, path: drawn.append(figure))
     draw(tmp_path / "run.svg")
     learned, spent = drawn[0].axes
     assert learned.get_ylabel() == "held-out accuracy, %"

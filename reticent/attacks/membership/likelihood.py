@@ -9,8 +9,8 @@ How the deviations are found decides what few shadow models can do:
     fixed         one for all records, from residuals around each record's own mean
     per-example   each record's own; poor below 64 models
     published     the first below 64 models, the second from there on
-    shrunk        each record's own, leaning on records of which models are as sure; so do the means of
-                  those inside, and densities have the tails that so few models call for. The default
+    shrunk        each record's own, leaning on records of which models are as sure; so does the difference
+                  of the means, and densities have the tails that so few models call for. The default
 
 Reference:
     Carlini, Chien, Nasr, Song, Terzis and Tramer (2022), Algorithm 1, arXiv:2112.03570v2.
@@ -68,8 +68,14 @@ def offline(
     target: np.ndarray, shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk"
 ) -> np.ndarray:
     """How many deviations the target is above models that never had the record: no other is needed."""
-    _, outside = fit(shadows, is_member, variance=variance)
-    return (target - outside.mean) / np.sqrt(outside.variance)
+    checks.one_of(get_args(Variance), variance=variance)
+    shadows, is_outside = np.asarray(shadows, float), ~np.asarray(is_member, bool)
+    sums = _sums(shadows, is_outside)
+    if variance == "shrunk":
+        spread = _leaning(sums, sums.mean)
+    else:
+        spread = _plain(sums, is_fixed=_is_fixed(variance, len(shadows))).variance
+    return (target - sums.mean) / np.sqrt(spread)
 
 
 def fit(shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk") -> tuple[Fit, Fit]:
@@ -79,7 +85,7 @@ def fit(shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shr
     inside, outside = (_sums(shadows, which) for which in (is_member, ~is_member))
     if variance == "shrunk":
         return _shrunk(inside, outside)
-    is_fixed = variance == "fixed" or (variance == "published" and len(shadows) < PER_EXAMPLE_FROM)
+    is_fixed = _is_fixed(variance, len(shadows))
     return _plain(inside, is_fixed=is_fixed), _plain(outside, is_fixed=is_fixed)
 
 
@@ -99,6 +105,10 @@ def _sums(shadows: np.ndarray, which: np.ndarray) -> _Sums:
     return _Sums(count, mean, np.where(which, np.square(shadows - mean), 0).sum(axis=0))
 
 
+def _is_fixed(variance: Variance, models: int) -> bool:
+    return variance == "fixed" or (variance == "published" and models < PER_EXAMPLE_FROM)
+
+
 def _plain(sums: _Sums, *, is_fixed: bool) -> Fit:
     """The variance of residuals, never of raw signals: how records differ is nothing to explain."""
     if is_fixed:
@@ -109,26 +119,32 @@ def _plain(sums: _Sums, *, is_fixed: bool) -> Fit:
 
 
 def _shrunk(inside: _Sums, outside: _Sums) -> tuple[Fit, Fit]:
-    """Variances lean on those of records with a like mean outside; means inside on what that mean foretells.
+    """Lets each record lean on those of which models are as sure.
 
-    The variance is that of a new model around a mean that is itself known from few.
+    The difference of the two means is what the attack lives on, and a few models know it badly. It is pulled
+    towards what is usual for such records, as far as its own error calls for (empirical Bayes). The
+    variance is that of a new model around means that are themselves known from few.
     """
-    order = np.argsort(outside.mean)
-    within = [_leaning(sums, order) for sums in (inside, outside)]
-    doubt_in, doubt_out = within[0] / inside.models, within[1] / outside.models
-    foretold = _foretold(outside.mean, inside.mean)
-    spread = max(float(np.mean(np.square(inside.mean - foretold) - doubt_in)), _LEAST_VARIANCE)
-    own = spread / (spread + doubt_in)  # how far a record's own mean is to be trusted
-    mean_in = own * inside.mean + (1 - own) * foretold
+    middle = (inside.mean + outside.mean) / 2
+    within, without = (_leaning(sums, middle) for sums in (inside, outside))
+    doubt = within / inside.models + without / outside.models  # the variance of the difference
+    difference = inside.mean - outside.mean
+    usual = _parabola(middle, difference)
+    spread = max(float(np.mean(np.square(difference - usual) - doubt)), _LEAST_VARIANCE)
+    own = spread / (spread + doubt)  # how far a record's own difference is to be trusted
+    half = (own * difference + (1 - own) * usual) / 2
+    left = (1 + own) * doubt / 4  # of the middle, and of half the difference
     return (
-        Fit(mean_in, within[0] + own * doubt_in, inside.models - 1 + _LEAN),
-        Fit(outside.mean, within[1] + doubt_out, outside.models - 1 + _LEAN),
+        Fit(middle + half, within + left, inside.models - 1 + _LEAN),
+        Fit(middle - half, without + left, outside.models - 1 + _LEAN),
     )
 
 
-def _leaning(sums: _Sums, order: np.ndarray) -> np.ndarray:
+def _leaning(sums: _Sums, by: np.ndarray) -> np.ndarray:
+    """Each record's variance, leaning on the mean over its neighbours in `by`."""
+    order = np.argsort(by)
     each = (sums.squares / (sums.models - 1))[order]
-    reach = min(_NEIGHBOURS, len(each)) // 2
+    reach = (min(_NEIGHBOURS, len(each)) - 1) // 2
     padded = np.concatenate([[0.0], np.cumsum(np.pad(each, reach, mode="symmetric"))])
     width = 2 * reach + 1
     of_neighbours = np.empty(len(each))
@@ -137,8 +153,8 @@ def _leaning(sums: _Sums, order: np.ndarray) -> np.ndarray:
     return np.maximum(leaning, _LEAST_VARIANCE)
 
 
-def _foretold(outside: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """The mean inside by the mean outside, as a parabola over all records."""
-    scaled = (outside - outside.mean()) / max(float(outside.std()), 1e-9)
+def _parabola(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The least-squares parabola of y by x, at each x."""
+    scaled = (x - x.mean()) / max(float(x.std()), 1e-9)
     powers = np.stack([np.ones_like(scaled), scaled, np.square(scaled)], axis=1)
-    return powers @ np.linalg.lstsq(powers, inside, rcond=None)[0]
+    return powers @ np.linalg.lstsq(powers, y, rcond=None)[0]
