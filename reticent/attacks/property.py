@@ -1,0 +1,272 @@
+"""Property inference: guesses a property of the whole training set from the parameters of a model.
+
+The attacker trains many small shadow models, half on sets that have the property and half on sets that do
+not, and teaches a classifier to tell their parameters apart. A network computes the same when its neurons
+are permuted, so the classifier sees numbers that do not change by that. Its accuracy is measured on models
+that were trained on other records, and never on those it was taught with.
+
+Differential privacy for records does not hide a property of all of them, and is not meant to.
+
+Reference:
+    Ateniese et al. (2015), arXiv:1306.4447; Ganju et al. (2018), Property inference attacks on fully
+    connected neural networks using permutation invariant representations.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.attacks.metrics import Estimate, auc, clopper_pearson
+from reticent.attacks.predictors import Records, checked_records
+from reticent.attacks.scores import FEWEST, Scores
+from reticent.attacks.shadow_recipes import Recipe
+from reticent.core import checks
+from reticent.core.errors import DataError, InvalidArgument
+
+Summary = Callable[[Any], np.ndarray]  # from the parameters of one model to numbers
+
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PropertyReport:
+    """How often the property of an unknown model was guessed right.
+
+    Args:
+        accuracy: on held-out models, one half of which has the property: 0.5 is luck.
+        low, high: the shares of the group that were told apart.
+        is_high, probability: of each held-out model, the truth and what was guessed.
+    """
+
+    name: str
+    low: float
+    high: float
+    accuracy: Estimate
+    auc: Estimate
+    taught_on: int
+    held_out: int
+    is_high: np.ndarray = field(repr=False)
+    probability: np.ndarray = field(repr=False)
+    classifier: Any = field(repr=False)
+    summary: Summary = field(repr=False)
+
+    def guess(self, params: Any) -> float:
+        """The probability that the training set of this model has the high share."""
+        return float(self.classifier.predict_proba(self.summary(params)[None])[0, 1])
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain numbers and words."""
+        return {
+            "property": self.name,
+            "shares": [self.low, self.high],
+            "accuracy": self.accuracy._asdict(),
+            "auc": self.auc._asdict(),
+            "taught_on": self.taught_on,
+            "held_out": self.held_out,
+        }
+
+
+def infer_property(
+    recipe: Recipe,
+    data: Records,
+    in_group: Any,
+    *,
+    set_size: int,
+    shares: tuple[float, float] = (0.3, 0.7),
+    models: int = 128,
+    held_out: int = 64,
+    name: str = "share of the group",
+    summary: Summary | None = None,
+    chunk: int = 16,
+    confidence: float = 0.95,
+    seed: int = 0,
+    on_progress: Callable[[float], None] = lambda done: None,
+) -> PropertyReport:
+    """Tells training sets with a low share of a group from sets with a high one, by the model's parameters.
+
+    Args:
+        recipe: (key, x, y, mask) -> params, trains one model on the rows of the mask; see `shadow_recipes`.
+        data: `x` and `y`, from which training sets are drawn. One half is the attacker's; held-out models
+            are trained on the other.
+        in_group: (records,) of truth values.
+        set_size: how many records each model is trained on.
+        models: the attacker's, to be taught with.
+        summary: of the parameters of one model; `invariants` unless given.
+
+    Raises:
+        DataError, InvalidArgument: the shares cannot be drawn from these records, or there are too few.
+    """
+    low, high = _checked_shares(shares)
+    checks.count(set_size=set_size, chunk=chunk)
+    checks.count(minimum=2 * FEWEST, models=models, held_out=held_out)
+    x, y = checked_records(data)
+    group = np.asarray(in_group, bool)
+    if group.shape != (len(y),):
+        raise DataError(
+            f"The group has shape {group.shape}, for {len(y)} records.",
+            remedy="Give one truth value a record.",
+        )
+    summarise = summary or invariants
+    random = np.random.default_rng(seed)
+    is_attackers = random.permutation(len(y)) < len(y) // 2
+    truth, masks = [], []
+    for part, count in ((is_attackers, models), (~is_attackers, held_out)):
+        for model in range(count):
+            truth.append(model % 2 == 1)
+            masks.append(_mask(part, group, high if truth[-1] else low, set_size, random))
+    rows = _summaries(recipe, x, y, np.stack(masks), summarise, chunk, seed, on_progress)
+    is_high = np.array(truth)
+    classifier = _taught(rows[:models], is_high[:models])
+    probability = classifier.predict_proba(rows[models:])[:, 1]
+    return _report(
+        name, (low, high), classifier, summarise, is_high[models:], probability, models, confidence
+    )
+
+
+def invariants(params: Any) -> np.ndarray:
+    """Numbers about parameters that stay the same when the neurons of a hidden layer are permuted.
+
+    Of dense layers that follow each other: how each input enters and each output leaves, over all hidden
+    neurons (mean, deviation, mean size), and the product of all weights, the map without its bends. Of every
+    parameter: quantiles.
+    """
+    leaves = _leaves(params)
+    features = [np.quantile(leaf, _QUANTILES) for leaf in leaves]
+    weights = [leaf for leaf in leaves if leaf.ndim == 2]
+    biases = [leaf for leaf in leaves if leaf.ndim == 1]
+    follow = all(one.shape[1] == two.shape[0] for one, two in pairwise(weights))
+    if weights and follow:
+        product = weights[0]
+        for weight in weights[1:]:
+            product = product @ weight
+        features += [product.ravel(), *_moments(weights[0], 1), *_moments(weights[-1], 0)]
+        if biases and len(biases[-1]) == weights[-1].shape[1]:
+            features.append(biases[-1])
+    return np.concatenate(features)
+
+
+def _moments(weight: np.ndarray, axis: int) -> list[np.ndarray]:
+    return [weight.mean(axis=axis), weight.std(axis=axis), np.abs(weight).mean(axis=axis)]
+
+
+def _leaves(params: Any) -> list[np.ndarray]:
+    """All parameters in the order of the layers, dense2 before dense10."""
+    paths = jax.tree_util.tree_flatten_with_path(params)[0]
+
+    def place(path: Any) -> list[Any]:
+        text = jax.tree_util.keystr(path)
+        return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
+
+    ordered = sorted(paths, key=lambda pair: place(pair[0]))
+    return [np.asarray(leaf, float) for _, leaf in ordered]
+
+
+# How models are made and told apart
+
+
+def _mask(
+    part: np.ndarray, group: np.ndarray, share: float, set_size: int, random: np.random.Generator
+) -> np.ndarray:
+    mask = np.zeros(len(group), bool)
+    inside = round(share * set_size)
+    for among, wanted, what in ((group, inside, "in"), (~group, set_size - inside, "outside")):
+        rows = np.flatnonzero(among & part)
+        if len(rows) < wanted:
+            raise DataError(
+                f"A share of {share:g} needs {wanted} records {what} the group, and a half of the data has "
+                f"{len(rows)}.",
+                remedy="Choose a smaller set_size, milder shares, or give more records.",
+            )
+        mask[random.choice(rows, wanted, replace=False)] = True
+    return mask
+
+
+def _summaries(
+    recipe: Recipe,
+    x: np.ndarray,
+    y: np.ndarray,
+    masks: np.ndarray,
+    summary: Summary,
+    chunk: int,
+    seed: int,
+    on_progress: Callable[[float], None],
+) -> np.ndarray:
+    root = jax.random.key(seed, impl="threefry2x32")  # rbg keys would give all vectorised models one noise
+    train = jax.jit(jax.vmap(recipe, in_axes=(0, None, None, 0)))
+    rows = []
+    for start in range(0, len(masks), chunk):
+        numbers = np.arange(start, start + chunk)
+        keys = jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.asarray(numbers))
+        chosen = masks[np.minimum(numbers, len(masks) - 1)]  # the last ones again, rather than compile again
+        params = jax.device_get(train(keys, jnp.asarray(x), jnp.asarray(y), jnp.asarray(chosen)))
+        places = range(min(chunk, len(masks) - start))
+        rows += [summary(jax.tree.map(lambda leaf: leaf[place], params)) for place in places]  # noqa: B023
+        on_progress(min((start + chunk) / len(masks), 1.0))
+    found = np.stack(rows)
+    if not np.isfinite(found).all():
+        bad = int((~np.isfinite(found)).any(axis=1).sum())
+        raise DataError(
+            f"{bad} of {len(found)} shadow models have parameters that are not finite.",
+            remedy="Train them with a smaller learning rate.",
+        )
+    return found
+
+
+def _taught(rows: np.ndarray, is_high: np.ndarray) -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+    search = GridSearchCV(pipeline, {"logisticregression__C": [1e-4, 1e-3, 1e-2, 0.1]}, cv=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fit that stopped early is still a classifier
+        search.fit(rows, is_high)
+    return search.best_estimator_
+
+
+def _report(
+    name: str,
+    shares: tuple[float, float],
+    classifier: Any,
+    summary: Summary,
+    is_high: np.ndarray,
+    probability: np.ndarray,
+    taught_on: int,
+    confidence: float,
+) -> PropertyReport:
+    right = int(np.sum((probability > 0.5) == is_high))
+    scores = Scores(members=probability[is_high], outsiders=probability[~is_high])
+    return PropertyReport(
+        name=name,
+        low=shares[0],
+        high=shares[1],
+        accuracy=clopper_pearson(right, len(is_high), confidence=confidence),
+        auc=auc(scores, confidence=confidence),
+        taught_on=taught_on,
+        held_out=len(is_high),
+        is_high=is_high,
+        probability=probability,
+        classifier=classifier,
+        summary=summary,
+    )
+
+
+def _checked_shares(shares: tuple[float, float]) -> tuple[float, float]:
+    low, high = shares
+    checks.probability(low=low, high=high)
+    if low > high:
+        raise InvalidArgument(
+            f"The low share {low:g} is above the high one, {high:g}.", remedy="Give the smaller share first."
+        )
+    return low, high
