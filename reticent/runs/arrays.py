@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain
 from reticent.data.encoding import NO_CLASS, encode
 from reticent.data.files import Table
+from reticent.runs.learners import Learner
 from reticent.runs.onlooker import Onlooker
+from reticent.runs.order import Material
 from reticent.runs.problem import Problem, of_table
 
 Arrays = dict[str, np.ndarray]
@@ -24,6 +27,24 @@ class Divided(NamedTuple):
     problem: Problem
     train_on: Arrays
     held_out: Arrays
+
+
+def divided_by(
+    record: Mapping[str, Any], material: Material, domain: Domain | None, onlooker: Onlooker
+) -> Divided:
+    """The rows of a run as its record divides them: the same ones every time."""
+    rows, seed = record["rows"], record["split"]
+    if material.splits is not None:
+        return of_catalog(material.order.source, material.splits, rows=rows, seed=seed)
+    assert material.table is not None
+    assert domain is not None
+    return of_file(material.table, domain, rows=rows, seed=seed, onlooker=onlooker)
+
+
+def inputs_of(learn: Learner, part: Arrays, onlooker: Onlooker) -> Arrays:
+    """Rows as the learner takes them."""
+    with onlooker.watch(f"features for {learn.name}") as on_progress:
+        return {"x": learn.inputs(part["x"], on_progress), "y": part["y"]}
 
 
 def of_file(table: Table, domain: Domain, *, rows: int, seed: int, onlooker: Onlooker) -> Divided:

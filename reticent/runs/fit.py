@@ -35,7 +35,7 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 from reticent.runs import folder as folders
 from reticent.runs import methods
-from reticent.runs.arrays import Arrays, Divided, of_catalog, of_file
+from reticent.runs.arrays import Arrays, Divided, divided_by, inputs_of
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order, held_out_rows
@@ -84,7 +84,7 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
         "versions": {"reticent": __version__, "jax": jax.__version__, "numpy": np.__version__},
     }
     # Where nothing has to be released first, what is wrong with the rows is found before they are paid for.
-    ready = None if noise is not None else _divided(material, material.public_domain, record, onlooker)
+    ready = None if noise is not None else divided_by(record, material, material.public_domain, onlooker)
     if ready is not None:
         learner(order.model, ready.problem)
     folders.create(folder)
@@ -167,10 +167,12 @@ def _go_on(
             record["state"] = "paid"
             folders.write_record(folder, record)
         domain = _prepared(folder, record, material, noise, keys, onlooker)
-        divided = ready or _divided(material, domain, record, onlooker)
+        divided = ready or divided_by(record, material, domain, onlooker)
         learn = learner(order.model, divided.problem)
         onlooker.say(f"training {learn.name} on {divided.problem.rows:,} rows: {recipe.in_words}")
-        train_on, held_out = (_inputs(learn, part, onlooker) for part in (divided.train_on, divided.held_out))
+        train_on, held_out = (
+            inputs_of(learn, part, onlooker) for part in (divided.train_on, divided.held_out)
+        )
         stamp = stamp_of(
             record["recipe"], record["event"], domain.to_toml() if domain else "", record["number"]
         )
@@ -245,22 +247,6 @@ def _prepared(
     for line in found.ignored:
         onlooker.warn(line)
     return domain
-
-
-def _divided(
-    material: Material, domain: Domain | None, record: dict[str, Any], onlooker: Onlooker
-) -> Divided:
-    rows, seed = record["rows"], record["split"]
-    if material.splits is not None:
-        return of_catalog(material.order.source, material.splits, rows=rows, seed=seed)
-    assert material.table is not None
-    assert domain is not None
-    return of_file(material.table, domain, rows=rows, seed=seed, onlooker=onlooker)
-
-
-def _inputs(learn: Learner, part: Arrays, onlooker: Onlooker) -> Arrays:
-    with onlooker.watch(f"features for {learn.name}") as on_progress:
-        return {"x": learn.inputs(part["x"], on_progress), "y": part["y"]}
 
 
 def _released(folder: Path, learn: Learner) -> Trained | None:
