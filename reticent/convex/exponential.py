@@ -27,7 +27,6 @@ from reticent.mechanisms.events import ExponentialMechanism
 
 _EXACT = 3  # the most weights for which a grid is drawn from
 _POINTS = {1: 4001, 2: 141, 3: 27}  # on an axis, by the number of weights
-_EVALUATIONS = 2 * 10**6  # of the loss at once
 _STEPS = 2000  # of the chain
 _ACCEPTED = 0.5
 
@@ -86,8 +85,18 @@ def oscillation(loss: Loss, radius: float) -> float:
 
 
 def excess_risk(problem: Problem, rate: float, mu: float, radius: float) -> float:
-    """d / (k n) + mu D^2 / 2: the expected excess of the mean loss over its least value within radius D."""
-    return problem.parameters / (rate * problem.examples) + mu * radius**2 / 2
+    """A bound on the expected excess of the mean loss over its least value within radius D.
+
+    For the density itself d / (k n) + mu D^2 / 2. On a grid of N points the mean is within log(N) / (k n) of
+    the least value there, and the way to the grid and the random place in a cell are a cell and a half.
+    """
+    dimension, regularising = problem.parameters, mu * radius**2 / 2
+    if dimension > _EXACT:
+        return dimension / (rate * problem.examples) + regularising
+    points, cell = grid(dimension, radius)
+    slope = problem.loss.lipschitz + mu * radius
+    rounding = 1.5 * slope * cell * math.sqrt(dimension)
+    return math.log(len(points)) / (rate * problem.examples) + rounding + regularising
 
 
 def potential(problem: Problem, points: np.ndarray, rate: float, prior: float) -> np.ndarray:
