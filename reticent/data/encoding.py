@@ -81,6 +81,11 @@ def encode(
     return Dataset(arrays=arrays, name=table.path.name)
 
 
+def has_target(y: np.ndarray) -> np.ndarray:
+    """Which rows have a class or a number to be learned."""
+    return ~np.isnan(y) if np.issubdtype(y.dtype, np.floating) else y > NO_CLASS
+
+
 def feature_names(domain: Domain) -> tuple[str, ...]:
     """What each column of `x` stands for, so that a model can be explained.
 

@@ -11,7 +11,7 @@ from reticent.core.errors import DataError
 from reticent.data import catalog
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain
-from reticent.data.encoding import NO_CLASS, encode
+from reticent.data.encoding import encode, has_target
 from reticent.data.files import Table
 from reticent.runs.learners import Learner
 from reticent.runs.onlooker import Onlooker
@@ -76,11 +76,6 @@ def of_catalog(name: str, splits: catalog.Splits, *, rows: int, seed: int) -> Di
     classes = tuple(str(number) for number in range(entry.classes))
     problem = Problem(rows=rows, shape=train_on["x"].shape[1:], classes=classes)
     return Divided(problem, train_on, held_out)
-
-
-def has_target(y: np.ndarray) -> np.ndarray:
-    """Which rows have a class or a number to be learned."""
-    return ~np.isnan(y) if np.issubdtype(y.dtype, np.floating) else y > NO_CLASS
 
 
 def _by_chance(data: Dataset, rows: int, seed: int) -> tuple[Arrays, Arrays]:

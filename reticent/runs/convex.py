@@ -13,9 +13,9 @@ from reticent.accounting.solving import bisect
 from reticent.accounting.tight import upper_bound
 from reticent.convex import losses
 from reticent.core.errors import InvalidArgument
+from reticent.data.encoding import has_target
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
-from reticent.runs.arrays import has_target
 from reticent.runs.problem import Problem
 from reticent.runs.recipe import Ingredients, Method, Terms, Trained, require_enough
 

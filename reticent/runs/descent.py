@@ -40,18 +40,21 @@ class Descent(NamedTuple):
             f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}"
         )
 
+    @property
+    def optimizer(self) -> optax.GradientTransformation:
+        return optax.sgd(optax.linear_schedule(self.learning_rate, 0.0, self.plan.steps), momentum=0.9)
+
     def to_json(self) -> dict[str, Any]:
         return {"plan": to_json(self.plan), "learning_rate": self.learning_rate}
 
     def follow(self, ingredients: Ingredients) -> Trained:
         learner, keys = ingredients.learner, ingredients.keys
-        schedule = optax.linear_schedule(self.learning_rate, 0.0, self.plan.steps)
         run = train(
             learner.loss,
             learner.model.init(keys.take(Stream.INITIALISATION)),
             ingredients.train_on,
             self.plan,
-            optimizer=optax.sgd(schedule, momentum=0.9),
+            optimizer=self.optimizer,
             evaluate=ingredients.held_out,
             metrics={"accuracy": _is_right(learner)} if ingredients.problem.is_classification else {},
             keys=keys,

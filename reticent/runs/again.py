@@ -1,0 +1,66 @@
+"""A finished run beside the rows it was made from: for whoever holds them, never for publication."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reticent.core.errors import DataError, IntegrityError
+from reticent.data.domain import Domain
+from reticent.runs import folder as folders
+from reticent.runs.arrays import Arrays, divided_by, inputs_of
+from reticent.runs.learners import Learner
+from reticent.runs.onlooker import NOBODY, Onlooker
+from reticent.runs.order import Material, Order
+from reticent.runs.predict import Predictor
+from reticent.runs.problem import Problem
+
+
+class Again(NamedTuple):
+    """A model, and its rows as it takes them.
+
+    Args:
+        train_on: those that it was trained on.
+        held_out: those that it never saw.
+    """
+
+    record: dict[str, Any]
+    problem: Problem
+    learner: Learner
+    params: Any
+    train_on: Arrays
+    held_out: Arrays
+
+
+def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
+    """Reads a finished run, and its data from where they were.
+
+    Raises:
+        DataError: the run is not finished, or its data are not there any more.
+        IntegrityError: they are others, or the folder was changed.
+    """
+    predictor = Predictor(folder)
+    record = predictor.record
+    material = Material(Order(**record["order"]))
+    rows = material.rows if material.has_test else None
+    if rows is not None and rows != record["rows"]:
+        raise _changed(folder)
+    path = folder / folders.DOMAIN
+    domain = Domain.read(path) if path.exists() else None
+    try:
+        divided = divided_by(record, material, domain, onlooker)
+    except DataError as error:
+        raise DataError(
+            f"The data of {folder} cannot be read again: {error.happened}", remedy=error.remedy
+        ) from error
+    if divided.problem != predictor.problem:
+        raise _changed(folder)
+    learner = predictor.learner
+    train_on, held_out = (inputs_of(learner, part, onlooker) for part in (divided.train_on, divided.held_out))
+    return Again(record, predictor.problem, learner, predictor.params, train_on, held_out)
+
+
+def _changed(folder: Path) -> IntegrityError:
+    return IntegrityError(
+        f"The data of {folder} are not those it was trained on.", remedy="Put them back as they were."
+    )

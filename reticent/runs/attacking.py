@@ -1,0 +1,120 @@
+"""Membership attacks on a finished run, with shadow models that were trained as it was, noise and all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from reticent.attacks import battery
+from reticent.attacks.battery import Battery, Target
+from reticent.attacks.scores import Outputs
+from reticent.attacks.shadow_recipes import add_noise
+from reticent.attacks.shadows import Queries, train_shadows
+from reticent.core.errors import DataError
+from reticent.data.encoding import has_target
+from reticent.runs import methods
+from reticent.runs.again import Again
+from reticent.runs.arrays import Arrays
+from reticent.runs.descent import Descent
+from reticent.runs.onlooker import NOBODY, Onlooker
+from reticent.runs.scoring import predicted
+from reticent.training.many import private_recipe
+
+MOST = 2500  # records on each side: more sharpen nothing that a reader would notice
+_DISTURBED = 0.1  # the deviation of the noise on inputs, for the label-only attack
+
+
+class Pool(NamedTuple):
+    """Records to play with, members first, and those that every model is trained on."""
+
+    records: Arrays
+    always: Arrays
+    is_member: np.ndarray
+
+
+def attack(
+    again: Again,
+    *,
+    shadows: int = 16,
+    minutes: float | None = None,
+    attacks: Sequence[str] | None = None,
+    cache: Path | None = None,
+    onlooker: Onlooker = NOBODY,
+) -> Battery:
+    """Attacks the model of a run, as somebody who knows everything about it but who was in.
+
+    A method without steps has no shadow models yet: then only the attacks that need none are played.
+
+    Raises:
+        DataError: the run predicts numbers, or has too few rows.
+    """
+    if not again.problem.is_classification:
+        raise DataError(
+            "Membership attacks are about classes, and this run predicts a number.",
+            remedy="Attack a run with a class as its target.",
+        )
+    pool = _pool(again)
+    recipe = methods.read(again.record["recipe"])
+    if not isinstance(recipe, Descent) or shadows < 1:
+        return _without_shadows(again, pool)
+    with onlooker.watch("shadow models") as on_progress:
+        found = train_shadows(
+            private_recipe(
+                again.learner.loss, again.learner.model.init, recipe.plan, optimizer=recipe.optimizer
+            ),
+            again.learner.scores,
+            pool.records,
+            always=pool.always if len(pool.always["y"]) else None,
+            shadows=shadows,
+            queries=Queries(disturb=add_noise(_DISTURBED), copies=8, name="noise"),
+            minutes=minutes,
+            cache=cache,
+            name=str(again.record["number"]),
+            on_progress=lambda progress: on_progress(progress.fraction),
+        )
+    target = Target(
+        logits=predicted(again.learner, again.params, pool.records["x"]),
+        is_member=pool.is_member,
+        robustness=_robustness(again, pool),
+    )
+    with onlooker.watch("attacks") as on_progress:
+        return battery.run(found, target=target, attacks=attacks, on_progress=on_progress)
+
+
+def _pool(again: Again) -> Pool:
+    """As many members as outsiders; the other members are in every shadow model's training set."""
+    inside, outside = (np.flatnonzero(has_target(part["y"])) for part in (again.train_on, again.held_out))
+    count = min(len(inside), len(outside), MOST)
+    chance = np.random.default_rng(0)
+    members, outsiders = (np.sort(chance.permutation(rows)[:count]) for rows in (inside, outside))
+    others = np.setdiff1d(np.arange(len(again.train_on["y"])), members)
+    records = {
+        key: np.concatenate([again.train_on[key][members], again.held_out[key][outsiders]])
+        for key in ("x", "y")
+    }
+    always = {key: again.train_on[key][others] for key in ("x", "y")}
+    return Pool(records, always, np.repeat([True, False], count))
+
+
+def _without_shadows(again: Again, pool: Pool) -> Battery:
+    sides = []
+    for name, which in (("members", pool.is_member), ("outsiders", ~pool.is_member)):
+        logits = predicted(again.learner, again.params, pool.records["x"][which])
+        sides.append(Outputs.from_logits(logits, pool.records["y"][which].astype(int), name=name))
+    return battery.run_without_shadows(*sides)
+
+
+def _robustness(again: Again, pool: Pool) -> np.ndarray:
+    """How often the label stays right when noise is on the record, as it was asked of the shadow models."""
+    x, y = pool.records["x"], pool.records["y"]
+    disturb, right = jax.jit(jax.vmap(add_noise(_DISTURBED))), np.zeros(len(y))
+    root = jax.random.key(1, impl="threefry2x32")
+    for copy in range(8):
+        keys = jax.random.split(jax.random.fold_in(root, copy), len(y))
+        copies = np.asarray(disturb(keys, x))
+        right += predicted(again.learner, again.params, copies).argmax(axis=1) == y
+    return right / 8
