@@ -21,7 +21,7 @@ from reticent.mechanisms.selection import exponential_mechanism
 from reticent.sklearn.spending import Spending
 
 _COVERED = 0.9  # the share of rows that the norm found is to cover
-_TAIL = 0.02  # the share of targets cut off on each side
+_TAIL = 0.05  # the share of targets cut off on each side
 _STEPS = 64  # of the stream of preparation
 _NONE = (0.0, 0.0)  # the range of a column of which none is found
 

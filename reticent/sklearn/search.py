@@ -37,8 +37,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         grid: a list of values for each parameter that is tuned. All settings have to cost the same.
         epsilon, delta: what everything together may cost.
         mean: how many runs there are on average.
-        shape: of the distribution of that number: 0 is logarithmic, 1 geometric. The larger, the rarer are
-            very few runs, and the more noise each gets.
+        shape: of the distribution of that number: 1 is geometric, where a single run has probability
+            1 / mean; 0 is logarithmic, where it is likelier, and each run has a little less noise.
         holdout: the share of rows that score.
 
     After a fit: `best_estimator_`, `best_params_`, `best_score_`, `guarantee_`, `event_`.
@@ -58,8 +58,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        mean: float = 5.0,
-        shape: float = 0.0,
+        mean: float = 10.0,
+        shape: float = 1.0,
         holdout: float = 0.2,
         random_state: Any = None,
         budget: Any = None,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from recording import Recorder, Refusing, nothing_but_noise, separable
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -89,9 +90,8 @@ def test_a_preparation_that_is_not_charged_is_noticed(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_is_fitted_where_nothing_may_be_spent(name: str):
-    from sklearn.base import clone
-
-    model = clone(MODELS[name]).set_params(budget=Refusing(), random_state=None)
+    model: Any = clone(MODELS[name])
+    model.set_params(budget=Refusing(), random_state=None)
     with pytest.raises(PermissionError):
         model.fit(_X, _Y)
     with pytest.raises(NotFittedError):
