@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from reticent.attacks.membership import threshold
 from reticent.attacks.membership.games import ATTACKS, Attack, Game
-from reticent.attacks.metrics import Decision, Measured, decide, measure
+from reticent.attacks.metrics import Decision, Measured, decide, measure, per_class, per_record
 from reticent.attacks.scores import FEWEST, Outputs, Scores, check_apart
 from reticent.attacks.shadow_outputs import Accuracies, Shadows, check_alike
 from reticent.attacks.signals import Signals, signals_of
@@ -60,6 +61,8 @@ class Battery:
 
     Args:
         left_out: attacks that could not be played, and why.
+        risks: (records,) how often a model that had the record is surer of it than one that had not, over all
+            shadow models: one half for a record without risk. None without shadow models.
     """
 
     results: tuple[Result, ...]
@@ -68,9 +71,15 @@ class Battery:
     shadows: int
     left_out: dict[str, str]
     seconds: float
+    risks: np.ndarray | None = field(default=None, repr=False)
 
     def __getitem__(self, name: str) -> Result:
+        checks.one_of([result.name for result in self.results], attack=name)
         return next(result for result in self.results if result.name == name)
+
+    def per_class(self, name: str) -> dict[int, Measured]:
+        """How an attack does on the records of each label."""
+        return per_class(self[name].scores)
 
     @property
     def strongest(self) -> Result:
@@ -127,11 +136,14 @@ def run(
         shadows=shadows.models,
         left_out=left_out,
         seconds=time.perf_counter() - started,
+        risks=per_record(shadows.signals.confidence, shadows.is_member),
     )
 
 
 def run_without_shadows(members: Outputs, outsiders: Outputs) -> Battery:
     """The attacks that need nothing but the outputs of one model, from any framework.
+
+    The threshold on the loss is the members' mean, which is often published with a model.
 
     Raises:
         DataError: members and outsiders overlap or have different labels, or there are too few.
@@ -143,14 +155,17 @@ def run_without_shadows(members: Outputs, outsiders: Outputs) -> Battery:
     is_member = np.repeat([True, False], [len(members), len(outsiders)])
     nobody = signals.take(np.zeros((0, len(labels)), int))
     game = Game(signals, is_member, labels, nobody, np.zeros((0, len(labels)), bool))
+    mean_loss = -float(signals.log_probability[is_member].mean())
+    known = {"threshold": threshold.from_training_loss(mean_loss)}  # which is often published
     results = []
     for name, attack in ATTACKS.items():
         if not attack.needs_shadows:
             began = time.perf_counter()
-            found = attack.play(game, None)
+            found = attack.play(game, known.get(name))
             if found is not None:
                 scores = Scores.of_games(found, is_member, labels)
-                results.append(_result(name, scores, time.perf_counter() - began))
+                decides = attack.teach is None or name in known
+                results.append(_result(name, scores, time.perf_counter() - began, decides=decides))
     right = signals.is_right
     return Battery(
         results=tuple(results),
@@ -241,13 +256,13 @@ def _signals_of_target(target: Target, shadows: Shadows) -> Signals:
     return signals_of(target.logits, shadows.labels, target.robustness)
 
 
-def _result(name: str, scores: Scores, seconds: float) -> Result:
+def _result(name: str, scores: Scores, seconds: float, *, decides: bool = True) -> Result:
     attack = ATTACKS[name]
     return Result(
         name=name,
         what=attack.what,
         measured=measure(scores),
-        decision=None if attack.threshold is None else decide(scores, attack.threshold),
+        decision=decide(scores, attack.threshold) if decides and attack.threshold is not None else None,
         seconds=seconds,
         scores=scores,
     )

@@ -232,7 +232,9 @@ def per_record(scores: np.ndarray, is_member: np.ndarray) -> np.ndarray:
     Args:
         scores, is_member: (models, records). A record that is never in, or never out, gets NaN.
 
-    One half is what a record without risk has. With few models this is noisy: 16 give steps of 1/64.
+    One half is what a record without risk has. With few models this is noisy: 16 give steps of 1/64. Give
+    signals, such as the confidence, rather than scores for which the models were each other's shadows: the
+    games of one record then depend on each other, and its area comes out too small.
     """
     scores, is_member = np.asarray(scores, float), np.asarray(is_member, bool)
     ranks = rankdata(scores, axis=0)
@@ -241,6 +243,16 @@ def per_record(scores: np.ndarray, is_member: np.ndarray) -> np.ndarray:
     wins = np.where(is_member, ranks, 0).sum(axis=0) - inside * (inside + 1) / 2
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where((inside > 0) & (outside > 0), wins / (inside * outside), np.nan)
+
+
+def rarity(scores: Scores) -> np.ndarray:
+    """For each member, the share of outsiders that look as much like one: small for whoever is found.
+
+    One more outsider is counted than there were, so that nobody is found for certain.
+    """
+    outsiders = np.sort(scores.outsiders)
+    as_high = len(outsiders) - np.searchsorted(outsiders, scores.members, side="left")
+    return (as_high + 1) / (len(outsiders) + 1)
 
 
 def roc(scores: Scores) -> tuple[np.ndarray, np.ndarray]:

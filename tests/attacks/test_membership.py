@@ -263,6 +263,39 @@ def test_without_disturbed_copies_two_attacks_are_left_out():
     assert set(found.left_out) == {"label_only", "label_only_likelihood"}
 
 
+def test_whom_it_hits_is_told():
+    found = with_leak()
+    assert found.risks is not None
+    assert found.risks.shape == (400,)
+    assert found.risks.mean() > 0.75
+    assert sorted(found.per_class("likelihood")) == [0, 1, 2, 3]
+    harmless = without_leak(0).risks
+    assert harmless is not None
+    assert harmless.mean() == pytest.approx(0.5, abs=0.03)
+
+
+def test_whoever_is_found_is_rare_among_outsiders():
+    every = shadows(2.0, seed=1)
+    target = battery.Target(logits=every.logits[15], is_member=every.is_member[15])
+    found = battery.run(every.first(14), target=target, attacks=["likelihood"])
+    rare = metrics.rarity(found["likelihood"].scores)
+    assert rare.shape == (200,)
+    assert rare.min() == pytest.approx(1 / 201)
+
+
+def test_without_shadows_the_mean_training_loss_is_the_threshold():
+    models = shadows(3.0, seed=1, records=2000)
+    inside, outside = (
+        Outputs.from_logits(models.logits[0][rows], models.labels[rows])
+        for rows in (models.is_member[0], ~models.is_member[0])
+    )
+    found = battery.run_without_shadows(inside, outside)
+    decision = found["threshold"].decision
+    assert decision is not None
+    assert decision.balanced_accuracy > 0.53
+    assert found["entropy"].decision is None
+
+
 def test_progress_ends_at_one():
     seen: list[float] = []
     battery.run(shadows(0.0, records=60), attacks=["gap", "threshold"], on_progress=seen.append)
