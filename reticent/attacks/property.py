@@ -14,7 +14,6 @@ Reference:
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from reticent.attacks.layer_order import in_layer_order
 from reticent.attacks.metrics import Estimate, auc, clopper_pearson
 from reticent.attacks.predictors import Records, checked_records
 from reticent.attacks.scores import FEWEST, Scores
@@ -139,7 +139,7 @@ def invariants(params: Any) -> np.ndarray:
     neurons (mean, deviation, mean size), and the product of all weights, the map without its bends. Of every
     parameter: quantiles.
     """
-    leaves = _leaves(params)
+    leaves = [np.asarray(leaf, float) for leaf in in_layer_order(params)]
     features = [np.quantile(leaf, _QUANTILES) for leaf in leaves]
     weights = [leaf for leaf in leaves if leaf.ndim == 2]
     biases = [leaf for leaf in leaves if leaf.ndim == 1]
@@ -156,18 +156,6 @@ def invariants(params: Any) -> np.ndarray:
 
 def _moments(weight: np.ndarray, axis: int) -> list[np.ndarray]:
     return [weight.mean(axis=axis), weight.std(axis=axis), np.abs(weight).mean(axis=axis)]
-
-
-def _leaves(params: Any) -> list[np.ndarray]:
-    """All parameters in the order of the layers, dense2 before dense10."""
-    paths = jax.tree_util.tree_flatten_with_path(params)[0]
-
-    def place(path: Any) -> list[Any]:
-        text = jax.tree_util.keystr(path)
-        return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
-
-    ordered = sorted(paths, key=lambda pair: place(pair[0]))
-    return [np.asarray(leaf, float) for _, leaf in ordered]
 
 
 # How models are made and told apart
