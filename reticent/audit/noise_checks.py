@@ -27,6 +27,8 @@ def wrong_size(draws: np.ndarray, deviation: float) -> str | None:
 
     Too little noise on any leaf is a problem; more than claimed is not.
     """
+    if not draws.size:
+        return None
     centred = draws - draws.mean(axis=0)
     freedom = (len(draws) - 1) * draws[0].size
     statistic = float(np.square(centred).sum()) / deviation**2
@@ -49,13 +51,13 @@ def _uneven(centred: np.ndarray, deviation: float) -> str | None:
 def same_noise(first: Leaves, second: Leaves, deviation: float) -> bool:
     """Whether two draws on the same sum differ by less than noise would, on any leaf.
 
-    For independent noise the mean square of the difference is twice the variance; half of it or less has a
+    For independent noise the mean square of the difference is twice the variance; a tenth of it or less has a
     probability below one in a million from about 40 numbers on. On fewer, only next to no difference counts.
     """
     for name, leaf in first.items():
         if not leaf.size:
             continue
         apart = float(np.mean(np.square(leaf - second[name]))) / deviation**2
-        if apart < (0.5 if leaf.size >= 40 else 1e-9):
+        if apart < (0.2 if leaf.size >= 40 else 1e-9):
             return True
     return False

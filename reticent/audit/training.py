@@ -94,7 +94,7 @@ def train_with_canaries(
     keys = Keys.from_os() if keys is None else keys
     gradients = canaries_for(plan) if canaries is None else canaries
     drawn = draw(params, plan, gradients=gradients, inputs=inputs, among=among, keys=keys)
-    check_pull(drawn, loss, params, data, plan)
+    check_pull(drawn, loss, params, data)
     audited, placement = plan_with(plan, drawn), drawn.placement
     run = train(
         drawn.loss(loss),
