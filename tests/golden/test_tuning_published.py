@@ -89,7 +89,7 @@ def test_poisson_is_below_dp_accounting(mean: float):
     peer = RdpAccountant(list(renyi.ORDERS))
     peer.compose(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(5.0), mean, math.inf))
     ours = tuning.best_of(renyi.gaussian(1 / 5.0, renyi.ORDERS), Poisson(mean=mean), renyi.ORDERS)
-    assert renyi.to_epsilon(ours, 1e-6) < renyi.to_epsilon(np.asarray(peer.rdp), 1e-6) * (1 + 2e-3)
+    assert renyi.to_epsilon(ours, 1e-6) < renyi.to_epsilon(np.asarray(peer.rdp), 1e-6) * (1 + 5e-3)
 
 
 def test_a_hundredth_of_a_run_on_average_is_not_negative_where_the_printed_formula_is():
