@@ -45,7 +45,9 @@ def run(
     write: Annotated[
         Path | None, typer.Option("-o", "--output", help="A new folder for the run.", show_default=False)
     ] = None,
-    method: Annotated[str, typer.Option(help="auto, sgd, gd, output, objective, exponential or descent.")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="auto, sgd, gd, output, objective, exponential or descent.")
+    ] = "auto",
     model: Annotated[str, typer.Option(help="auto, linear, mlp, cnn or scattering.")] = "auto",
     domain: Annotated[
         Path | None, typer.Option(help="What is public about the table.", show_default=False)

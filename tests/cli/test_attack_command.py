@@ -1,0 +1,104 @@
+"""`reticent attack`: a run, any model's outputs, ready scores, and one line for a mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reticent.core.keys import Keys
+from reticent.runs.fit import fit
+from reticent.runs.order import Order
+
+
+def outputs(path: Path, rows: int, strength: float, **changes) -> Path:
+    """The answers of a model that is surer of its members."""
+    rng = np.random.default_rng(rows)
+    labels = rng.integers(0, 3, rows)
+    logits = rng.normal(size=(rows, 3)) + strength * np.eye(3)[labels]
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.savez(path, **({"probabilities": shares, "labels": labels} | changes))
+    return path
+
+
+def test_a_model_that_leaks_is_found_out_from_its_outputs(reticent, tmp_path: Path) -> None:
+    inside, outside = outputs(tmp_path / "in.npz", 2000, 4.0), outputs(tmp_path / "out.npz", 2001, 1.0)
+    goal = tmp_path / "found"
+    code, out, err = reticent("attack", "--members", inside, "--outsiders", outside, "-o", goal, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["attacks"]["threshold"]["auc"]["low"] > 0.8
+    assert {"tpr_at_fpr", "auc", "advantage"} <= set(found["attacks"]["threshold"])
+    assert sorted(path.name for path in goal.iterdir()) == ["attack.json", "roc.svg"]
+    code, out, _ = reticent("attack", "--members", inside, "--outsiders", outside)
+    assert "do not publish it as it is" in " ".join(out.split())
+
+
+def test_a_private_run_gives_nothing_away(reticent, tmp_path: Path) -> None:
+    fit(Order(source="digits", epsilon=1.0), tmp_path / "run", keys=Keys.seeded(0))
+    code, out, err = reticent("attack", tmp_path / "run", "--shadows", 8, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["shadows"] == 8
+    assert found["attacks"]["likelihood"]["auc"]["low"] < 0.52
+    assert len(found["in_words"]) <= 10
+
+
+def test_ready_scores(reticent, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{value:.4f},1" for value in rng.normal(1, 1, 500)]
+    rows += [f"{value:.4f},0" for value in rng.normal(0, 1, 500)]
+    path = tmp_path / "scores.csv"
+    path.write_text("score,is_member\n" + "\n".join(rows) + "\n")
+    code, out, _ = reticent("attack", "--scores", path, "--json")
+    area = json.loads(out)["attacks"]["scores"]["auc"]
+    assert code == 0
+    assert area["low"] < 0.7602 < area["high"]  # the normal distribution at 1 / sqrt 2
+
+
+def test_a_function_of_a_module_is_asked(reticent, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "their_model.py").write_text(
+        "import numpy as np\n"
+        "def predict(x):\n    p = 1 / (1 + np.exp(-x[:, 0]))\n    return np.stack([1 - p, p], axis=1)\n"
+        "def broken(x):\n    raise RuntimeError('no such layer')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name, rows in (("in.npz", 200), ("out.npz", 201)):
+        x = rng.normal(size=(rows, 2))
+        np.savez(tmp_path / name, features=x, labels=(x[:, 0] > 0).astype(int))
+    words = ("attack", "--members", "in.npz", "--outsiders", "out.npz", "--model")
+    assert reticent(*words, "their_model:predict", "--json")[0] == 0
+    code, _, err = reticent(*words, "their_model:broken")
+    assert (code, "RuntimeError: no such layer" in err) == (1, True)
+    code, _, err = reticent(*words, "their_model:absent")
+    assert (code, "module:function" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"probabilities": np.ones((50, 3)), "labels": np.arange(50) % 3}, "sum to 3"),
+        ({"probabilities": np.full((50, 3), np.nan), "labels": np.arange(50) % 3}, "not finite in row 0"),
+        ({"probabilities": np.full((3, 3), 1 / 3), "labels": np.arange(3)}, "too few"),
+        ({"probabilities": np.ones((50, 1)), "labels": np.zeros(50, int)}, "one class"),
+        ({"labels": np.array([{"a": 1}], dtype=object)}, "--trust"),
+    ],
+)
+def test_files_that_are_no_outputs_are_refused_in_one_line(reticent, tmp_path, changes, said) -> None:
+    inside = outputs(tmp_path / "in.npz", 50, 1.0, **changes)
+    outside = outputs(tmp_path / "out.npz", 50, 1.0)
+    code, out, err = reticent("attack", "--members", inside, "--outsiders", outside)
+    assert (code, out) == (1, "")
+    assert said in err
+    assert err.count("error:") == 1
+
+
+def test_what_is_attacked_has_to_be_said_once(reticent, tmp_path: Path) -> None:
+    for words in ((), (tmp_path, "--scores", tmp_path), ("--members", tmp_path / "in.npz")):
+        code, _, err = reticent("attack", *words)
+        assert (code, "error:" in err) == (1, True)
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    assert "score,is_member" in reticent("attack", "--scores", tmp_path / "x.csv")[2]
