@@ -97,8 +97,8 @@ def masking(
     """Noise on the scores that makes a member look like nobody in particular, in the manner of MemGuard.
 
     The defender plays an attacker: a classifier learns to tell members from outsiders by sorted scores. For
-    each answer, of several noises that keep the label, the one that leaves this classifier least sure is taken.
-    The same answer always gets the same noise, so that asking again averages nothing out.
+    each answer, of several noises that keep the label, it takes the one that leaves this classifier least
+    sure. The same answer always gets the same noise, so that asking again averages nothing out.
 
     Args:
         members, outsiders: what the undefended model says of records that the defender knows.

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -38,6 +39,7 @@ from reticent.core.keys import leaf_keys
 Loss = Callable[[Any, Any], jax.Array]  # (params, example) -> scalar
 Gradient = Any  # a tree like the parameters
 Recover = Callable[[Gradient], Any]  # from a gradient to an example
+Match = Callable[..., np.ndarray]  # (params, gradient, label or None) -> example
 
 _MOST_PSNR = 120.0  # decibels: what float32 can tell from a perfect copy
 
@@ -69,21 +71,23 @@ def released_gradient(
     if max_norm is not None:
         checks.positive(max_norm=max_norm)
     x, y = jnp.asarray(batch["x"]), jnp.asarray(batch["y"])
-    count = len(y)
+    total = _clipped_sum(loss, params, x, y, math.inf if max_norm is None else max_norm)
+    if noise_multiplier and max_norm is not None and key is not None:
+        total = add_noise(total, noise_multiplier * max_norm, key)
+    return jax.tree.map(lambda leaf: leaf / len(y), total)
 
+
+@partial(jax.jit, static_argnums=0)
+def _clipped_sum(loss: Loss, params: Any, x: jax.Array, y: jax.Array, max_norm: jax.Array) -> Gradient:
     def one(x: jax.Array, y: jax.Array) -> Gradient:
         gradient = jax.grad(loss)(params, {"x": x, "y": y})
-        if max_norm is None:
-            return gradient
         factor = jnp.minimum(1.0, max_norm / jnp.maximum(optax.tree.norm(gradient), 1e-12))
         return jax.tree.map(lambda leaf: leaf * factor, gradient)
 
-    total = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), jax.vmap(one)(x, y))
-    if noise_multiplier and max_norm is not None and key is not None:
-        total = add_noise(total, noise_multiplier * max_norm, key)
-    return jax.tree.map(lambda leaf: leaf / count, total)
+    return jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), jax.vmap(one)(x, y))
 
 
+@jax.jit
 def add_noise(gradient: Gradient, deviation: float, key: jax.Array) -> Gradient:
     """Independent normal noise on every number."""
     return jax.tree.map(
@@ -102,7 +106,7 @@ def recover_analytically(
     """The one example behind the gradient of a first dense layer with bias.
 
     The gradient of the weights is the example times that of the biases, so their least-squares ratio is the
-    example: exact without noise, however it was clipped, and the best unbiased guess under noise.
+    example: exact without noise, however it was clipped, and a good guess under a little of it.
     Of several examples, a mixture comes out.
 
     Args:
@@ -148,60 +152,61 @@ def recover_label(gradient: Gradient) -> int:
     return int(np.argmin(np.asarray(biases[-1])))
 
 
-def match_gradient(
+def gradient_matcher(
     loss: Loss,
-    params: Any,
-    gradient: Gradient,
     *,
     shape: tuple[int, ...],
-    label: int | None = None,
     box: tuple[float, float] = (0.0, 1.0),
     steps: int = 600,
     rate: float = 0.05,
     smoothness: float = 1e-3,
     restarts: int = 2,
     seed: int = 0,
-) -> np.ndarray:
-    """The example whose gradient points where the given one does, by descent on the angle between them.
+) -> Match:
+    """Makes an attack that looks for the example whose gradient points where a given one does.
 
-    The angle does not change by clipping. Of all restarts the one with the smallest angle is kept.
+    It descends on the angle between the two, which does not change by clipping. Of all restarts the one with
+    the smallest angle is kept. The attack, match(params, gradient, label), is compiled once; without a label
+    it reads it off the gradient.
 
     Args:
-        label: read off the gradient unless given.
         smoothness: how much neighbouring pixels are kept alike; 0 for records that are no pictures.
     """
     checks.count(steps=steps, restarts=restarts)
     checks.positive(rate=rate)
     checks.not_negative(smoothness=smoothness)
     low, high = box
-    known = recover_label(gradient) if label is None else label
-    aim = _flat(gradient)
     optimizer = optax.adam(optax.cosine_decay_schedule(rate * (high - low), steps))
     pixels = math.prod(shape)
 
-    def misfit(x: jax.Array, aim: jax.Array, params: Any) -> jax.Array:
-        ours = _flat(jax.grad(loss)(params, {"x": x, "y": jnp.int32(known)}))
+    def misfit(x: jax.Array, aim: jax.Array, params: Any, label: jax.Array) -> jax.Array:
+        ours = _flat(jax.grad(loss)(params, {"x": x, "y": label}))
         return 1 - jnp.vdot(ours, aim) / jnp.maximum(jnp.linalg.norm(ours) * jnp.linalg.norm(aim), 1e-12)
 
-    def cost(x: jax.Array, aim: jax.Array, params: Any) -> jax.Array:
-        return misfit(x, aim, params) + smoothness * roughness(x) / (pixels * (high - low))
+    def cost(x: jax.Array, *known: Any) -> jax.Array:
+        return misfit(x, *known) + smoothness * roughness(x) / (pixels * (high - low))
 
     @jax.jit
-    def descend(key: jax.Array, aim: jax.Array, params: Any) -> tuple[jax.Array, jax.Array]:
+    def descend(key: jax.Array, *known: Any) -> tuple[jax.Array, jax.Array]:
         start = jax.random.uniform(key, shape, minval=low, maxval=high)
 
         def step(state: Any, _: None) -> tuple[Any, None]:
             x, moments = state
-            updates, moments = optimizer.update(jnp.sign(jax.grad(cost)(x, aim, params)), moments)
+            updates, moments = optimizer.update(jnp.sign(jax.grad(cost)(x, *known)), moments)
             return (jnp.clip(x + updates, low, high), moments), None
 
         (x, _), _ = jax.lax.scan(step, (start, optimizer.init(start)), None, length=steps)
-        return x, misfit(x, aim, params)
+        return x, misfit(x, *known)
 
     keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), restarts)
-    found = [descend(key, aim, params) for key in keys]
-    best = min(found, key=lambda pair: float(pair[1]) if np.isfinite(pair[1]) else math.inf)
-    return np.asarray(best[0])
+
+    def match(params: Any, gradient: Gradient, label: int | None = None) -> np.ndarray:
+        known = jnp.int32(recover_label(gradient) if label is None else label)
+        found = [descend(key, _flat(gradient), params, known) for key in keys]
+        best = min(found, key=lambda pair: float(pair[1]) if np.isfinite(pair[1]) else math.inf)
+        return np.asarray(best[0])
+
+    return match
 
 
 def _flat(tree: Any) -> jax.Array:
@@ -276,11 +281,9 @@ def noise_curve(
             f"{len(x)} examples with {len(y)} labels, from {x.min():g} to {x.max():g}, cannot be measured.",
             remedy=f"Give at least two, as numbers from {box[0]:g} to {box[1]:g}, each with a label.",
         )
-    one = jax.jit(
-        lambda x, y: released_gradient(loss, params, {"x": x[None], "y": y[None]}, max_norm=max_norm)
-    )
     clean = [
-        one(jnp.asarray(record, jnp.float32), jnp.asarray(label)) for record, label in zip(x, y, strict=True)
+        released_gradient(loss, params, {"x": record[None], "y": label[None]}, max_norm=max_norm)
+        for record, label in zip(x.astype(np.float32), y, strict=True)
     ]
     root = jax.random.key(seed, impl="threefry2x32")
     rows = []

@@ -196,8 +196,7 @@ def _summaries(
         keys = jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.asarray(numbers))
         chosen = masks[np.minimum(numbers, len(masks) - 1)]  # the last ones again, rather than compile again
         params = jax.device_get(train(keys, jnp.asarray(x), jnp.asarray(y), jnp.asarray(chosen)))
-        places = range(min(chunk, len(masks) - start))
-        rows += [summary(jax.tree.map(lambda leaf: leaf[place], params)) for place in places]  # noqa: B023
+        rows += [summary(_one_of(params, place)) for place in range(min(chunk, len(masks) - start))]
         on_progress(min((start + chunk) / len(masks), 1.0))
     found = np.stack(rows)
     if not np.isfinite(found).all():
@@ -207,6 +206,10 @@ def _summaries(
             remedy="Train them with a smaller learning rate.",
         )
     return found
+
+
+def _one_of(params: Any, place: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[place], params)
 
 
 def _taught(rows: np.ndarray, is_high: np.ndarray) -> Any:

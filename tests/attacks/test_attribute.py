@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -40,7 +42,7 @@ def remembering(members: dict[str, np.ndarray]):
     return predict
 
 
-SIDES = {
+SIDES: dict[str, Any] = {
     "members": records(400, seed=1),
     "outsiders": records(400, seed=2),
     "reference": records(2000, seed=3),
@@ -89,7 +91,7 @@ def test_labels_alone_are_enough_where_one_value_makes_them_right():
         return np.eye(2)[(COLUMN.of(x) == 1).astype(int)]
 
     married = {"x": members["x"], "y": (truth == 1).astype(int)}
-    others = {
+    others: dict[str, Any] = {
         side: {"x": SIDES[side]["x"], "y": (COLUMN.of(SIDES[side]["x"]) == 1).astype(int)}
         for side in ("outsiders", "reference")
     }
@@ -109,7 +111,7 @@ def test_the_label_only_attack_finds_a_planted_leak():
     def predict(x: np.ndarray) -> np.ndarray:
         return np.eye(2)[x[:, 0].astype(int) ^ x[:, 1].astype(int)]
 
-    sides = {"members": draw(200), "outsiders": draw(200), "reference": draw(500)}
+    sides: dict[str, Any] = {"members": draw(200), "outsiders": draw(200), "reference": draw(500)}
     report = infer_attribute(predict, **sides, sensitive=column)
     assert report.row("lomia").accuracy.value == 1
     # Exclusive or is nothing that logistic regression could have imputed.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -87,8 +89,9 @@ def test_a_model_that_cannot_be_climbed_is_refused(logits, message: str):
     ],
 )
 def test_bad_arguments_are_refused(change: dict, message: str):
+    arguments: dict[str, Any] = {"labels": [0]} | change
     with pytest.raises(InvalidArgument, match=message):
-        invert(knows, (12, 12), **({"labels": [0]} | change))
+        invert(knows, (12, 12), **arguments)
 
 
 def test_class_means_of_another_shape_or_constant_are_refused():

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from reticent.attacks.leakage import (
-    match_gradient,
+    gradient_matcher,
     mean_squared_error,
     noise_curve,
     psnr,
@@ -98,12 +98,13 @@ def test_gradients_are_matched_where_nothing_can_be_divided():
     gradient = released_gradient(no_bias, params, example, max_norm=0.1)
     with pytest.raises(DataError, match="Only a dense layer with a bias"):
         recover_analytically(gradient["layer1"])
-    found = match_gradient(no_bias, params, gradient, shape=(6, 6), steps=300, restarts=1)
+    match = gradient_matcher(no_bias, shape=(6, 6), steps=300, restarts=1)
+    found = match(params, gradient)
     assert psnr(example["x"][0], found) > 25
     hidden = released_gradient(
         no_bias, params, example, max_norm=0.1, noise_multiplier=1.0, key=jax.random.key(0)
     )
-    found = match_gradient(no_bias, params, hidden, shape=(6, 6), steps=300, restarts=1)
+    found = match(params, hidden)
     assert psnr(example["x"][0], found) < 15
 
 
