@@ -13,7 +13,19 @@ from typing import Annotated
 import typer
 
 from reticent import __version__
-from reticent.cli import account, attack, calibrate, datasets, domain, ledger, output, predict, show, train
+from reticent.cli import (
+    account,
+    attack,
+    audit,
+    calibrate,
+    datasets,
+    domain,
+    ledger,
+    output,
+    predict,
+    show,
+    train,
+)
 from reticent.core.errors import ReticentError
 
 app = typer.Typer(
@@ -27,6 +39,7 @@ app.command("train", epilog=train.EPILOG)(train.run)
 app.command("predict", epilog=predict.EPILOG)(predict.run)
 app.command("show", epilog=show.EPILOG)(show.run)
 app.command("attack", epilog=attack.EPILOG)(attack.run)
+app.command("audit", epilog=audit.EPILOG)(audit.run)
 app.command("account", epilog=account.EPILOG)(account.run)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.run)
 app.add_typer(datasets.app, name="datasets")

@@ -1,0 +1,40 @@
+"""An audit of the way a run was trained: the same recipe on the same rows once more, with canaries."""
+
+from __future__ import annotations
+
+from reticent.audit.training import Audit, train_with_canaries
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Keys, Stream
+from reticent.runs import methods
+from reticent.runs.again import Again
+from reticent.runs.descent import Descent
+
+
+def audit_like(
+    again: Again, *, canaries: int | None = None, confidence: float = 0.95, keys: Keys | None = None
+) -> Audit:
+    """Trains as a run was trained, with canaries, and tries to contradict its epsilon.
+
+    What comes out is for whoever holds the data: the model of an audit is thrown away, and neither it nor
+    the verdict is covered by the run's guarantee.
+
+    Raises:
+        InvalidArgument: the run was not trained in steps.
+    """
+    recipe = methods.read(again.record["recipe"])
+    if not isinstance(recipe, Descent):
+        raise InvalidArgument(
+            f"The method '{again.record['recipe']['method']}' has no steps for a canary to join.",
+            remedy="Audit a run that was trained with sgd or gd.",
+        )
+    keys = Keys.from_os() if keys is None else keys
+    return train_with_canaries(
+        again.learner.loss,
+        again.learner.model.init(keys.take(Stream.INITIALISATION)),
+        again.train_on,
+        recipe.plan,
+        optimizer=recipe.optimizer,
+        canaries=canaries,
+        confidence=confidence,
+        keys=keys,
+    )

@@ -1,0 +1,49 @@
+"""`reticent audit`: an honest attempt to contradict a claimed epsilon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reticent.cli import output
+from reticent.core.errors import InvalidArgument
+
+EPILOG = "Example:  reticent audit runs/patients"
+
+
+def run(
+    folder: Annotated[Path, typer.Argument(help="A run: what train wrote.", show_default=False)],
+    canaries: Annotated[
+        str, typer.Option(help="How many made-up records join by a coin; auto: from the plan.")
+    ] = "auto",
+    confidence: Annotated[float, typer.Option(help="With which a contradiction is right.")] = 0.95,
+    as_json: output.AsJson = False,
+) -> None:
+    """Audit a run, by training like it once more with canaries.
+
+    Made-up records join the training set by independent coins; whoever sees
+    the noisy steps guesses which. Too many right guesses contradict the
+    claimed epsilon: then the exit code is 1. The data are read again, and
+    the result is for whoever holds them.
+    """
+    from reticent.audit.of_run import audit_like
+    from reticent.runs.again import reopened
+    from reticent.runs.onlooker import Onlooker
+
+    if canaries != "auto" and not canaries.isdigit():
+        raise InvalidArgument(f"--canaries {canaries} is no number.", remedy="Write a whole number, or auto.")
+    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+    again = reopened(folder, onlooker=onlooker)
+    count = None if canaries == "auto" else int(canaries)
+    found = audit_like(again, canaries=count, confidence=confidence)
+    if as_json:
+        output.print_json(found.to_json())
+    else:
+        output.print_text(str(found.verdict))
+        rows = [(each.threat, each.kind.value, f"{each.epsilon:.2f}", each.method) for each in found.evidence]
+        headings = {"who looks": "left", "kind": "left", "epsilon": "right", "method": "left"}
+        print()
+        output.print_table("Evidence", headings, rows)
+    raise typer.Exit(found.verdict.exit_code)

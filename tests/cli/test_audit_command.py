@@ -1,0 +1,54 @@
+"""`reticent audit`: a verdict with an exit code, and one line for a mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reticent.core.keys import Keys
+from reticent.runs.fit import fit
+from reticent.runs.order import Order
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("audited") / "run"
+    fit(Order(source="digits", epsilon=2.0), folder, keys=Keys.seeded(0))
+    return folder
+
+
+def test_a_correct_run_is_not_contradicted(reticent, run: Path) -> None:
+    code, out, err = reticent("audit", run, "--json", "--confidence", 0.9999)
+    assert code == 0, err
+    found = json.loads(out)
+    verdict = found["verdict"]
+    assert verdict["outcome"] in ("CONSISTENT", "UNINFORMATIVE")
+    assert verdict["bound"] <= verdict["claim"]
+    assert 1 < verdict["power"] <= verdict["ceiling"] + 1e-9
+
+
+def test_a_run_that_claims_too_little_is_contradicted(reticent, run: Path, monkeypatch) -> None:
+    """The noise is a twentieth of what the plan says."""
+    from reticent.training import step
+
+    quiet = step.add_gaussian_noise
+
+    def too_quiet(key, total, event):
+        return quiet(key, total, type(event)(noise_multiplier=event.noise_multiplier / 20))
+
+    monkeypatch.setattr(step, "add_gaussian_noise", too_quiet)
+    code, out, _ = reticent("audit", run)
+    assert code == 1
+    assert "CONTRADICTED" in out
+
+
+def test_what_cannot_be_audited_says_so(reticent, run: Path, tmp_path: Path) -> None:
+    code, _, err = reticent("audit", run, "--canaries", "many")
+    assert (code, "--canaries many is no number" in err) == (1, True)
+    fit(Order(source="digits", epsilon=2.0, method="objective"), tmp_path / "run", keys=Keys.seeded(1))
+    code, _, err = reticent("audit", tmp_path / "run")
+    assert (code, "no steps for a canary to join" in err) == (1, True)
+    code, _, err = reticent("audit", tmp_path)
+    assert (code, "holds no run" in err) == (1, True)
