@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from reticent import audit as audit
+    from reticent import convex as convex
     from reticent.accounting.guarantee import Guarantee as Guarantee
     from reticent.accounting.tight import guarantee as guarantee
     from reticent.accounting.tight import tight as tight
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from reticent.training.loop import train as train
     from reticent.training.plan import Plan as Plan
 
-# name -> the module that defines it
+# name -> the module that defines it, or the package it is a part of
 _HOMES = {
     "Adjacency": "reticent.mechanisms.adjacency",
     "BudgetExceeded": "reticent.core.errors",
@@ -36,6 +38,8 @@ _HOMES = {
     "Ledger": "reticent.ledger.ledger",
     "Plan": "reticent.training.plan",
     "ReticentError": "reticent.core.errors",
+    "audit": "reticent",
+    "convex": "reticent",
     "guarantee": "reticent.accounting.tight",
     "tight": "reticent.accounting.tight",
     "train": "reticent.training.loop",
@@ -52,6 +56,8 @@ __all__ = [
     "Plan",
     "ReticentError",
     "__version__",
+    "audit",
+    "convex",
     "guarantee",
     "tight",
     "train",
@@ -61,7 +67,10 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'reticent' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    home = _HOMES[name]
+    if home == "reticent":  # a part of the package itself
+        return importlib.import_module(f"reticent.{name}")
+    value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 
