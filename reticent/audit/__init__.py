@@ -12,6 +12,8 @@ from reticent.audit.bounds import many_runs_ceiling as many_runs_ceiling
 from reticent.audit.bounds import one_run as one_run
 from reticent.audit.bounds import one_run_ceiling as one_run_ceiling
 from reticent.audit.canaries import Canaries as Canaries
+from reticent.audit.claim import curve_of as curve_of
+from reticent.audit.claim import refutes as refutes
 from reticent.audit.evidence import Evidence as Evidence
 from reticent.audit.evidence import Kind as Kind
 from reticent.audit.replay import Problem as Problem

@@ -33,7 +33,7 @@ _CANARY, _PULL, _WEIGHT = "reticent canary", "reticent pull", "reticent weight"
 _NO_CANARY = np.int32(-1)
 _RESERVED = (_CANARY, _PULL, _WEIGHT)
 _LONGER = 4.0  # than the clipping norm: a clip that is missing shows
-_MOST_OF_DELTA = 0.2  # m delta
+_MOST_OF_DELTA = 0.5  # canaries times delta; beyond it, more of them show no more
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ import optax
 from reticent.audit import power
 from reticent.audit.bounds import gaussian_estimate, gaussian_one_run, one_run
 from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw, plan_with
+from reticent.audit.claim import curve_of, refutes
 from reticent.audit.evidence import Evidence
 from reticent.audit.scoring import loss_scores, watching
 from reticent.audit.verdict import Verdict, judge
@@ -116,7 +117,7 @@ def train_with_canaries(
     evidence = _evidence(drawn, scores, audited.delta, confidence)
     run = replace(run, params=placement.model(run.params))
     return Audit(
-        verdict=_verdict(run, drawn, evidence, audited, confidence),
+        verdict=_verdict(run, drawn, scores, evidence, audited, confidence),
         evidence=evidence,
         run=run,
         plan=audited,
@@ -151,17 +152,24 @@ def _evidence(
 
 
 def _verdict(
-    run: Run, drawn: Canaries, evidence: tuple[Evidence, ...], plan: Plan, confidence: float
+    run: Run,
+    drawn: Canaries,
+    scores: tuple[np.ndarray, np.ndarray],
+    evidence: tuple[Evidence, ...],
+    plan: Plan,
+    confidence: float,
 ) -> Verdict:
     count = max(len(drawn.included), len(drawn.inputs_included))
     is_white = len(drawn.included) > 0
     sure = 1 - (1 - confidence) / (1 + (is_white and len(drawn.inputs_included) > 0))
+    curve = curve_of(plan, int(run.state.step)) if is_white else None
     simulated = {"absence": drawn.absence, "confidence": sure}
     return judge(
         run.guarantee.epsilon,
         evidence,
         power=power.without_noise(plan, count, **simulated),
         expected=power.as_planned(plan, count, **simulated) if is_white else None,
+        is_plan_refuted=curve is not None and refutes(scores[0], drawn.included, curve, confidence=sure),
     )
 
 

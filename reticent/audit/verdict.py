@@ -32,6 +32,7 @@ class Verdict:
         ceiling: the most that any of them could have shown.
         power: what a trainer without any noise would have shown.
         expected: what a correct trainer shows, if known.
+        is_plan_refuted: the guesses are too good for the plan's trade-off curve as a whole.
     """
 
     outcome: Outcome
@@ -41,6 +42,7 @@ class Verdict:
     ceiling: float
     power: float
     expected: float | None = None
+    is_plan_refuted: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -55,6 +57,12 @@ class Verdict:
         if self.expected is not None:
             limits += f"; with the right noise: about {self.expected:.2f}"
         match self.outcome:
+            case Outcome.CONTRADICTED if self.bound <= self.claim:
+                said = (
+                    f"the guesses are too good for this plan, with {sure} confidence: not for the claimed "
+                    f"epsilon {self.claim:.4g} at this delta ({bound} was seen), but for its claims at all "
+                    "deltas"
+                )
             case Outcome.CONTRADICTED:
                 said = (
                     f"epsilon is at least {bound} with {sure} confidence, above the claimed {self.claim:.4g}"
@@ -78,11 +86,17 @@ class Verdict:
             "ceiling": self.ceiling,
             "power": self.power,
             "expected": self.expected,
+            "is_plan_refuted": self.is_plan_refuted,
         }
 
 
 def judge(
-    claim: float, evidence: Sequence[Evidence], *, power: float, expected: float | None = None
+    claim: float,
+    evidence: Sequence[Evidence],
+    *,
+    power: float,
+    expected: float | None = None,
+    is_plan_refuted: bool = False,
 ) -> Verdict:
     """Compares a claimed epsilon with what was seen.
 
@@ -100,7 +114,7 @@ def judge(
             "There is no bound among the evidence.", remedy="Add one from one_run or many_runs."
         )
     bound, ceiling = max(each.epsilon for each in bounds), max(each.ceiling or 0.0 for each in bounds)
-    if bound > claim:
+    if bound > claim or is_plan_refuted:
         outcome = Outcome.CONTRADICTED
     elif min(power, ceiling) <= claim:
         outcome = Outcome.UNINFORMATIVE
@@ -114,6 +128,7 @@ def judge(
         ceiling=ceiling,
         power=power,
         expected=expected,
+        is_plan_refuted=is_plan_refuted,
     )
 
 

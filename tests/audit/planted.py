@@ -277,6 +277,11 @@ def replayed(trainer: Trainer, seed: int = 0) -> tuple[str, ...]:
 
 
 @cache
+def _curve() -> Any:
+    return audit.curve_of(plan())
+
+
+@cache
 def _power() -> float:
     return power.without_noise(plan(), CANARIES)
 
@@ -298,5 +303,7 @@ def audited(trainer: Trainer, seed: int = 0) -> Verdict:
         noise_multiplier=plan().noise_multiplier,
         absence="removed",
     )
-    found = audit.one_run(np.asarray(scores, np.float64).sum(axis=0), included, delta=plan().delta)
-    return judge(plan().guarantee().epsilon, [found], power=_power())
+    whole = np.asarray(scores, np.float64).sum(axis=0)
+    found = audit.one_run(whole, included, delta=plan().delta)
+    is_refuted = audit.refutes(whole, included, _curve())
+    return judge(plan().guarantee().epsilon, [found], power=_power(), is_plan_refuted=is_refuted)
