@@ -203,7 +203,7 @@ def leak(figures: Path) -> Any:
     )
     params = network.init(jax.random.key(SEED))
     loss = classification_loss(network)
-    match = leakage.gradient_matcher(loss, shape=(28, 28), steps=400, restarts=1)
+    match = leakage.gradient_matcher(loss, shape=(28, 28), steps=1000, restarts=1)
     few = {name: values[:6] for name, values in sent.items()}
     matched = leakage.noise_curve(
         loss, params, few, lambda gradient: match(params, gradient), noise_multipliers=multipliers[::2]
@@ -212,7 +212,7 @@ def leak(figures: Path) -> Any:
     pictures.save_noise_curve(
         figures / "attack_leakage_curve.svg", curves, title="One MNIST example from its clipped gradient"
     )
-    shown = [row for row in divided if row.noise_multiplier in (0.0, 0.01, 0.03, 0.1, 1.0)]
+    shown = [row for row in divided if row.noise_multiplier in (0.0, 0.003, 0.01, 0.03, 0.1, 1.0)]
     title = "Read off the gradient of a perceptron"
     pictures.save_leakage(figures / "attack_leakage.png", sent["x"][:8], shown, title=title)
     title = "Found by matching the gradient of a convolutional network"

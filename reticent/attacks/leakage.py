@@ -105,9 +105,9 @@ def recover_analytically(
 ) -> np.ndarray:
     """The one example behind the gradient of a first dense layer with bias.
 
-    The gradient of the weights is the example times that of the biases, so their least-squares ratio is the
-    example: exact without noise, however it was clipped, and a good guess under a little of it.
-    Of several examples, a mixture comes out.
+    For every unit, the gradient of its weights is the example times that of its bias: together they are a
+    matrix of rank one. Its direction is exact without noise, however the gradient was clipped, and with noise
+    the nearest such matrix averages it over all units. Of several examples, a mixture comes out.
 
     Args:
         layer: gradients `w` (inputs, units) and `b` (units,).
@@ -133,7 +133,8 @@ def recover_analytically(
             "The gradient of every bias is zero: no unit of this layer saw the example.",
             remedy="Ask for a gradient at other parameters.",
         )
-    found = w @ b / (b @ b)
+    direction = np.linalg.svd(np.vstack([w, b]), full_matrices=False)[0][:, 0]  # of (example, 1)
+    found = direction[:-1] / (direction[-1] or np.finfo(float).tiny)
     found = found if box is None else np.clip(found, *box)
     return found if shape is None else found.reshape(shape)
 
