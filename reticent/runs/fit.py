@@ -71,10 +71,12 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
     noise = preparation_noise(order, material)
     recipe = price(order, material, train_rows, noise)
     event = event_of(recipe, noise)
+    number = secrets.token_hex(8)
     record = {
         "version": folders.VERSION,
         "state": "started",
-        "number": secrets.token_hex(8),
+        "number": number,
+        "table": material.digest(number),  # until the run is finished
         "order": asdict(order),
         "rows": train_rows,
         "recipe": methods.to_json(order.method, recipe),
@@ -140,7 +142,7 @@ def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float) -> Fin
     material = Material(order)
     noise = preparation_noise(order, material)
     event = event_of(recipe, noise)
-    if events.to_json(event) != record["event"]:
+    if events.to_json(event) != record["event"] or material.digest(record["number"]) != record["table"]:
         raise IntegrityError(
             f"The data or the domain of {folder} are not what the run was priced for.",
             remedy="Put them back as they were, or start anew in another folder.",
@@ -265,6 +267,7 @@ def _finish(
     sentence: Guarantee,
 ) -> Finished:
     named = dict(zip(paths_of(trained.params), map(np.asarray, jax.tree.leaves(trained.params)), strict=True))
+    record.pop("table", None)
     record |= {
         "state": "finished",
         "model": {"name": learn.name, "digest": folders.write_model(folder, named, trained.assumptions)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -96,6 +97,16 @@ class Material:
                 )
             self.rows = self.table.row_count
         self.declared = Domain.read(order.domain) if order.domain else None
+
+    def digest(self, key: str) -> str:
+        """Of the table's bytes; nothing for a dataset of the catalog, which has a checksum of its own."""
+        if self.table is None:
+            return ""
+        hashed = hashlib.blake2b(key=key.encode(), digest_size=16)
+        with open(self.table.path, "rb") as file:
+            while piece := file.read(1 << 22):
+                hashed.update(piece)
+        return hashed.hexdigest()
 
     @property
     def has_test(self) -> bool:

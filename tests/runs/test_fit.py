@@ -240,6 +240,21 @@ def test_a_run_whose_data_or_plan_changed_is_not_gone_on_with(
         resume(tmp_path / "run")
 
 
+def test_a_run_whose_table_changed_is_not_gone_on_with(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        _stop_after(patch, 0)
+        with pytest.raises(DataError, match="Interrupted"):
+            fit(ordered(table), tmp_path / "run", keys=Keys.seeded(0))
+    text = table.read_text()
+    table.write_text(text.replace("yes", "no", 1))
+    with pytest.raises(IntegrityError, match="not what the run was priced for"):
+        resume(tmp_path / "run", keys=Keys.seeded(0))
+    table.write_text(text)
+    assert "table" not in resume(tmp_path / "run", keys=Keys.seeded(0)).record
+
+
 def test_a_strangers_folder_is_checked(table: Path, domain: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     fit(ordered(table, domain=str(domain)), folder, keys=Keys.seeded(7))
