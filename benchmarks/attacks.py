@@ -44,8 +44,8 @@ FEW = 16  # shadow models of the cases that only need a threshold
 SEED = 7
 
 _BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[2] / "shared" / "data"
-_FLIPS = Queries(disturb=flip_bits(0.03), name="3% of bits flipped")
-_NOISE = Queries(disturb=add_noise(0.1), name="noise of 0.1")
+_FLIPS = Queries(disturb=flip_bits(0.03))
+_NOISE = Queries(disturb=add_noise(0.1))
 
 
 # Cases
@@ -90,10 +90,13 @@ def private(
     return recipe
 
 
-# Two ways to spend epsilon 8: for the best test accuracy, and with smaller steps that remember less.
-_ACCURATE = private(8, steps=100, batch_size=800, optimizer=optax.sgd(0.05, momentum=0.9), max_norm=5.0)
-_GENTLE = private(8, steps=100, batch_size=800, optimizer=optax.adam(1.6e-3))
-_STRICT = private(1, steps=50, batch_size=1200, optimizer=optax.adam(3e-3))
+# Two ways to spend each epsilon: for the best test accuracy, and with steps so small that the bar is met.
+# The second is no discovery. It shows what the bar costs, and that epsilon alone does not decide what leaks.
+_SGD = optax.sgd(0.05, momentum=0.9)
+_ACCURATE_8 = private(8, steps=100, batch_size=800, optimizer=_SGD, max_norm=5.0)
+_GENTLE_8 = private(8, steps=100, batch_size=800, optimizer=optax.adam(1.6e-3))
+_ACCURATE_1 = private(1, steps=50, batch_size=1200, optimizer=optax.sgd(0.03, momentum=0.9), max_norm=5.0)
+_GENTLE_1 = private(1, steps=50, batch_size=1200, optimizer=optax.adam(3e-3))
 
 
 @cache
@@ -117,9 +120,10 @@ def location_model() -> Model:
 
 CASES = (
     Case("location", location, location_model, plain(50), _FLIPS, True),
-    Case("location-epsilon-8-accurate", location, location_model, _ACCURATE, _FLIPS, True),
-    Case("location-epsilon-8", location, location_model, _GENTLE, _FLIPS, True),
-    Case("location-epsilon-1", location, location_model, _STRICT, _FLIPS, True),
+    Case("location-epsilon-8", location, location_model, _ACCURATE_8, _FLIPS, True),
+    Case("location-epsilon-8-gentle", location, location_model, _GENTLE_8, _FLIPS, True),
+    Case("location-epsilon-1", location, location_model, _ACCURATE_1, _FLIPS, True),
+    Case("location-epsilon-1-gentle", location, location_model, _GENTLE_1, _FLIPS, True),
     Case("location-3-epochs", location, location_model, plain(3), _FLIPS, False),
     Case("location-6-epochs", location, location_model, plain(6), _FLIPS, False),
     Case("location-12-epochs", location, location_model, plain(12), _FLIPS, False),
@@ -135,8 +139,11 @@ _BARS: dict[str, tuple[tuple[str, Callable[[battery.Battery], float], float, boo
         ("likelihood, TPR at 0.1%", lambda found: _tpr(found, "likelihood"), 0.30, True),
         ("whole battery, seconds", lambda found: found.seconds, 240, False),
     ),
-    "location-epsilon-8": (("largest AUC", lambda found: _largest_auc(found), 0.60, False),),
-    "location-epsilon-1": (("largest AUC", lambda found: _largest_auc(found), 0.53, False),),
+    **{
+        f"location-epsilon-{epsilon}{way}": (("largest AUC", lambda found: _largest_auc(found), bar, False),)
+        for epsilon, bar in ((8, 0.60), (1, 0.53))
+        for way in ("", "-gentle")
+    },
     "adult": (("threshold, precision", lambda found: _precision(found, "threshold"), 0.515, False),),
     "mnist": (("threshold, precision", lambda found: _precision(found, "threshold"), 0.535, False),),
 }
@@ -159,8 +166,10 @@ def _largest_auc(found: battery.Battery) -> float:
 
 
 def shadows_of(case: Case, count: int, folder: Path | None) -> tuple[Shadows, float]:
-    """The shadow models of a case, and how many seconds they took, compilation included."""
+    """The shadow models of a case, and the seconds they took, compilation included; NaN if some were kept."""
     started = time.perf_counter()
+    file = None if folder is None else folder / f"{case.name}.npz"
+    is_fresh = file is None or not file.exists()
     data, model = case.data(), case.model()
     trained = train_shadows(
         case.recipe(model, -(-len(data["y"]) // 2)),
@@ -169,13 +178,12 @@ def shadows_of(case: Case, count: int, folder: Path | None) -> tuple[Shadows, fl
         shadows=count,
         seed=SEED,
         queries=case.queries,
-        cache=None if folder is None else folder / f"{case.name}.npz",
-        name=case.name,
+        cache=file,
         on_progress=lambda at: print(
             f"{case.name}: {at.done} of {at.wanted} shadow models, {at.seconds_left:.0f} s left", flush=True
         ),
     )
-    return trained, time.perf_counter() - started
+    return trained, time.perf_counter() - started if is_fresh else float("nan")
 
 
 def attack(case: Case, count: int, folder: Path | None) -> tuple[battery.Battery, dict[str, Any], bool]:
@@ -183,7 +191,11 @@ def attack(case: Case, count: int, folder: Path | None) -> tuple[battery.Battery
     trained, seconds = shadows_of(case, count, folder)
     found = battery.run(trained)
     print(table(case, found, seconds), flush=True)
-    record = {**found.as_json(), "training_seconds": seconds, "case": case.name}
+    record = {
+        **found.as_json(),
+        "training_seconds": None if np.isnan(seconds) else seconds,
+        "case": case.name,
+    }
     checked = list(_checked(case, found, seconds))
     if case.name == "location":
         record["few"], more = with_fewer(trained)
@@ -197,6 +209,8 @@ def attack(case: Case, count: int, folder: Path | None) -> tuple[battery.Battery
 def _checked(case: Case, found: battery.Battery, training: float):
     for what, value_of, bar, is_more in _BARS.get(case.name, ()):
         value = value_of(found) + (training if "seconds" in what else 0)
+        if np.isnan(value):
+            continue
         is_met = value >= bar if is_more else value <= bar
         yield f"{what}: {value:.4g}, bar {bar:g}: {'met' if is_met else 'not met'}", is_met
 
@@ -304,10 +318,10 @@ def draw(found: dict[str, battery.Battery], gap: Path | None, roc: Path | None) 
     if roc is not None and "location" in found:
         shown = ("gap", "threshold", "shadow_classifier", "label_only_likelihood", "relative", "likelihood")
         curves = {name: found["location"][name].scores for name in shown}
-        for private_case in ("location-epsilon-8-accurate", "location-epsilon-1"):
-            if private_case in found:
-                epsilon = private_case.removeprefix("location-epsilon-").partition("-")[0]
-                curves[f"likelihood, epsilon {epsilon}"] = found[private_case]["likelihood"].scores
+        for epsilon in (8, 1):
+            if f"location-epsilon-{epsilon}" in found:
+                private_scores = found[f"location-epsilon-{epsilon}"]["likelihood"].scores
+                curves[f"likelihood, epsilon {epsilon}"] = private_scores
         roc.parent.mkdir(parents=True, exist_ok=True)
         save_roc(roc, curves, title="Membership attacks on Location-30")
 

@@ -9,6 +9,7 @@ model would get the same noise.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from reticent.core.errors import DataError, InvalidArgument
 Predict = Callable[[Any, jax.Array], jax.Array]
 
 _ROWS_AT_ONCE = 2048
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,6 @@ class Queries:
 
     disturb: Disturb = field(repr=False)
     copies: int = 16
-    name: str = ""
 
     def __post_init__(self) -> None:
         checks.count(copies=self.copies)
@@ -72,7 +73,7 @@ def train_shadows(
         chunk: how many models are vectorised; `auto` tries sizes while that pays. 1 trains one by one.
         minutes: stops before a chunk that would end later; what was trained comes back.
         cache: a .npz file. Models in it are not trained again; new ones are added chunk by chunk.
-        name: of the recipe, for the fingerprint of the cache: change it with the recipe.
+        name: tells apart recipes that the cache cannot: it knows the traced program and its constants.
         on_progress: called after each chunk, first after two models, with an estimate of the time left.
 
     Guarantee:
@@ -84,11 +85,11 @@ def train_shadows(
     """
     x, y, audited = _checked_data(data, always)
     matrix = balanced_halves(audited, shadows, seed=seed)
-    fingerprint = _fingerprint(x, y, audited, seed, queries, name)
+    trainer = _Trainer(recipe, predict, x, y, audited, seed, queries, one_by_one=chunk == 1)
+    fingerprint = "" if cache is None else trainer.fingerprint(name)
     found = _cached(cache, fingerprint)
     if found is not None and found.models >= shadows:
         return found.first(shadows)
-    trainer = _Trainer(recipe, predict, x, y, audited, seed, queries, one_by_one=chunk == 1)
     clock = Clock(minutes, shadows, on_progress)
     sizes = Sizes(chunk)
     done = 0 if found is None else found.models
@@ -133,7 +134,7 @@ class _Trainer:
         *,
         one_by_one: bool,
     ) -> None:
-        self._x, self._y, self._audited = x, y, audited
+        self._x, self._y, self._audited, self._seed = x, y, audited, seed
         self._models_key, self._copies_key = jax.random.split(jax.random.key(seed, impl="threefry2x32"))
         self._one = self._one_model(recipe, predict, queries)
         self._is_vectorised = not one_by_one
@@ -159,6 +160,11 @@ class _Trainer:
         seconds = time.perf_counter() - started
         found = None if robustness is None else np.asarray(robustness)[:count]
         return seconds, np.asarray(logits)[:count], found
+
+    def fingerprint(self, name: str) -> str:
+        mask = jax.ShapeDtypeStruct(self._y.shape, jnp.bool_)
+        traced = jax.make_jaxpr(self._one)(self._models_key, mask, self._x, self._y)
+        return _fingerprint(str(traced.jaxpr), traced.consts, self._x, self._y, self._seed, name)
 
     def size_for(self, size: int, *, left: int) -> int:
         """No more than are left, unless a chunk of that size is compiled already and can be filled up."""
@@ -235,11 +241,11 @@ def _cached(cache: Path | None, fingerprint: str) -> Shadows | None:
     return found
 
 
-def _fingerprint(
-    x: jax.Array, y: jax.Array, audited: int, seed: int, queries: Queries | None, name: str
-) -> str:
-    asked = "" if queries is None else f"{queries.name} {queries.copies}"
-    digest = hashlib.blake2b(f"{name}|{seed}|{audited}|{x.shape}|{asked}".encode(), digest_size=16)
-    digest.update(np.asarray(x).tobytes())
-    digest.update(np.asarray(y).tobytes())
+def _fingerprint(program: str, constants: list[Any], x: jax.Array, y: jax.Array, seed: int, name: str) -> str:
+    """Of the traced recipe and queries, the records and the seed; addresses in memory are left out."""
+    text = f"{name}|{seed}|{x.shape}|{_ADDRESS.sub('', program)}"
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
+    for array in (*constants, x, y):
+        is_key = isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+        digest.update(np.asarray(jax.random.key_data(array) if is_key else array).tobytes())
     return digest.hexdigest()

@@ -159,7 +159,10 @@ def test_a_file_is_used_again_and_extended(tmp_path: Path):
     assert trained(6, cache=file).models == 6
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"name": "another recipe"}, {"data": data(seed=9)}])
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 1}, {"recipe": recipe()}, {"recipe": recipe(3)}, {"name": "b"}, {"data": data(seed=9)}],
+)
 def test_a_file_of_something_else_is_refused(tmp_path: Path, change: dict[str, Any]):
     trained(4, cache=tmp_path / "shadows.npz")
     with pytest.raises(DataError, match="another recipe, other data or another seed"):
@@ -239,10 +242,10 @@ def test_records_that_are_always_in_are_trained_on():
 
 
 def test_disturbed_copies_are_counted():
-    found = trained(4, queries=Queries(disturb=flip_bits(1e-9), copies=4, name="none"), chunk=4)
+    found = trained(4, queries=Queries(disturb=flip_bits(1e-9), copies=4), chunk=4)
     assert found.robustness is not None
     assert (found.robustness == found.signals.is_right).all()
-    shaken = trained(4, queries=Queries(disturb=flip_bits(0.5), copies=8, name="half"), chunk=4).robustness
+    shaken = trained(4, queries=Queries(disturb=flip_bits(0.5), copies=8), chunk=4).robustness
     assert shaken is not None
     assert 0 < shaken.mean() < 1
 
