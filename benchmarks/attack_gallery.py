@@ -170,22 +170,26 @@ def mnist() -> dict[str, np.ndarray]:
 
 
 def invert(figures: Path) -> Any:
-    (members,) = parts(mnist(), 10_000)
+    members, public = parts(mnist(), 10_000, 2000)
     means = np.stack([members["x"][members["y"] == label].mean(axis=0) for label in range(10)])
     model = mlp((784, 128, 10), jnp.tanh)
     models = {
-        "": plainly(model, members, epochs=10, decay=0.1),
-        "_private": privately(model, members, 1.0, steps=200, batch_size=500),
+        "without privacy": plainly(model, members, epochs=10, decay=0.1),
+        "epsilon 1": privately(model, members, 1.0, steps=200, batch_size=500),
     }
-    found = {}
-    for suffix, params in models.items():
-        result = inversion.invert(lambda x, params=params: model.apply(params, x), (28, 28), range(10))
-        alike = inversion.likeness(result, means)
-        name = "epsilon 1" if suffix else "without privacy"
-        show("inversion", name, f"own {alike.own:.3f}", f"others {alike.others:.3f}", alike.recognised)
-        path = figures / f"attack_inversion{suffix}.png"
-        pictures.save_inversion(path, result, means, title=f"What a digit looks like to the model, {name}")
-        found[name] = alike.as_json()
+    lines, found = {"class mean": means}, {}
+    for name, params in models.items():
+        for helped, records in (("", None), (",\npublic records", public["x"])):
+            result = inversion.invert(
+                lambda x, params=params: model.apply(params, x), (28, 28), range(10), public=records
+            )
+            alike = inversion.likeness(result, means)
+            lines[name + helped] = result.pictures
+            words = " ".join((name + helped).split())
+            show("inversion", words, f"own {alike.own:.3f} others {alike.others:.3f}", alike.recognised)
+            found[words] = alike.as_json()
+    title = "What a digit looks like to a model"
+    pictures.save_grid(figures / "attack_inversion.png", lines, title=title)
     return found
 
 

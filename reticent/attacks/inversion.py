@@ -2,7 +2,8 @@
 
 From a label alone, the attacker climbs the gradient of the confidence in it, inside the box where records
 lie. What comes out is a representative of the class, not a record: where a class is one person, that is
-enough. How good it is is measured against the mean of every class.
+enough. How good it is is measured against the mean of every class. Whoever has unlabelled records of the same
+kind keeps the search among their like, and gets much better pictures.
 
 Reference:
     Fredrikson, Jha and Ristenpart (2015), Model inversion attacks that exploit confidence information and
@@ -11,9 +12,10 @@ Reference:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +23,14 @@ import numpy as np
 import optax
 
 from reticent.attacks.metrics import Estimate, clopper_pearson
+from reticent.attacks.scores import FEWEST
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument, ReticentError
 
 Logits = Callable[[jax.Array], jax.Array]  # of ONE record; JAX has to be able to differentiate it
+
+_MOST_DIRECTIONS = 64  # in which public records vary
+_CAUTION = 0.02  # how much the likelihood among public records counts beside the confidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,25 +78,26 @@ def invert(
     labels: Sequence[int],
     *,
     box: tuple[float, float] = (0.0, 1.0),
-    steps: int = 300,
-    rate: float = 0.05,
-    smoothness: float = 0.02,
+    public: Any = None,
+    steps: int = 200,
+    smoothness: float = 0.005,
     starts: int = 4,
     seed: int = 0,
 ) -> Inverted:
-    """A representative of each class by projected gradient ascent on the log confidence.
+    """A representative of each class by gradient ascent on the log confidence, inside the box.
 
     Args:
         logits: of ONE record of this shape. Its gradient is the attacker's white box; a model that is only
             known by its answers would need as many queries as there are features for each step.
-        smoothness: how much neighbouring pixels are kept alike, for pictures (two axes or three). 0 for none.
+        public: unlabelled records of the same kind, if the attacker has some. The search then keeps to what
+            they vary in, a normal distribution with their mean and covariance: far better pictures.
+        smoothness: how much neighbouring pixels are kept alike without public records; 0 for tables.
         starts: random beginnings, whose results are averaged: what they have in common is the class.
 
     Raises:
         DataError: the model cannot be asked or differentiated, or is not finite.
     """
     checks.count(steps=steps, starts=starts)
-    checks.positive(rate=rate)
     checks.not_negative(smoothness=smoothness)
     low, high = box
     checks.finite(low=low, high=high)
@@ -103,21 +110,22 @@ def invert(
             f"Labels {wrong or 'none'} are not among the {classes} classes of the model.",
             remedy="Count classes from 0, and give at least one.",
         )
-    optimizer = optax.adam(rate * (high - low))
+    search = _free(shape, box, smoothness) if public is None else _among(public, shape, box)
+    optimizer = optax.adam(search.rate)
 
-    def cost(x: jax.Array, label: jax.Array) -> jax.Array:
-        return -jax.nn.log_softmax(logits(x))[label] + smoothness * roughness(x) / (high - low)
+    def cost(code: jax.Array, label: jax.Array) -> jax.Array:
+        return -jax.nn.log_softmax(logits(search.record(code)))[label] + search.unlikeliness(code)
 
     def climb(key: jax.Array, label: jax.Array) -> jax.Array:
-        start = low + (high - low) * (0.5 + 0.1 * jax.random.uniform(key, shape, minval=-1))
+        start = search.spread * jax.random.uniform(key, search.code_shape, minval=-1)
 
         def step(state: Any, _: None) -> tuple[Any, None]:
-            x, moments = state
-            updates, moments = optimizer.update(jax.grad(cost)(x, label), moments)
-            return (jnp.clip(x + updates, low, high), moments), None
+            code, moments = state
+            updates, moments = optimizer.update(jax.grad(cost)(code, label), moments)
+            return (search.project(code + updates), moments), None
 
-        (x, _), _ = jax.lax.scan(step, (start, optimizer.init(start)), None, length=steps)
-        return x
+        (code, _), _ = jax.lax.scan(step, (start, optimizer.init(start)), None, length=steps)
+        return search.record(code)
 
     @jax.jit
     def invert_all(key: jax.Array, wanted: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -133,6 +141,58 @@ def invert(
             remedy="Give its logits, not probabilities that were rounded or cut.",
         )
     return Inverted(labels=tuple(map(int, labels)), pictures=found, confidences=sure)
+
+
+# Where the search goes
+
+
+class _Search(NamedTuple):
+    """Records written as codes, and how unlikely a code is."""
+
+    code_shape: tuple[int, ...]
+    record: Callable[[jax.Array], jax.Array]
+    unlikeliness: Callable[[jax.Array], jax.Array]
+    project: Callable[[jax.Array], jax.Array]
+    spread: float  # of the starts
+    rate: float
+
+
+def _free(shape: tuple[int, ...], box: tuple[float, float], smoothness: float) -> _Search:
+    """Every record of the box is as good as any other; pictures are smooth."""
+    low, high = box
+    middle, width = (low + high) / 2, high - low
+    return _Search(
+        code_shape=shape,
+        record=lambda code: middle + width * code,
+        unlikeliness=lambda code: smoothness * roughness(code),
+        project=lambda code: jnp.clip(code, -0.5, 0.5),
+        spread=0.05,
+        rate=0.03,
+    )
+
+
+def _among(public: Any, shape: tuple[int, ...], box: tuple[float, float]) -> _Search:
+    """Records like the public ones: their mean, moved along the directions in which they vary most."""
+    rows = np.asarray(public, float)
+    if rows.shape[1:] != shape or len(rows) < FEWEST or not np.isfinite(rows).all():
+        raise DataError(
+            f"Public records of shape {rows.shape} do not help to find one of shape {shape}.",
+            remedy=f"Give at least {FEWEST} finite records of that shape, better 1,000.",
+        )
+    flat = rows.reshape(len(rows), -1)
+    mean = flat.mean(axis=0)
+    _, sizes, directions = np.linalg.svd(flat - mean, full_matrices=False)
+    kept = min(_MOST_DIRECTIONS, int(np.sum(sizes > 1e-6 * sizes[0])))
+    moves = jnp.asarray(sizes[:kept, None] * directions[:kept] / math.sqrt(len(rows)), jnp.float32)
+    centre = jnp.asarray(mean, jnp.float32)
+    return _Search(
+        code_shape=(kept,),
+        record=lambda code: jnp.clip((centre + code @ moves).reshape(shape), *box),
+        unlikeliness=lambda code: _CAUTION * jnp.sum(code**2) / 2,
+        project=lambda code: code,
+        spread=0.1,
+        rate=0.1,
+    )
 
 
 def roughness(x: jax.Array) -> jax.Array:

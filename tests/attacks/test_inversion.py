@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from reticent.attacks.inversion import invert, likeness
+from reticent.attacks.inversion import Inverted, invert, likeness
 from reticent.core.errors import DataError, InvalidArgument
 
 
@@ -51,8 +51,25 @@ def test_a_model_that_knows_nothing_is_sure_and_gives_nothing_away():
     assert abs(likeness(found, TEMPLATES).own) < 0.2
 
 
-@pytest.mark.parametrize("box", [(0.0, 1.0), (-3.0, -1.0)])
-def test_representatives_stay_inside_the_box(box: tuple[float, float]):
+def test_unlabelled_records_of_the_same_kind_make_better_pictures():
+    random = np.random.default_rng(0)
+    public = np.clip(TEMPLATES[random.integers(0, 4, 200)] + random.normal(0, 0.1, (200, 12, 12)), 0, 1)
+    # The model looks at one corner of each square only: the rest is what public records have with it.
+    corners = jnp.asarray(TEMPLATES * (np.indices((12, 12)).sum(axis=0) % 6 == 2)).reshape(4, -1)
+
+    def narrow(x: jax.Array) -> jax.Array:
+        return 4 * corners @ x.ravel()
+
+    alone = likeness(invert(narrow, (12, 12), range(4), steps=100), TEMPLATES)
+    helped = likeness(invert(narrow, (12, 12), range(4), steps=100, public=public), TEMPLATES)
+    assert helped.own > max(alone.own, 0.8)
+    assert helped.recognised.value == 1
+    with pytest.raises(DataError, match="Public records of shape"):
+        invert(narrow, (12, 12), [0], public=public[:, :5])
+
+
+def test_representatives_stay_inside_the_box():
+    box = (-3.0, -1.0)
     found = invert(knows, (12, 12), [2, 0], box=box, steps=60)
     assert found.labels == (2, 0)
     assert found.pictures.shape == (2, 12, 12)
@@ -95,7 +112,7 @@ def test_bad_arguments_are_refused(change: dict, message: str):
 
 
 def test_class_means_of_another_shape_or_constant_are_refused():
-    found = invert(knows, (12, 12), [0], steps=5)
+    found = Inverted(labels=(0,), pictures=TEMPLATES[:1], confidences=np.ones(1))
     with pytest.raises(DataError, match="Class means have shape"):
         likeness(found, TEMPLATES[:, :5])
     with pytest.raises(DataError, match="constant or not finite"):
