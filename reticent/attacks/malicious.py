@@ -25,7 +25,7 @@ from reticent.attacks.metrics import Estimate, clopper_pearson
 from reticent.core import checks
 from reticent.core.errors import DataError
 
-RECOGNISABLE = 20.0  # decibels: a person sees what it is
+RECOGNISABLE = 20.0  # decibels: a clear copy
 
 
 def trap_parameters(params: Any, thresholds: Any, *, first: str = "dense1", following: str = "dense2") -> Any:

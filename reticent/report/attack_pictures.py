@@ -75,7 +75,7 @@ def save_noise_curve(path: Path, curves: Mapping[str, Sequence[LeakAt]], *, titl
         ends = [[row.psnr.low for row in rows], [row.psnr.high for row in rows]]
         axes.fill_between(places, *ends, alpha=0.15, color=line.get_color(), linewidth=0)
     axes.axhline(20, color="0.6", linestyle=":", linewidth=1)
-    axes.annotate("a person sees what it is", (smallest / 10, 20.7), fontsize="small", color="0.4")
+    axes.annotate("above: a clear copy", (smallest / 10, 20.7), fontsize="small", color="0.4")
     axes.set(
         xscale="log",
         xlabel="noise multiplier (leftmost: none)",
