@@ -36,7 +36,7 @@ _FIXED = (
     "budget",
 )
 _CLAIMED = 0.25  # the share of delta for runs that are only known by an epsilon and a delta
-_SEARCHED = 9  # halvings
+_SEARCHED = 11  # halvings
 _LEAST = 1e-3  # of epsilon: if a run may not even cost that, there is no search
 
 
