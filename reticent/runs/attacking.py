@@ -71,7 +71,7 @@ def attack(
             pool.records,
             always=pool.always if len(pool.always["y"]) else None,
             shadows=shadows,
-            queries=Queries(disturb=add_noise(_DISTURBED), copies=8, name="noise"),
+            queries=Queries(disturb=add_noise(_DISTURBED), copies=8),
             minutes=minutes,
             cache=cache,
             name=str(again.record["number"]),
