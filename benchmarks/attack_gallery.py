@@ -54,7 +54,13 @@ def plainly(model: Model, data: dict[str, np.ndarray], *, epochs: int, decay: fl
 
 
 def privately(
-    model: Model, data: dict[str, np.ndarray], epsilon: float, *, steps: int, batch_size: int
+    model: Model,
+    data: dict[str, np.ndarray],
+    epsilon: float,
+    *,
+    steps: int,
+    batch_size: int,
+    rate: float = 2e-3,
 ) -> Any:
     plan = rt.Plan.for_budget(
         epsilon=epsilon,
@@ -64,7 +70,7 @@ def privately(
         steps=steps,
         max_norm=1.0,
     )
-    recipe = private_recipe(classification_loss(model), model.init, plan, optimizer=optax.adam(2e-3))
+    recipe = private_recipe(classification_loss(model), model.init, plan, optimizer=optax.adam(rate))
     return _trained(recipe, data)
 
 
@@ -316,8 +322,8 @@ def defend(figures: Path) -> Any:
         "none": plainly(model, members, epochs=50),
         "stopped early": plainly(model, members, epochs=8),
         "weight decay": plainly(model, members, epochs=50, decay=10.0),
-        "epsilon 8": privately(model, members, 8.0, steps=100, batch_size=800),
-        "epsilon 1": privately(model, members, 1.0, steps=50, batch_size=1200),
+        "epsilon 8": privately(model, members, 8.0, steps=100, batch_size=800, rate=1e-2),
+        "epsilon 1": privately(model, members, 1.0, steps=50, batch_size=1200, rate=1e-2),
     }
     rows = defences.compare({name: predictor(model, p) for name, p in models.items()}, members, outsiders)
     for row in rows:

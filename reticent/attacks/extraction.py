@@ -6,8 +6,8 @@ model learned it, it finds the true code likelier than other codes. Exposure say
     exposure = log2(number of possible secrets) - log2(rank of the planted one)
 
 Nothing learned gives log2(e), about 1.4 bits, on average over canaries drawn at random. As many bits as the
-space has mean that the secret can be read off the model. Small spaces are enumerated, and the number is exact.
-Of large ones a sample is scored, which gives a bound without assumptions, and an estimate beyond the sample
+space has mean that the secret can be read off the model. Small spaces are enumerated: the number is exact. Of
+large ones a sample is scored, which gives a bound without assumptions, and an estimate beyond the sample
 from a skew normal that is fitted to it.
 
 Reference:
