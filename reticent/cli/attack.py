@@ -12,9 +12,13 @@ from reticent.cli import output
 from reticent.core.errors import DataError, InvalidArgument
 
 if TYPE_CHECKING:
+    from reticent.attacks.attribute import AttributeReport
     from reticent.attacks.battery import Battery
     from reticent.attacks.files import Predictor
+    from reticent.attacks.metrics import Estimate
     from reticent.attacks.scores import Scores
+    from reticent.runs.again import Again
+    from reticent.runs.onlooker import Onlooker
 
 EPILOG = "Example:  reticent attack runs/patients --shadows 16 -o attacks/patients"
 
@@ -27,6 +31,10 @@ def run(
         str | None, typer.Option(help="Some of them, with commas between.", show_default="all")
     ] = None,
     shadows: Annotated[int, typer.Option(help="Models trained like the run, to compare with.")] = 16,
+    column: Annotated[
+        str | None,
+        typer.Option(help="Also guess this category from a record's other columns.", show_default=False),
+    ] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Train no more shadow models after so long.", show_default=False)
     ] = None,
@@ -68,21 +76,59 @@ def run(
         _ready(scores, write, as_json=as_json)
         return
     if folder is not None:
-        found = _on_run(folder, attacks, shadows, minutes)
+        again = _reopened(folder)
+        found = _on_run(again, attacks, shadows, minutes)
     else:
+        again = None
         found = _on_files(members, outsiders, model, trust=trust)
-    _tell(found.as_json(), {each.name: each.scores for each in found.results}, write, found, as_json=as_json)
+    guessed = None if again is None or column is None else _guessed(again, column)
+    known = found.as_json() if guessed is None else {**found.as_json(), "attribute": guessed.as_json()}
+    _tell(known, {each.name: each.scores for each in found.results}, write, found, as_json=as_json)
+    if guessed is not None and not as_json:
+        _print_guessed(guessed)
 
 
-def _on_run(folder: Path, attacks: str | None, shadows: int, minutes: float | None) -> Battery:
+def _reopened(folder: Path) -> Again:
     from reticent.runs.again import reopened
-    from reticent.runs.attacking import attack
+
+    return reopened(folder, onlooker=_onlooker())
+
+
+def _onlooker() -> Onlooker:
     from reticent.runs.onlooker import Onlooker
 
-    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+    return Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+
+
+def _on_run(again: Again, attacks: str | None, shadows: int, minutes: float | None) -> Battery:
+    from reticent.runs.attacking import attack
+
     names = [name.strip() for name in attacks.split(",")] if attacks else None
-    again = reopened(folder, onlooker=onlooker)
-    return attack(again, shadows=shadows, minutes=minutes, attacks=names, onlooker=onlooker)
+    return attack(again, shadows=shadows, minutes=minutes, attacks=names, onlooker=_onlooker())
+
+
+def _guessed(again: Again, column: str) -> AttributeReport:
+    from reticent.runs.attacking import infer
+
+    return infer(again, column)
+
+
+def _print_guessed(found: AttributeReport) -> None:
+    rows = [
+        (one.attack, one.side, f"{one.accuracy.value:.1%}", f"{one.imputation.value:.1%}", _share(one.excess))
+        for one in found.rows
+    ]
+    headings = {"attack": "left", "on": "left", "right": "right", "without the model": "right"}
+    print()
+    output.print_table(f"Guessing '{found.sensitive}'", {**headings, "excess": "right"}, rows)
+    output.print_text(
+        "Columns depend on each other, so much can be guessed without the model: what counts is the excess, "
+        "and whether it is larger for members."
+    )
+
+
+def _share(value: Estimate) -> str:
+    return f"{100 * value.value:+.1f} ({100 * value.low:+.1f} to {100 * value.high:+.1f})"
 
 
 def _on_files(members: Path | None, outsiders: Path | None, model: str | None, *, trust: bool) -> Battery:

@@ -20,6 +20,7 @@ class Again(NamedTuple):
     """A model, and its rows as it takes them.
 
     Args:
+        domain: what is public about the table; none for images.
         train_on: those that it was trained on.
         held_out: those that it never saw.
     """
@@ -28,6 +29,7 @@ class Again(NamedTuple):
     problem: Problem
     learner: Learner
     params: Any
+    domain: Domain | None
     train_on: Arrays
     held_out: Arrays
 
@@ -57,7 +59,9 @@ def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
         raise _changed(folder)
     learner = predictor.learner
     train_on, held_out = (inputs_of(learner, part, onlooker) for part in (divided.train_on, divided.held_out))
-    return Again(record, predictor.problem, learner, predictor.params, train_on, held_out)
+    if domain is None and material.splits is not None:
+        domain = material.splits.domain
+    return Again(record, predictor.problem, learner, predictor.params, domain, train_on, held_out)
 
 
 def _changed(folder: Path) -> IntegrityError:

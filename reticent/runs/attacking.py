@@ -1,4 +1,7 @@
-"""Membership attacks on a finished run, with shadow models that were trained as it was, noise and all."""
+"""Attacks on a finished run: who was in, and what a record's other columns say of a sensitive one.
+
+Shadow models are trained as the run was, noise and all.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,17 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from scipy.special import softmax
 
 from reticent.attacks import battery
+from reticent.attacks.attribute import AttributeReport, Sensitive, infer_attribute
 from reticent.attacks.battery import Battery, Target
 from reticent.attacks.scores import Outputs
 from reticent.attacks.shadow_outputs import Shadows
 from reticent.attacks.shadow_recipes import add_noise
 from reticent.attacks.shadows import Queries, train_shadows
-from reticent.core.errors import DataError
-from reticent.data.encoding import has_target
+from reticent.core.errors import DataError, suggest
+from reticent.data.encoding import feature_names, has_target
 from reticent.runs import methods
 from reticent.runs.again import Again
 from reticent.runs.arrays import Arrays
@@ -35,6 +40,8 @@ class Pool(NamedTuple):
     records: Arrays
     always: Arrays
     is_member: np.ndarray
+    members: np.ndarray
+    outsiders: np.ndarray
 
 
 def attack(
@@ -95,6 +102,41 @@ def _tolerance(shadows: Shadows) -> float:
     return 0.05 + 4 * float(np.std(each))
 
 
+def infer(again: Again, column: str) -> AttributeReport:
+    """Guesses a category of the table from a record's other columns, its class and the model.
+
+    Raises:
+        DataError: there is no such column, or it is no category.
+    """
+    sensitive = _sensitive(again, column)
+    pool = _pool(again)
+    rest = np.setdiff1d(np.arange(len(again.held_out["y"])), pool.outsiders)
+    cut = len(pool.outsiders) // 2 if len(rest) < len(pool.outsiders) // 2 else len(pool.outsiders)
+    judged, known = pool.outsiders[:cut], np.concatenate([pool.outsiders[cut:], rest])
+    known = known[has_target(again.held_out["y"][known])]
+    return infer_attribute(
+        lambda x: softmax(predicted(again.learner, again.params, np.asarray(x, np.float32)), axis=1),
+        members={key: again.train_on[key][pool.members] for key in ("x", "y")},
+        outsiders={key: again.held_out[key][judged] for key in ("x", "y")},
+        reference={key: again.held_out[key][known] for key in ("x", "y")},
+        sensitive=sensitive,
+    )
+
+
+def _sensitive(again: Again, column: str) -> Sensitive:
+    features = () if again.domain is None else feature_names(again.domain)
+    places = [place for place, name in enumerate(features) if name.startswith(f"{column} = ")]
+    if len(places) < 2:
+        known = sorted({name.partition(" = ")[0] for name in features if " = " in name})
+        raise DataError(
+            f"'{column}' is no category that this run was trained on.", remedy=suggest(column, known)
+        )
+    names = tuple(features[place].partition(" = ")[2] for place in places)
+    return Sensitive(
+        name=column, columns=tuple(places), codes=again.problem.scale * np.eye(len(places)), names=names
+    )
+
+
 def _pool(again: Again) -> Pool:
     """As many members as outsiders; the other members are in every shadow model's training set."""
     inside, outside = (np.flatnonzero(has_target(part["y"])) for part in (again.train_on, again.held_out))
@@ -107,7 +149,7 @@ def _pool(again: Again) -> Pool:
         for key in ("x", "y")
     }
     always = {key: again.train_on[key][others] for key in ("x", "y")}
-    return Pool(records, always, np.repeat([True, False], count))
+    return Pool(records, always, np.repeat([True, False], count), members, outsiders)
 
 
 def _without_shadows(again: Again, pool: Pool) -> Battery:

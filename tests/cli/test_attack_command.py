@@ -46,6 +46,25 @@ def test_a_private_run_gives_nothing_away(reticent, tmp_path: Path) -> None:
     assert len(found["in_words"]) <= 10
 
 
+def test_a_category_is_guessed_beside_imputation(reticent, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = ["age,town,ill"]
+    for _ in range(1500):
+        age, town = rng.integers(20, 80), "abc"[rng.integers(3)]
+        lines.append(f"{age},{town},{'yes' if age + 20 * (town == 'a') > 60 else 'no'}")
+    table = tmp_path / "people.csv"
+    table.write_text("\n".join(lines) + "\n")
+    fit(Order(source=str(table), target="ill", epsilon=8.0), tmp_path / "run", keys=Keys.seeded(0))
+    words = ("attack", tmp_path / "run", "--shadows", 0)
+    code, out, err = reticent(*words, "--column", "town", "--json")
+    assert code == 0, err
+    guessed = json.loads(out)["attribute"]
+    assert guessed["sensitive"] == "town"
+    assert {row["side"] for row in guessed["rows"]} == {"members", "outsiders"}
+    code, _, err = reticent(*words, "--column", "age")
+    assert (code, "is no category" in err) == (1, True)
+
+
 def test_ready_scores(reticent, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = [f"{value:.4f},1" for value in rng.normal(1, 1, 500)]
