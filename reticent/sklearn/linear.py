@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit, softmax
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -102,8 +101,15 @@ class _LinearClassifier(PrivateClassifierFit, _Linear):
         return self.classes_[chosen]
 
 
+def _logistic(classes: int) -> Loss:
+    return losses.logistic(steepest=0.5) if classes == 2 else losses.softmax(classes)
+
+
 class PrivateLogisticRegression(_LinearClassifier):
     """Logistic regression under differential privacy; for more than two classes by softmax, in one proof.
+
+    For two classes the loss goes on as a straight line where it would be steeper than 1/2: half the noise
+    hides a record.
 
     Args:
         epsilon, delta: what a fit may spend in all. Without a delta, a tenth of 1 / rows, rounded down to a
@@ -161,19 +167,16 @@ class PrivateLogisticRegression(_LinearClassifier):
             InvalidArgument: an argument out of range, one class, or classes that cannot be found.
         """
         x, codes, spending = self._open_labelled(X, y)
-        loss = losses.logistic() if len(self.classes_) == 2 else losses.softmax(len(self.classes_))
-        (found,) = self._minimised(loss, x, [codes], self.norm_, spending)
+        (found,) = self._minimised(_logistic(len(self.classes_)), x, [codes], self.norm_, spending)
         self.coef_, self.intercept_ = found.coefficients.T, found.intercept
         self.excess_risk_bound_, self.method_ = found.excess_risk_bound, found.method
         self._close(spending, found.guarantee, found.notes)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            shares = expit(scores)
-            return np.column_stack([1 - shares, shares])
-        return softmax(scores, axis=1)
+        """The chance of each class, (rows, classes), that the loss gives the scores."""
+        scores = self._scores(X)
+        return _logistic(len(self.classes_)).probabilities(scores)
 
 
 class PrivateLinearSVC(_LinearClassifier):
