@@ -1,6 +1,6 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-training bench-accuracy bench-tabular clean
+.PHONY: help demo test check format bench bench-training bench-accuracy bench-tabular bench-convex clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -41,6 +41,10 @@ bench-accuracy: .venv/dev ## Accuracy at a given epsilon on MNIST and Fashion-MN
 
 bench-tabular: .venv/dev ## Tables from a raw file to a model: accuracy, a peer, growth (half an hour)
 	$(BIN)/python -m benchmarks.tabular --write docs/benchmarks/tabular.md
+
+bench-convex: .venv/dev ## Private linear models on a9a and covtype beside a peer, and the theorems' rates (half an hour)
+	$(BIN)/python -m benchmarks.convex_rates --figure docs/figures/convex_rates.svg
+	$(BIN)/python -m benchmarks.convex --write docs/benchmarks/convex.md
 
 clean: ## Removes the environment and every cache
 	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
