@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--peer-trials", type=int, default=40)
     parser.add_argument("--runs", type=int, default=50)
-    parser.add_argument("--canaries", type=int, default=500_000)
+    parser.add_argument("--canaries", type=int, default=60_000)
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
     parts = {

@@ -159,17 +159,17 @@ def _verdict(
     plan: Plan,
     confidence: float,
 ) -> Verdict:
-    count = max(len(drawn.included), len(drawn.inputs_included))
-    is_white = len(drawn.included) > 0
-    sure = 1 - (1 - confidence) / (1 + (is_white and len(drawn.inputs_included) > 0))
-    curve = curve_of(plan, int(run.state.step)) if is_white else None
-    simulated = {"absence": drawn.absence, "confidence": sure}
+    claim, count = run.guarantee.epsilon, len(drawn.included)
+    if not count:  # what a black box sees without noise depends on the model: it would take another run
+        return judge(claim, evidence, power=None)
+    sure = 1 - (1 - confidence) / (2 if len(drawn.inputs_included) else 1)
+    curve = curve_of(plan, int(run.state.step))
     return judge(
-        run.guarantee.epsilon,
+        claim,
         evidence,
-        power=power.without_noise(plan, count, **simulated),
-        expected=power.as_planned(plan, count, **simulated) if is_white else None,
-        is_plan_refuted=curve is not None and refutes(scores[0], drawn.included, curve, confidence=sure),
+        power=power.without_noise(plan, count, absence=drawn.absence, confidence=sure),
+        expected=power.as_planned(plan, count, absence=drawn.absence, confidence=sure),
+        is_plan_refuted=refutes(scores[0], drawn.included, curve, confidence=sure),
     )
 
 

@@ -30,7 +30,7 @@ class Verdict:
         bound: the largest of the lower bounds; what rests on an assumption does not count.
         confidence: that all bounds hold at once.
         ceiling: the most that any of them could have shown.
-        power: what a trainer without any noise would have shown.
+        power: what a trainer without any noise would have shown; None where that is not known.
         expected: what a correct trainer shows, if known.
         is_plan_refuted: the guesses are too good for the plan's trade-off curve as a whole.
     """
@@ -40,7 +40,7 @@ class Verdict:
     bound: float
     confidence: float
     ceiling: float
-    power: float
+    power: float | None
     expected: float | None = None
     is_plan_refuted: bool = False
 
@@ -51,9 +51,9 @@ class Verdict:
 
     def __str__(self) -> str:
         bound, sure = f"{_down(self.bound)}", f"{100 * self.confidence:.4g}%"
-        limits = (
-            f"the most it could have shown is {_down(self.ceiling)}; without any noise: {_down(self.power)}"
-        )
+        limits = f"the most it could have shown is {_down(self.ceiling)}"
+        if self.power is not None:
+            limits += f"; without any noise: {_down(self.power)}"
         if self.expected is not None:
             limits += f"; with the right noise: about {self.expected:.2f}"
         match self.outcome:
@@ -69,6 +69,11 @@ class Verdict:
                 )
             case Outcome.CONSISTENT:
                 said = f"nothing contradicts the claimed epsilon {self.claim:.4g}; at least {bound} was seen"
+            case Outcome.UNINFORMATIVE if self.power is None:
+                said = (
+                    f"nothing contradicts the claimed epsilon {self.claim:.4g}, and whether this audit would "
+                    "have seen training without noise is not known"
+                )
             case Outcome.UNINFORMATIVE:
                 said = (
                     f"this audit could not have contradicted the claimed epsilon {self.claim:.4g}, "
@@ -94,7 +99,7 @@ def judge(
     claim: float,
     evidence: Sequence[Evidence],
     *,
-    power: float,
+    power: float | None,
     expected: float | None = None,
     is_plan_refuted: bool = False,
 ) -> Verdict:
@@ -103,7 +108,8 @@ def judge(
     Only bounds count: an estimate, or a bound under an assumption, contradicts nothing. What the confidences
     leave open adds up: a contradiction is wrong with at most that probability.
     """
-    checks.not_negative(power=power)
+    if power is not None:
+        checks.not_negative(power=power)
     if not claim >= 0:
         raise InvalidArgument(
             f"A claimed epsilon of {claim} means nothing.", remedy="Pass a number from 0 on."
@@ -116,7 +122,7 @@ def judge(
     bound, ceiling = max(each.epsilon for each in bounds), max(each.ceiling or 0.0 for each in bounds)
     if bound > claim or is_plan_refuted:
         outcome = Outcome.CONTRADICTED
-    elif min(power, ceiling) <= claim:
+    elif power is None or min(power, ceiling) <= claim:
         outcome = Outcome.UNINFORMATIVE
     else:
         outcome = Outcome.CONSISTENT

@@ -119,6 +119,14 @@ def test_an_audit_that_could_not_have_seen_anything_says_so():
     assert found.verdict.exit_code == 0
 
 
+def test_a_black_box_alone_does_not_say_what_it_could_have_seen():
+    inputs = {"x": np.random.default_rng(1).uniform(-3, 3, (100, WIDTH)), "y": np.arange(100) % 3}
+    found = audited(canaries=0, inputs=inputs)
+    assert found.verdict.outcome is Outcome.UNINFORMATIVE
+    assert found.verdict.power is None
+    assert "is not known" in str(found.verdict)
+
+
 def test_a_canary_that_is_hardly_ever_drawn_leaves_little_to_see():
     rare = plan(epsilon=1.0, batch_size=2, steps=5)
     assert power.without_noise(rare, CANARIES) < 1

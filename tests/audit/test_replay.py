@@ -14,13 +14,13 @@ from reticent import audit, models
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.training import step as step_module
 
-MODEL = models.mlp((6, 12, 5))
+MODEL = models.linear(6, 12)
 LOSS = models.classification_loss(MODEL)
 
 
 def rows(count: int = 12) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
-    return {"x": rng.normal(size=(count, 6)).astype(np.float32), "y": rng.integers(0, 5, count)}
+    return {"x": rng.normal(size=(count, 6)).astype(np.float32), "y": rng.integers(0, 12, count)}
 
 
 def strange() -> dict[str, np.ndarray]:
