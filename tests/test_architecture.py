@@ -136,9 +136,16 @@ def executing_calls(source: str) -> list[str]:
     return found
 
 
+# path below the root -> the one word that its owner has to say first, as the value of the keyword
+ON_REQUEST = {"reticent/attacks/files.py": "allow_pickle=trust"}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_the_package_executes_nothing_that_it_reads(path: Path):
-    assert executing_calls(path.read_text(encoding="utf-8")) == []
+    found = executing_calls(path.read_text(encoding="utf-8"))
+    asked_for = ON_REQUEST.get(name_of(path))
+    assert [call for call in found if asked_for is None or asked_for not in call] == []
+    assert bool(found) == (asked_for is not None), f"{name_of(path)} needs no exception any more"
 
 
 @pytest.mark.parametrize(

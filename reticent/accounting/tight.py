@@ -206,7 +206,7 @@ def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[flo
 
 
 def _claimed(event: Event, delta: float, neighbours: Neighbours) -> float:
-    """The sum of epsilons that were proved elsewhere, where their deltas fit; infinity where something else is.
+    """The sum of epsilons that were proved elsewhere, where their deltas fit; else infinity.
 
     A loss distribution whose last bit of delta is spent on accidents has none left for rounding.
     """

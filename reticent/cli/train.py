@@ -26,6 +26,13 @@ Header = Annotated[
     ),
 ]
 Encoding = Annotated[str | None, typer.Option(help="Of a text file. Default: detected.", show_default=False)]
+Method = Annotated[str, typer.Option(help="auto, sgd, gd, output, objective, exponential or descent.")]
+Model = Annotated[str, typer.Option(help="auto, linear, mlp, cnn or scattering.")]
+LedgerFile = Annotated[Path | None, typer.Option(help="Charge this ledger first.", show_default=False)]
+DatasetName = Annotated[
+    str | None, typer.Option(help="The dataset's name in the ledger.", show_default=False)
+]
+Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.", show_default=False)]
 
 
 def run(
@@ -45,10 +52,8 @@ def run(
     write: Annotated[
         Path | None, typer.Option("-o", "--output", help="A new folder for the run.", show_default=False)
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="auto, sgd, gd, output, objective, exponential or descent.")
-    ] = "auto",
-    model: Annotated[str, typer.Option(help="auto, linear, mlp, cnn or scattering.")] = "auto",
+    method: Method = "auto",
+    model: Model = "auto",
     domain: Annotated[
         Path | None, typer.Option(help="What is public about the table.", show_default=False)
     ] = None,
@@ -56,13 +61,9 @@ def run(
         str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
     ] = "private",
     test: Annotated[float, typer.Option(help="The share of rows held out.")] = 0.2,
-    ledger: Annotated[Path | None, typer.Option(help="Charge this ledger first.", show_default=False)] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="The dataset's name in the ledger.", show_default=False)
-    ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Go on with the run in this folder.", show_default=False)
-    ] = None,
+    ledger: LedgerFile = None,
+    dataset: DatasetName = None,
+    resume: Resume = None,
     delimiter: Delimiter = None,
     header: Header = None,
     encoding: Encoding = None,
