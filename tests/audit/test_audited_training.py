@@ -43,6 +43,7 @@ def test_a_correct_run_is_consistent_and_says_what_could_have_been_seen():
     inputs = {"x": np.random.default_rng(1).uniform(-3, 3, (200, WIDTH)), "y": np.arange(200) % 3}
     found = audited(inputs=inputs)
     assert found.verdict.outcome is Outcome.CONSISTENT
+    assert found.verdict.power is not None
     assert found.verdict.bound < found.verdict.claim < found.verdict.power <= found.verdict.ceiling
     kinds = [each.kind for each in found.evidence]
     assert kinds == [Kind.BOUND] * 2 + [Kind.CONDITIONAL] * 2 + [Kind.ESTIMATE] * 2
