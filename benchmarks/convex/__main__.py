@@ -24,13 +24,14 @@ from benchmarks.training.environments import default_folder
 from benchmarks.training.tables import Check, Section
 from reticent import __version__
 
-PARTS = ("methods", "search", "peer", "timing")
+PARTS = ("methods", "chain", "search", "peer", "timing")
 
 
 def main() -> None:
     options = _options()
     every = {
         "methods": lambda: census.methods(options.seeds),
+        "chain": lambda: census.chain(options.seeds),
         "search": lambda: census.search(options.seeds),
         "peer": lambda: census.peer(options.seeds, options.environments),
         "timing": lambda: timing.timing(),
