@@ -228,7 +228,7 @@ def mean_squared_error(truth: Any, found: Any) -> float:
 
 
 def psnr(truth: Any, found: Any, *, peak: float = 1.0) -> float:
-    """Peak signal-to-noise ratio in decibels: above 20 a clear copy, below 10 noise. Perfect counts as 120."""
+    """Peak signal-to-noise ratio in decibels: above 20 a clear copy, below 10 noise, 120 if it is perfect."""
     error = mean_squared_error(truth, found)
     return _MOST_PSNR if error == 0 else min(10 * math.log10(peak**2 / error), _MOST_PSNR)
 
