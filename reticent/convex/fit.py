@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
+_CLEAR = 2000.0  # examples * epsilon / root of the parameters, above which "auto" minimises once
 _QUIET = 0.02  # the noise on the sums, over the number of records, up to which they are worth releasing
 
 Method = Callable[[Problem, Terms], Release]
@@ -158,6 +160,9 @@ def choose(loss: Loss, problem: Problem, terms: Terms) -> str:
     """The method that "auto" means, from the loss, the sizes and the budget: never from the data."""
     if loss.name == "squared" and statistics.noise_share(problem, terms) < _QUIET:
         return "input"
-    if terms.delta is not None:
-        return "descent"
-    return "objective" if loss.is_smooth else "exponential"
+    if terms.delta is None:
+        return "objective" if loss.is_smooth else "exponential"
+    # Where noise decides, many small steps lose least. Where it does not, one exact minimum is as good, and
+    # far faster.
+    signal = problem.examples * terms.epsilon / math.sqrt(problem.parameters)
+    return "objective" if loss.is_smooth and signal > _CLEAR else "descent"

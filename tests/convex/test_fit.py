@@ -98,6 +98,7 @@ def test_a_fit_learns_something(method: str, delta: float | None):
 def test_auto_is_public():
     assert fitted("auto").method == "objective"
     assert fitted("auto", delta=1e-6).method == "descent"
+    assert fitted("auto", delta=1e-6, epsilon=100.0).method == "objective"
     assert fitted("auto", losses.absolute(), TARGETS).method == "exponential"
     assert fitted("auto", losses.squared(1.0), TARGETS, epsilon=100.0).method == "input"
     assert fitted("auto", losses.squared(1.0), TARGETS, epsilon=0.1).method == "objective"
