@@ -65,8 +65,8 @@ def methods(seeds: int) -> tuple[Section, Any]:
         f"{len(split.y):,} rows of a9a to fit, {len(split.test_y):,} to test, delta 1/n^2, one record "
         f"replaced; mean and deviation in percent over {seeds} seeds of noise. `PrivateLogisticRegression` "
         "with the norm and the classes declared, everything else by its rules. Nothing is tuned in this run; "
-        "the radius 6 in the rule for output perturbation was once chosen with a look at a9a. With a delta "
-        "`auto` is descent, without one it is objective. The bars of output and pure objective perturbation "
+        "the radius 6 in the rule for output perturbation was once chosen with a look at a9a. "
+        "The bars of output and pure objective perturbation "
         "were themselves tuned on the test rows. The majority is 75.60, a fit without privacy 84.48."
     )
     return Section("a9a, every method", text, ("epsilon", *map(str, EPSILONS)), rows, checks), raw
