@@ -5,7 +5,8 @@
     │   └── CannotMeet              a target that no setting of the free quantity reaches
     ├── DataError                   a file or array that cannot be read as what it claims to be
     │   ├── DomainError             a domain that contradicts itself, its table, or is not public yet
-    │   └── IntegrityError          bytes that are not the ones promised (checksum, truncated download)
+    │   ├── IntegrityError          bytes that are not the ones promised (checksum, truncated download)
+    │   └── Inconclusive            what was found privately cannot be used
     ├── Unavailable                 a dataset, file or network resource that cannot be had here
     ├── Unproven                    a privacy claim for which there is no theorem
     ├── KeyReuse                    randomness asked for twice
@@ -61,6 +62,10 @@ class DomainError(DataError):
 
 class IntegrityError(DataError):
     """Bytes that are not the ones that were promised."""
+
+
+class Inconclusive(DataError):
+    """What was found privately cannot be used. To say so is a release, and was paid for."""
 
 
 class Unavailable(ReticentError):

@@ -24,10 +24,17 @@ import numpy as np
 
 from reticent import __version__
 from reticent.accounting.guarantee import Guarantee
-from reticent.core.errors import BudgetExceeded, DataError, IntegrityError, ReticentError, Unavailable
+from reticent.core.errors import (
+    BudgetExceeded,
+    DataError,
+    Inconclusive,
+    IntegrityError,
+    ReticentError,
+    Unavailable,
+)
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
-from reticent.data.preparation import Inconclusive, prepare
+from reticent.data.preparation import prepare
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms import events

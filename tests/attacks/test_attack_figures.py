@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from planted import normal_scores
+from leaky_models import normal_scores
 
 from reticent.core.errors import InvalidArgument
 from reticent.report.attack_figures import GapPoint, save_gap, save_roc

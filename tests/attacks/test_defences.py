@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from leaky_models import shadows
 from scipy.special import softmax
 
 from reticent.attacks.defences import (
@@ -20,7 +21,6 @@ from reticent.attacks.defences import (
 )
 from reticent.attacks.predictors import outputs_of
 from reticent.core.errors import DataError, InvalidArgument
-from tests.attacks.planted import shadows
 
 CLASSES = 4
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from planted import shadows
+from leaky_models import shadows
 from scipy.stats import norm
 
 from reticent.attacks import battery, metrics

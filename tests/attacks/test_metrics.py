@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from planted import normal_scores
+from leaky_models import normal_scores
 from scipy.stats import binom, norm
 
 from reticent.attacks import metrics

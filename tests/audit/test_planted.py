@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import planted
+import broken_trainers as planted
 import pytest
 
 from reticent.audit.verdict import Outcome

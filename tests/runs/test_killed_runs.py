@@ -23,12 +23,12 @@ from reticent.runs.predict import Predictor
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 
-KILLS = 12  # 50 and more by hand: python tests/runs/killing.py FOLDER 50
+KILLS = 8  # 50 and more by hand: python tests/runs/killing_runs.py FOLDER 50
 
 
 def test_killed_runs_are_finished_charged_once_and_release_nothing_twice(tmp_path: Path) -> None:
-    """The judgement of each run is in `killing.py`, where it stops at the first that fails."""
-    script = Path(__file__).with_name("killing.py")
+    """The judgement of each run is in `killing_runs.py`, where it stops at the first that fails."""
+    script = Path(__file__).with_name("killing_runs.py")
     done = subprocess.run(
         [sys.executable, script, tmp_path / "place", str(KILLS)],
         capture_output=True,

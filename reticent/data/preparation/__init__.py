@@ -21,7 +21,7 @@ import jax
 import numpy as np
 import pyarrow as pa
 
-from reticent.core.errors import CannotMeet, DataError
+from reticent.core.errors import CannotMeet, Inconclusive
 from reticent.core.keys import Keys, Stream
 from reticent.data.arrow import compute
 from reticent.data.cells import as_numbers, as_words, missing_cells, unreadable_cells
@@ -36,10 +36,6 @@ _RARE = 0.01  # the share of rows that may have none of a numeric target's class
 _TOO_RARE = "no word of it is frequent enough to be shown: free text, an identifier, or too few rows"
 
 Progress = Callable[[float], None]
-
-
-class Inconclusive(DataError):
-    """What was found about the target cannot be trained on. To say so is a release, and was paid for."""
 
 
 class Prepared(NamedTuple):

@@ -1,6 +1,6 @@
 """Runs in children that are killed without warning, at moments nobody chose, and gone on with until done.
 
-    python killing.py FOLDER KILLS
+    python killing_runs.py FOLDER KILLS
 
 Four ways to die take turns: at a random time; at a random line on the way to the disk, or with half a file
 written; at a random line or SQLite instruction of the ledger, or right after the charge; at a random line of
