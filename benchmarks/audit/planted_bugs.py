@@ -10,7 +10,7 @@ from benchmarks.training.tables import Check, Section
 
 
 def measure(runs: int) -> tuple[Section, Any]:
-    planted = planted_suite("planted")
+    planted = planted_suite("broken_trainers")
     rows, raw, missed = [], [], 0
     for broken in planted.BROKEN:
         checks, verdict = planted.replayed(broken()), planted.audited(broken())
