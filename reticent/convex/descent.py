@@ -58,11 +58,6 @@ def release(problem: Problem, terms: Terms) -> Release:
     Reference:
         Bassily, Smith and Thakurta (2014), Theorem 2.4, arXiv:1405.7085v2, for the recipe by theorem.
     """
-    if terms.delta is None:
-        raise InvalidArgument(
-            "Gradient descent with Gaussian noise has no pure guarantee, and there is no delta.",
-            remedy="Pass a delta such as 1 / rows^2, or use method='objective'.",
-        )
     if terms.radius is None and problem.loss.is_smooth:
         recipe = by_rule(problem, terms)
     else:
@@ -129,13 +124,22 @@ def by_theorem(problem: Problem, terms: Terms) -> Recipe:
 
 def _whole_noise(terms: Terms) -> float:
     """The deviation, over one record's largest gradient, that a single release would need."""
-    return terms.adjacency.reach * gaussian_dp.noise_multiplier(terms.epsilon, terms.delta or 0.5)
+    return terms.adjacency.reach * gaussian_dp.noise_multiplier(terms.epsilon, _delta(terms))
+
+
+def _delta(terms: Terms) -> float:
+    if terms.delta is None:
+        raise InvalidArgument(
+            "Gradient descent with Gaussian noise has no pure guarantee, and there is no delta.",
+            remedy="Pass a delta such as 1 / rows^2, or use method='objective'.",
+        )
+    return terms.delta
 
 
 def _plan(problem: Problem, terms: Terms, steps: int, max_norm: float) -> Plan:
     return Plan.for_budget(
         epsilon=terms.epsilon,
-        delta=terms.delta or 0.5,
+        delta=_delta(terms),
         examples=problem.examples,
         steps=steps,
         max_norm=max_norm,

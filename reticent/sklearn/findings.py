@@ -100,33 +100,14 @@ class Finder:
         Raises:
             InvalidArgument: fewer than two are found.
         """
-        spending = self._spending
         if self._delta == 0:
             raise InvalidArgument(
                 "Classes cannot be found with delta 0: to show a label that nobody named takes a chance.",
                 remedy="Declare them: classes=[...]. Or allow a delta.",
             )
         # A replaced row may take its label away and bring another: each half costs its own delta.
-        hidden = 0.5 * self._delta / spending.adjacency.reach
-
-        def with_noise(multiplier: float) -> PreparationNoise:
-            return PreparationNoise(
-                noise_multiplier=multiplier,
-                delta=hidden,
-                releases=(Release.WORDS,),
-                adjacency=spending.adjacency,
-            )
-
-        multiplier = calibrate.noise_for(
-            lambda value: with_noise(value).event,
-            Neighbours(spending.adjacency),
-            epsilon=self._epsilon,
-            delta=self._delta,
-            guess=5 / self._epsilon,
-        )
-        noise = with_noise(multiplier)
-        spending.set_apart(self._epsilon, self._delta)
-        spending.pay(noise.event, "find the classes")
+        hidden = 0.5 * self._delta / self._spending.adjacency.reach
+        noise = self._bought((Release.WORDS,), hidden, "find the classes")
         names, counts = np.unique(labels, return_counts=True)
         deviation = noise.deviation(Release.WORDS, 1)
         noisy = self._noisy(counts, Release.WORDS, deviation)
@@ -141,16 +122,13 @@ class Finder:
             )
         return names[frequent]
 
-    def columns(self, x: np.ndarray) -> list[tuple[float, float] | None]:
-        """Bounds of every column; none for one of which nothing stands out of the noise."""
-        spending, width = self._spending, x.shape[1]
+    def _bought(self, releases: tuple[Release, ...], hidden: float, purpose: str) -> PreparationNoise:
+        """The least noise that the finder's share pays for; paid."""
+        spending = self._spending
 
         def with_noise(multiplier: float) -> PreparationNoise:
             return PreparationNoise(
-                noise_multiplier=multiplier,
-                delta=0.5,  # of words, which are not looked for
-                releases=(Release.RANGES, Release.QUANTILES),
-                adjacency=spending.adjacency,
+                noise_multiplier=multiplier, delta=hidden, releases=releases, adjacency=spending.adjacency
             )
 
         multiplier = calibrate.noise_for(
@@ -162,7 +140,14 @@ class Finder:
         )
         noise = with_noise(multiplier)
         spending.set_apart(self._epsilon, self._delta)
-        spending.pay(noise.event, "find the bounds of the columns")
+        spending.pay(noise.event, purpose)
+        return noise
+
+    def columns(self, x: np.ndarray) -> list[tuple[float, float] | None]:
+        """Bounds of every column; none for one of which nothing stands out of the noise."""
+        width = x.shape[1]
+        # The delta is of words, which are not looked for.
+        noise = self._bought((Release.RANGES, Release.QUANTILES), 0.5, "find the bounds of the columns")
         coarse = np.stack([numbers.coarse_counts(column) for column in x.T])
         deviation = noise.deviation(Release.RANGES, width)
         noisy = self._noisy(coarse, Release.RANGES, deviation)

@@ -63,13 +63,6 @@ class PrivateEstimator(BaseEstimator):
         """The arrays as float64 matrices, dense or in compressed rows; with a y, both."""
         return validate_data(self, *arrays, accept_sparse="csr", dtype=np.float64, **more)
 
-    def _checked_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:  # noqa: N803
-        raise NotImplementedError
-
-    def _prepared(self, x: Any, targets: np.ndarray, spending: Spending) -> dict[str, Any]:
-        """What a fit has to know beforehand, as parameters: declared, or found and paid."""
-        raise NotImplementedError
-
     @staticmethod
     def _restricted(x: Any, targets: np.ndarray, known: dict[str, Any]) -> tuple[Any, np.ndarray]:
         """The rows and targets as a fit that knows this may use them."""
