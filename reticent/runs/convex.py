@@ -9,6 +9,7 @@ import numpy as np
 
 from reticent import convex
 from reticent.accounting.dominating import Neighbours
+from reticent.accounting.guarantee import Unit
 from reticent.accounting.solving import bisect
 from reticent.accounting.tight import upper_bound
 from reticent.convex import losses
@@ -54,8 +55,15 @@ class Convex(NamedTuple):
             norm=1.0,  # by the scale of the problem
             adjacency=Adjacency.ADD_OR_REMOVE,
             keys=ingredients.keys,
+            budget=self,
         )
         return Trained(_params(problem, found), found.guarantee.assumptions)
+
+    def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit) -> None:
+        """The budget of the fit: what it releases was priced and paid before, and may not cost more."""
+        cost = upper_bound(event, self.delta, Neighbours(adjacency))
+        if adjacency is not Adjacency.ADD_OR_REMOVE or cost > self.epsilon * (1 + 1e-6):
+            raise AssertionError(f"{purpose}: priced at {self.epsilon}, and costs {cost} under {adjacency}")
 
 
 def method(name: str, description: str) -> Method:

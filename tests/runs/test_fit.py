@@ -19,11 +19,12 @@ from reticent.core.errors import (
     IntegrityError,
     InvalidArgument,
 )
-from reticent.core.keys import Keys
+from reticent.core.keys import Keys, Stream
 from reticent.data.domain import Domain, Label, Number
 from reticent.data.files import open_table
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms import events
+from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
 from reticent.runs.fit import fit, resume
 from reticent.runs.order import Order
@@ -154,6 +155,22 @@ def test_a_convex_fit_and_its_preparation_share_one_budget(table: Path, tmp_path
     assert record["recipe"]["epsilon"] > 0.9 * 3.0
     number = fit(replace(order, target="score"), tmp_path / "number", keys=Keys.seeded(4)).record
     assert number["metrics"]["of the target's spread"] < 0.8
+
+
+@pytest.mark.parametrize("method", ["output", "objective", "descent"])
+@pytest.mark.parametrize("change", [{"epsilon": 8.0}, {"adjacency": Adjacency.REPLACE}])
+def test_a_convex_fit_that_would_cost_more_than_was_paid_draws_no_noise(
+    table: Path, domain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, change: Any
+) -> None:
+    """The planted bug: the fit is asked for something else than was priced."""
+    from reticent import convex
+
+    honest = convex.fit
+    monkeypatch.setattr(convex, "fit", lambda *data, **given: honest(*data, **given | change))
+    keys = Keys.seeded(8)
+    with pytest.raises(AssertionError, match=r"priced at 4\.0"):
+        fit(ordered(table, domain=str(domain), method=method), tmp_path / "run", keys=keys)
+    keys.take(Stream.NOISE)  # nobody has taken it
 
 
 def test_a_convex_method_is_for_linear_models(table: Path, tmp_path: Path) -> None:
