@@ -17,12 +17,12 @@ import math
 import numpy as np
 
 from reticent.accounting.guarantee import Guarantee
-from reticent.convex import noise
 from reticent.convex.losses import Loss
 from reticent.convex.output import RADIUS
 from reticent.convex.problem import Problem
 from reticent.convex.terms import Release, Terms
 from reticent.core import checks
+from reticent.core.generators import generator
 from reticent.mechanisms.events import ExponentialMechanism
 
 _EXACT = 3  # the most weights for which a grid is drawn from
@@ -45,7 +45,7 @@ def release(problem: Problem, terms: Terms) -> Release:
     rate = terms.epsilon / (terms.adjacency.reach * oscillation(problem.loss, radius))
     event = ExponentialMechanism(epsilon=terms.epsilon, adjacency=terms.adjacency)
     terms.pay(event)
-    source = noise.generator(terms.keys)
+    source = generator(terms.keys)
     prior = (terms.regularisation or 0.0) * problem.examples
     is_exact = problem.parameters <= _EXACT
     if is_exact:

@@ -10,21 +10,11 @@ from __future__ import annotations
 
 import math
 
-import jax
 import numpy as np
-
-from reticent.core.keys import Keys, Stream
 
 _FINE = 2.0**-20  # of the noise's scale: a cell of the grid
 
 MARGIN = 1 + 1e-9  # noise is this much larger than the proof asks, for rounding before it
-
-
-def generator(keys: Keys, *, step: int = 0) -> np.random.Generator:
-    """A generator for one release, with the 128 bits of the key of that step."""
-    root = keys.take(Stream.NOISE, steps=range(step, step + 1))
-    words = np.asarray(jax.random.key_data(jax.random.fold_in(root, step))).astype(np.uint32)
-    return np.random.Generator(np.random.Philox(key=words.view(np.uint64)))
 
 
 def gaussian(source: np.random.Generator, shape: tuple[int, ...], deviation: float) -> np.ndarray:

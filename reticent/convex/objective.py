@@ -28,6 +28,7 @@ from reticent.convex.problem import Problem
 from reticent.convex.terms import Release, Terms
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.core.generators import generator
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Event, PureDp
 
@@ -70,7 +71,7 @@ def release(problem: Problem, terms: Terms) -> Release:
     tilt = tilt_for(problem.loss, problem.examples, problem.parameters, terms)
     event = _event(terms)
     terms.pay(event)
-    source, shape = noise.generator(terms.keys), (problem.features, problem.loss.outputs)
+    source, shape = generator(terms.keys), (problem.features, problem.loss.outputs)
     draw = noise.vector_laplace if terms.delta is None else noise.gaussian
     drawn = draw(source, shape, tilt.scale)
     mu = tilt.curvature / problem.examples

@@ -21,6 +21,7 @@ from reticent.convex.problem import Problem
 from reticent.convex.terms import Release, Terms
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.core.generators import generator
 from reticent.mechanisms.events import Event, Gaussian, PureDp
 
 RADIUS = 6.0  # of the ball in which a good solution is sought, for rows of norm 1, if nobody says otherwise
@@ -51,7 +52,7 @@ def release(problem: Problem, terms: Terms) -> Release:
     terms.pay(added.event)
     bound = _CERTIFIED * problem.loss.lipschitz
     minimum = minimise(problem, regularisation=mu, gradient_bound=bound)
-    source, shape = noise.generator(terms.keys), minimum.weights.shape
+    source, shape = generator(terms.keys), minimum.weights.shape
     draw = noise.vector_laplace if terms.delta is None else noise.gaussian
     weights = noise.on_grid(minimum.weights + draw(source, shape, added.scale), added.scale)
     radius = terms.radius or RADIUS

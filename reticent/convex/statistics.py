@@ -21,6 +21,7 @@ from reticent.convex import noise
 from reticent.convex.problem import Problem
 from reticent.convex.terms import Release, Terms
 from reticent.core.errors import InvalidArgument
+from reticent.core.generators import generator
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event, Gaussian, PureDp
 
@@ -42,7 +43,7 @@ def release(problem: Problem, terms: Terms) -> Release:
     event, scale = noise_for(terms)
     terms.pay(event)
     size = problem.features
-    source = noise.generator(terms.keys)
+    source = generator(terms.keys)
     draw = noise.vector_laplace if terms.delta is None else noise.gaussian
     drawn = draw(source, (size * (size + 1) // 2 + size,), scale)
     squares = _dense(problem.transposed @ problem.rows) + _symmetric(drawn[size:], size)
@@ -77,7 +78,7 @@ def release_local(problem: Problem, terms: Terms) -> Release:
         )
     event, deviation = noise_for(terms)
     terms.pay(event)
-    source = noise.generator(terms.keys)
+    source = generator(terms.keys)
     drawn = noise.gaussian(source, (problem.examples, problem.features + 1), deviation)
     seen = noise.on_grid(_dense(problem.rows) + drawn[:, :-1], deviation)
     answers = noise.on_grid(problem.labels / bound + drawn[:, -1], deviation)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
@@ -13,6 +12,7 @@ from scipy import sparse
 from reticent.accounting import calibrate
 from reticent.accounting.dominating import Neighbours
 from reticent.core.errors import InvalidArgument
+from reticent.core.generators import generator_of
 from reticent.core.keys import Stream, step_key
 from reticent.data.preparation import numbers, words
 from reticent.data.preparation.noise import PreparationNoise, Release
@@ -162,8 +162,7 @@ class Finder:
 
     def _noisy(self, counts: np.ndarray, release: Release, deviation: float) -> np.ndarray:
         """Counts with Gaussian noise, by the key of that release."""
-        words = np.asarray(jax.random.key_data(step_key(self._root, int(release))), np.uint32)
-        source = np.random.Generator(np.random.Philox(key=words.view(np.uint64)))
+        source = generator_of(step_key(self._root, int(release)))
         return counts + deviation * source.standard_normal(counts.shape)
 
 

@@ -14,9 +14,9 @@ from sklearn.base import clone, is_classifier
 from reticent.accounting import renyi, tuning
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.tight import upper_bound
-from reticent.convex.noise import generator
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument
+from reticent.core.generators import generator
 from reticent.core.keys import Stream, step_key
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import BestOfTrials, Composed, Event, Gaussian, Laplace

@@ -1,0 +1,170 @@
+"""How votes become an answer: noise on the counts, then the largest.
+
+    LaplaceMax       LNMax: Laplace noise of scale 1 / gamma on every count (the course's first form)
+    ExponentialMax   a class with probability proportional to exp(gamma * count)
+    GaussianMax      GNMax: Gaussian noise on every count
+    Confident        GNMax, but only where the largest count passes a noisy threshold; with a student's own
+                     beliefs it is Interactive-GNMax: only where the votes would surprise the student
+
+A record is in the shard of one teacher. Adding or removing it can change that teacher and no other, which
+moves one vote from a class to another: two counts by one each, the largest count by at most one. Noise is
+drawn in 64 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from reticent.core import checks
+from reticent.core.errors import DataError, InvalidArgument
+from reticent.mechanisms.events import Event, ExponentialMechanism, Gaussian, Laplace, Repeated
+from reticent.pate.votes import Votes
+
+ONE_VOTE_MOVES = 2  # counts, by one each
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceMax:
+    """The largest count after Laplace noise of scale 1 / gamma: 2 gamma-DP an answer.
+
+    Reference:
+        Papernot et al. (2017), Section 2.1, arXiv:1610.05755.
+    """
+
+    gamma: float
+
+    def __post_init__(self) -> None:
+        checks.positive(gamma=self.gamma)
+
+    @property
+    def event(self) -> Event:
+        """Of one answer: each of the two counts that a vote moves is a Laplace release."""
+        return Repeated(event=Laplace(noise_multiplier=1 / self.gamma), times=ONE_VOTE_MOVES)
+
+    def answer(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
+        """One noisy label for each row of votes: (queries,)."""
+        return (votes.counts + source.laplace(0.0, 1 / self.gamma, votes.counts.shape)).argmax(axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMax:
+    """A class with probability proportional to exp(gamma * count): 2 gamma-DP, and of that range."""
+
+    gamma: float
+
+    def __post_init__(self) -> None:
+        checks.positive(gamma=self.gamma)
+
+    @property
+    def event(self) -> Event:
+        return ExponentialMechanism(epsilon=2 * self.gamma)
+
+    def answer(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
+        """Gumbel noise on exponents, which is the same distribution."""
+        return (self.gamma * votes.counts + source.gumbel(size=votes.counts.shape)).argmax(axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianMax:
+    """The largest count after Gaussian noise.
+
+    What is accounted for is the whole noisy histogram, so a student may have that too.
+
+    Reference:
+        Papernot et al. (2018), Section 4.1, arXiv:1802.08908.
+    """
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        checks.positive(sigma=self.sigma)
+
+    @property
+    def event(self) -> Gaussian:
+        return Gaussian(noise_multiplier=self.sigma / math.sqrt(ONE_VOTE_MOVES))
+
+    def noisy(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
+        """All counts with their noise: (queries, classes)."""
+        return votes.counts + self.sigma * source.standard_normal(votes.counts.shape)
+
+    def answer(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
+        return self.noisy(source, votes).argmax(axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confident:
+    """GNMax where teachers agree: the largest count has to pass `threshold` with noise of its own.
+
+    Args:
+        sigma_check: of the noise on the largest count; every question pays for it.
+        sigma: of the noise on the counts; only answers pay for it.
+
+    Reference:
+        Papernot et al. (2018), Algorithms 1 and 2, arXiv:1802.08908.
+    """
+
+    threshold: float
+    sigma_check: float
+    sigma: float
+
+    def __post_init__(self) -> None:
+        checks.finite(threshold=self.threshold)
+        checks.positive(sigma_check=self.sigma_check, sigma=self.sigma)
+
+    @property
+    def vote(self) -> GaussianMax:
+        return GaussianMax(sigma=self.sigma)
+
+    @property
+    def event(self) -> Gaussian:
+        """Of one answer, without its check."""
+        return self.vote.event
+
+    @property
+    def check_event(self) -> Gaussian:
+        return Gaussian(noise_multiplier=self.sigma_check)
+
+    def require_reachable(self, teachers: int) -> None:
+        """
+        Raises:
+            InvalidArgument: even if all teachers agree, the check passes by luck alone.
+        """
+        if self.threshold > teachers + 3 * self.sigma_check:
+            raise InvalidArgument(
+                f"A threshold of {self.threshold:g} cannot be reached by {teachers} teachers who all agree: "
+                f"it is more than three deviations ({self.sigma_check:g}) of the noise above.",
+                remedy=f"Choose one of about {0.8 * teachers:.0f}, or more teachers.",
+            )
+
+    def passes(
+        self, source: np.random.Generator, votes: Votes, beliefs: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Which questions are worth an answer: (queries,).
+
+        Args:
+            beliefs: the student's own probabilities, (queries, classes). What the votes say beyond them is
+                what has to pass the threshold. They are public, and move with no teacher.
+        """
+        counts = votes.counts if beliefs is None else votes.counts - votes.teachers * _checked(beliefs, votes)
+        return counts.max(axis=1) + self.sigma_check * source.standard_normal(votes.queries) >= self.threshold
+
+
+Aggregator = LaplaceMax | ExponentialMax | GaussianMax | Confident
+
+
+def _checked(beliefs: np.ndarray, votes: Votes) -> np.ndarray:
+    beliefs = np.asarray(beliefs, np.float64)
+    if beliefs.shape != votes.counts.shape:
+        raise DataError(
+            f"The student's beliefs have shape {beliefs.shape}, and the votes {votes.counts.shape}.",
+            remedy="Pass one probability for each class of each record.",
+        )
+    if not np.all(beliefs >= 0) or np.any(np.abs(beliefs.sum(axis=1) - 1) > 1e-3):
+        raise DataError(
+            "The student's beliefs are no probabilities.",
+            remedy="Pass numbers from 0 to 1 whose rows add up to 1.",
+        )
+    return beliefs

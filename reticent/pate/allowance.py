@@ -1,0 +1,94 @@
+"""How many questions a budget covers, decided before the first is asked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from reticent.accounting import gaussian_dp
+from reticent.accounting.solving import smallest_count
+from reticent.accounting.tight import tight
+from reticent.core import checks
+from reticent.core.errors import CannotMeet
+from reticent.mechanisms.events import Event, Gaussian, Repeated
+from reticent.pate.aggregators import Aggregator, Confident, GaussianMax
+
+_MOST_ANSWERS = 1 << 24
+
+
+class Allowance(NamedTuple):
+    """What may be spent, what a check and an answer take of it, and what all of it costs.
+
+    A filter: who asks adaptively stops when the next question could pass the limit.
+
+    Guarantee:
+        However questions are chosen from earlier answers, all of it costs at most `event`.
+        For Gaussian noise the limit is on the sum of squared ratios of sensitivity to noise, and a sum that
+        never passes mu^2 on any path is worth one Gaussian release of mu, even if each ratio is chosen by
+        looking at what came before (Smith and Thakurta 2022, arXiv:2210.17520). For the
+        others it is on the number of answers, all of which cost the same.
+    """
+
+    limit: float
+    check: float
+    answer: float
+    event: Event
+
+    def left(self, *, asked: int, answered: int) -> float:
+        return self.limit - asked * self.check - answered * self.answer
+
+    def affords_one_more(self, *, asked: int, answered: int) -> bool:
+        """Whether the next question is covered even if it is answered."""
+        return self.left(asked=asked, answered=answered) >= self.check + self.answer
+
+    def most_asked(self, passed: np.ndarray) -> int:
+        """How many of these questions are asked, in their order, if these pass the check."""
+        before = np.cumsum(passed) - passed
+        spent = self.check * np.arange(len(passed)) + self.answer * before
+        return int(np.sum(spent + self.check + self.answer <= self.limit))
+
+
+def allowance_for(aggregator: Aggregator, *, epsilon: float, delta: float) -> Allowance:
+    """As much as (epsilon, delta) covers, whatever the votes are.
+
+    Raises:
+        CannotMeet: not even one answer.
+    """
+    checks.positive(epsilon=epsilon)
+    checks.inside_unit(delta=delta)
+    match aggregator:
+        case GaussianMax() | Confident():
+            multiplier = gaussian_dp.noise_multiplier(epsilon, delta)
+            check = aggregator.check_event.noise_multiplier**-2 if isinstance(aggregator, Confident) else 0.0
+            found = Allowance(
+                limit=multiplier**-2 * (1 - 1e-9),
+                check=check,
+                answer=aggregator.event.noise_multiplier**-2,
+                event=Gaussian(noise_multiplier=multiplier),
+            )
+        case _:
+            times = _most_answers(aggregator.event, epsilon, delta)
+            found = Allowance(
+                limit=times, check=0.0, answer=1.0, event=Repeated(event=aggregator.event, times=times)
+            )
+    if not found.affords_one_more(asked=0, answered=0):
+        raise CannotMeet(
+            f"Not one answer fits into epsilon {epsilon:g} and delta {delta:g} with this noise.",
+            remedy="Use more noise (and more teachers, so that the votes stand out), or a larger epsilon.",
+        )
+    return found
+
+
+def _most_answers(event: Event, epsilon: float, delta: float) -> int:
+    """By doubling, then halving: the cost grows with the number of answers."""
+
+    def fits(times: int) -> bool:
+        return tight(Repeated(event=event, times=times), delta).upper <= epsilon
+
+    if not fits(1):
+        return 0
+    low = 1
+    while low < _MOST_ANSWERS and fits(2 * low):
+        low *= 2
+    return smallest_count(lambda times: not fits(times), low, 2 * low) - 1

@@ -1,0 +1,65 @@
+"""Asking teachers about a whole pool at once, within an allowance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reticent.core.generators import generator
+from reticent.core.keys import Keys
+from reticent.pate.aggregators import Aggregator, Confident
+from reticent.pate.allowance import Allowance
+from reticent.pate.votes import Answers, Questions, Votes
+
+
+class Teller:
+    """Teachers who answer until the allowance ends: each round continues where the last one stopped."""
+
+    def __init__(self, aggregator: Aggregator, allowance: Allowance, keys: Keys) -> None:
+        self.aggregator, self.allowance, self._keys = aggregator, allowance, keys
+        self.asked = self.answered = self._rounds = 0
+
+    def answer(
+        self,
+        votes: Votes,
+        questions: Questions,
+        *,
+        beliefs: np.ndarray | None = None,
+        most: int | None = None,
+    ) -> Answers:
+        """Asks in this order until the allowance ends, or `most` were answered.
+
+        Args:
+            votes: of the whole pool.
+            beliefs: the student's probabilities for these questions, (questions, classes): Interactive-GNMax.
+
+        Guarantee:
+            All rounds together cost at most `allowance.event`.
+        """
+        about = votes.about(questions)
+        source = generator(self._keys, step=self._rounds)
+        self._rounds += 1
+        if isinstance(self.aggregator, Confident):
+            self.aggregator.require_reachable(votes.teachers)
+            passed = self.aggregator.passes(source, about, beliefs)
+            labels = self.aggregator.vote.answer(source, about)
+        else:
+            passed = np.ones(len(questions), bool)
+            labels = self.aggregator.answer(source, about)
+        if most is not None:
+            done = int(np.sum(np.cumsum(passed) - passed < most))  # stops after the last that was wanted
+            passed, labels = passed[:done], labels[:done]
+        spent = self.allowance._replace(limit=self.allowance.left(asked=self.asked, answered=self.answered))
+        asked = spent.most_asked(passed)
+        kept = np.flatnonzero(passed[:asked])
+        self.asked += asked
+        self.answered += len(kept)
+        return Answers(questions=Questions(rows=questions.rows[kept]), labels=labels[kept], asked=asked)
+
+
+def joined(*parts: Answers) -> Answers:
+    """The answers of several rounds. A record that was answered in one is not asked about in another."""
+    return Answers(
+        questions=Questions(rows=np.concatenate([part.questions.rows for part in parts])),
+        labels=np.concatenate([part.labels for part in parts]),
+        asked=sum(part.asked for part in parts),
+    )

@@ -1,0 +1,224 @@
+"""What answers cost: a number that may be published, and one that may not.
+
+allowance_for(...).event       whatever the votes are: publishable, and what is charged
+unreleased(...)                with these votes in view: smaller, and itself private
+sanitise(...)                  the same with noise: publishable once it is paid for
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from reticent.accounting import renyi
+from reticent.core import checks
+from reticent.core.errors import InvalidArgument, Unproven
+from reticent.core.generators import generator
+from reticent.core.keys import Keys
+from reticent.pate import divergence, sensitivity
+from reticent.pate.aggregators import Aggregator, Confident, GaussianMax, LaplaceMax
+from reticent.pate.votes import Votes
+
+ORDERS = np.concatenate(
+    [np.array([1.1, 1.2, 1.5]), np.arange(2, 101, 0.5), np.geomspace(101, 500, 60)]
+).astype(np.float64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnreleasedCost:
+    """A Renyi curve that was computed from private votes: for whoever holds them, not for publication."""
+
+    orders: np.ndarray
+    curve: np.ndarray
+
+    def epsilon(self, delta: float) -> float:
+        return renyi.to_epsilon(self.curve, delta, self.orders)
+
+    def epsilon_classical(self, delta: float) -> float:
+        """By the conversion that the papers used."""
+        return renyi.to_epsilon_classical(self.curve, delta, self.orders)
+
+    def in_words(self, delta: float) -> str:
+        return (
+            f"UNRELEASED: with these votes in view epsilon is {self.epsilon(delta):.4g} at delta {delta:g}. "
+            "The votes are private, and so is this number: do not publish it."
+        )
+
+    def __repr__(self) -> str:
+        return "UnreleasedCost(private: ask for .epsilon(delta))"
+
+
+def unreleased(
+    votes: Votes,
+    aggregator: Aggregator,
+    *,
+    is_answered: np.ndarray | None = None,
+    orders: np.ndarray = ORDERS,
+) -> UnreleasedCost:
+    """The data-dependent cost of having asked about all of these votes.
+
+    Args:
+        votes: of the questions that were asked, and of no others: `votes.about(questions)`.
+        is_answered: which of them were answered, or with which probability they would be: None forecasts
+            from the votes themselves, for `Confident`.
+
+    Raises:
+        Unproven: no theorem for this aggregator.
+    """
+    total = np.zeros(len(orders))
+    weights = np.ones(votes.queries) if is_answered is None else _weights(is_answered, votes)
+    match aggregator:
+        case LaplaceMax(gamma=gamma):
+            each = divergence.pure(divergence.log_wrong_laplace(votes.counts, 1 / gamma), 2 * gamma, orders)
+        case GaussianMax(sigma=sigma):
+            each = divergence.gaussian_max(divergence.log_wrong_gaussian(votes.counts, sigma), sigma, orders)
+        case Confident(threshold=threshold, sigma_check=sigma_check, sigma=sigma):
+            log_pass = divergence.log_answered(votes.counts, threshold, sigma_check)
+            weights = np.exp(log_pass) if is_answered is None else weights
+            total += divergence.gaussian_check(log_pass, sigma_check, orders).sum(axis=0)
+            each = divergence.gaussian_max(divergence.log_wrong_gaussian(votes.counts, sigma), sigma, orders)
+        case _:
+            raise Unproven(
+                f"There is no data-dependent cost of {type(aggregator).__name__}.",
+                remedy="Use its data-independent cost, or LaplaceMax, GaussianMax or Confident.",
+            )
+    return UnreleasedCost(orders=orders, curve=total + weights @ each)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """How a data-dependent cost is published: fixed before the votes are looked at, or it gives them away.
+
+    Args:
+        order: the one order at which the cost is published.
+        beta: how fast smooth sensitivity forgets; below 1 / (2 order).
+        sigma: noise over smooth sensitivity.
+        confidence: that what is published is not below the truth. One half adds no margin, as the paper.
+    """
+
+    order: float
+    beta: float
+    sigma: float
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        checks.positive(order_above_1=self.order - 1, beta=self.beta, sigma=self.sigma)
+        checks.inside_unit(confidence=self.confidence)
+        if self.confidence < 0.5 or 2 * self.beta * self.order >= 1:
+            raise InvalidArgument(
+                f"No theorem has beta {self.beta:g}, order {self.order:g}, confidence {self.confidence:g}.",
+                remedy="Let beta be below 1 / (2 order), and confidence at least one half.",
+            )
+
+    @property
+    def margin(self) -> float:
+        """How many deviations are added."""
+        return float(ndtri(self.confidence))
+
+    @property
+    def divergence(self) -> float:
+        """What publishing costs by itself, at `order`.
+
+        A margin in proportion to the smooth sensitivity S moves with it: by at most (e^beta - 1) S for a
+        neighbour. So cost and margin together have a local sensitivity of at most 1 + margin sigma
+        (e^beta - 1) times S, which is as smooth as S, and the noise is by that much smaller beside it.
+
+        Reference:
+            Papernot et al. (2018), Theorem 23, arXiv:1802.08908.
+        """
+        sigma = self.sigma / (1 + self.margin * self.sigma * math.expm1(self.beta))
+        rest = self.order * self.beta - math.log1p(-2 * self.order * self.beta) / 2
+        return self.order * math.exp(2 * self.beta) / sigma**2 + rest / (self.order - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sanitised:
+    """A data-dependent epsilon with noise on it, and its own cost in it: it may be published.
+
+    A statement about these data: by how much an outcome is likelier on them than on a neighbour. It is not
+    about the other direction, as the published ones of this kind are not, and it holds except with
+    probability 1 - confidence, over the noise on it. What is charged to a ledger is the data-independent cost.
+    """
+
+    epsilon: float
+    delta: float
+    release: Release
+
+    def __str__(self) -> str:
+        return (
+            f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for these data, sanitised: an upper bound "
+            f"except with probability {1 - self.release.confidence:.3g}"
+        )
+
+
+def smooth_sensitivity(
+    votes: Votes, aggregator: Aggregator, release: Release, *, is_answered: np.ndarray | None = None
+) -> float:
+    """Of the data-dependent cost of these questions, at the order of the release. Private itself."""
+    if not isinstance(aggregator, GaussianMax | Confident):
+        raise Unproven(
+            f"The cost of {type(aggregator).__name__} cannot be sanitised.",
+            remedy="Use GaussianMax or Confident, or publish the data-independent cost.",
+        )
+    sigma, order = aggregator.sigma, release.order
+    cost = sensitivity.GaussianMaxCost(sigma=sigma, order=order, classes=votes.classes)
+    if not all(cost.conditions_hold()):
+        raise Unproven(
+            f"The theorem's conditions do not hold for sigma {sigma:g} at order {order:g}.",
+            remedy="Choose a lower order or more noise.",
+        )
+    weights = np.ones(votes.queries) if is_answered is None else _weights(is_answered, votes)
+    local = sensitivity.gaussian_max(votes.counts, votes.teachers, sigma=sigma, order=order)
+    if isinstance(aggregator, Confident):
+        if is_answered is None:
+            weights = np.exp(
+                divergence.log_answered(votes.counts, aggregator.threshold, aggregator.sigma_check)
+            )
+        checked = sensitivity.check(
+            votes.counts,
+            votes.teachers,
+            threshold=aggregator.threshold,
+            sigma=aggregator.sigma_check,
+            order=order,
+        )
+        return sensitivity.smooth(weights[:, None] * local + checked, release.beta)
+    return sensitivity.smooth(weights[:, None] * local, release.beta)
+
+
+def sanitise(
+    votes: Votes,
+    aggregator: Aggregator,
+    release: Release,
+    *,
+    delta: float,
+    keys: Keys,
+    is_answered: np.ndarray,
+    step: int = 0,
+) -> Sanitised:
+    """The data-dependent epsilon, with noise in proportion to its smooth sensitivity.
+
+    Args:
+        votes: of the questions that were asked.
+        is_answered: which of them were answered; that is public, since it was released.
+        release: chosen without looking at the votes.
+    """
+    cost = unreleased(votes, aggregator, is_answered=is_answered, orders=np.array([release.order]))
+    smooth = smooth_sensitivity(votes, aggregator, release, is_answered=is_answered)
+    noise = generator(keys, step=step).standard_normal()
+    noisy = float(cost.curve[0]) + smooth * release.sigma * (release.margin + noise)
+    curve = np.array([max(noisy, 0.0) + release.divergence])
+    epsilon = renyi.to_epsilon(curve, delta, np.array([release.order]))
+    return Sanitised(epsilon=epsilon, delta=delta, release=release)
+
+
+def _weights(is_answered: np.ndarray, votes: Votes) -> np.ndarray:
+    weights = np.asarray(is_answered, np.float64)
+    if weights.shape != (votes.queries,) or np.any((weights < 0) | (weights > 1)):
+        raise InvalidArgument(
+            f"is_answered has shape {weights.shape}, and there are {votes.queries} questions.",
+            remedy="Pass one yes or no for each question that was asked. Labels and row numbers are neither.",
+        )
+    return weights

@@ -1,0 +1,190 @@
+"""Private inference: a label a call, until the budget ends, with a journal that survives a crash.
+
+    opened     who may ask how much; nothing is charged yet
+    paid       the whole allowance is charged; answers may be drawn
+    asked      a question, by a keyed digest of its record, before its noise is drawn
+    answered   its label, or that it was refused, before anybody is told
+
+An answer that is not in the journal was told to nobody: after a crash it is drawn again, under the same
+charge. One that is there is read from it: the same question is never asked twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reticent.accounting.budget import Budget
+from reticent.core.errors import BudgetExceeded, DataError, IntegrityError
+from reticent.core.generators import generator
+from reticent.core.keys import Keys
+from reticent.mechanisms import events
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.pate.aggregators import Aggregator, Confident
+from reticent.pate.allowance import Allowance
+from reticent.pate.votes import Votes
+
+Voter = Callable[[np.ndarray], Votes]  # what the teachers say of some records
+
+
+class Oracle:
+    """Teachers behind a counter that charges first.
+
+    Args:
+        vote: from records to the votes on them.
+        budget: where the whole allowance is paid, once, before the first answer.
+        journal: a file that outlives the process; without one, everything is in memory.
+
+    Example:
+        >>> import numpy as np
+        >>> from reticent.core.keys import Keys
+        >>> from reticent.pate import GaussianMax, Oracle, Votes, allowance_for
+        >>> all_agree = lambda x: Votes(counts=np.tile([0, 100], (len(x), 1)), teachers=100)
+        >>> noise = GaussianMax(sigma=20.0)
+        >>> limit = allowance_for(noise, epsilon=1.0, delta=1e-6)
+        >>> oracle = Oracle(all_agree, noise, limit, keys=Keys.seeded(0))
+        >>> oracle.ask(np.array([[0.5, 2.0]]))
+        [1]
+    """
+
+    def __init__(
+        self,
+        vote: Voter,
+        aggregator: Aggregator,
+        allowance: Allowance,
+        *,
+        keys: Keys | None = None,
+        budget: Budget | None = None,
+        journal: str | Path | None = None,
+    ) -> None:
+        self._vote, self._aggregator, self.allowance = vote, aggregator, allowance
+        self._keys = Keys.from_os() if keys is None else keys
+        self._journal = _Journal(None if journal is None else Path(journal))
+        self._answers: dict[str, int | None] = {}
+        self._open = {"event": events.to_json(allowance.event), "aggregator": repr(aggregator)}
+        self._begin(budget)
+
+    def _begin(self, budget: Budget | None) -> None:
+        entries = self._journal.entries
+        if not entries:
+            self._secret = secrets.token_hex(16)
+            self._journal.write({"opened": self._open, "secret": self._secret})
+        else:
+            if entries[0].get("opened") != self._open:
+                raise IntegrityError(
+                    f"{self._journal.path} is the journal of other teachers' answers, or of another noise.",
+                    remedy="Name another file, or ask with the settings that it was begun with.",
+                )
+            self._secret = str(entries[0]["secret"])
+        if not any("paid" in entry for entry in entries):
+            if budget is not None:
+                purpose = f"PATE, private inference {self._secret[:8]}"
+                budget.charge(
+                    self.allowance.event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record"
+                )
+            self._journal.write({"paid": True})
+        for entry in entries:
+            if "answered" in entry:
+                self._answers[str(entry["answered"])] = entry["label"]
+        self.asked = sum("asked" in entry for entry in entries)
+        # What was asked and has no answer was told to nobody, and is paid for already.
+        self._unanswered = {str(entry["asked"]) for entry in entries if "asked" in entry} - set(self._answers)
+
+    @property
+    def answered(self) -> int:
+        """Those with a label; a question in the air counts as one."""
+        return sum(label is not None for label in self._answers.values()) + len(self._unanswered)
+
+    def ask(self, x: np.ndarray) -> list[int | None]:
+        """A class for each record; None where the teachers do not agree enough.
+
+        Raises:
+            BudgetExceeded: the allowance is spent. Earlier answers stay, and can be asked for again.
+        """
+        return [self._one(record) for record in np.asarray(x)]
+
+    def _one(self, record: np.ndarray) -> int | None:
+        digest = self._digest(record)
+        if digest in self._answers:
+            return self._answers[digest]
+        if digest not in self._unanswered:
+            if not self.allowance.affords_one_more(asked=self.asked, answered=self.answered):
+                raise BudgetExceeded(
+                    f"The allowance is spent: {self.asked} questions were asked, {self.answered} answered.",
+                    remedy="Use the answers there are to train a student, which may be asked without end.",
+                )
+            self._journal.write({"asked": digest})
+            self._unanswered.add(digest)
+            self.asked += 1
+        label = self._drawn(self._vote(record[None]))
+        self._journal.write({"answered": digest, "label": label})
+        self._unanswered.discard(digest)
+        self._answers[digest] = label
+        return label
+
+    def _drawn(self, votes: Votes) -> int | None:
+        source = generator(self._keys, step=len(self._journal.entries))  # one more for every entry
+        if isinstance(self._aggregator, Confident):
+            self._aggregator.require_reachable(votes.teachers)
+            if not self._aggregator.passes(source, votes)[0]:
+                return None
+            return int(self._aggregator.vote.answer(source, votes)[0])
+        return int(self._aggregator.answer(source, votes)[0])
+
+    def _digest(self, record: np.ndarray) -> str:
+        record = np.ascontiguousarray(record)
+        hashed = hashlib.blake2b(key=self._secret.encode(), digest_size=16)
+        hashed.update(f"{record.dtype.str}{record.shape}".encode())
+        hashed.update(record.tobytes())
+        return hashed.hexdigest()
+
+
+class _Journal:
+    """Lines of JSON, each on the disk before the next thing happens."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.entries: list[dict[str, Any]] = []
+        if path is not None and path.exists():
+            self.entries = self._read(path)
+
+    def _read(self, path: Path) -> list[dict[str, Any]]:
+        try:
+            content = path.read_bytes()
+            whole = content[: content.rfind(b"\n") + 1]
+            entries = [json.loads(line) for line in whole.splitlines()]
+        except OSError as error:
+            raise DataError(f"Cannot read {path}: {error.strerror}.", remedy="Check the path.") from error
+        except ValueError:
+            raise _damaged(path) from None
+        if not all(isinstance(entry, dict) for entry in entries) or (entries and "opened" not in entries[0]):
+            raise _damaged(path)
+        if len(whole) < len(content):  # the last line of a process that was killed while it wrote
+            os.truncate(path, len(whole))
+        return entries
+
+    def write(self, entry: dict[str, Any]) -> None:
+        if self.path is not None:
+            try:
+                with open(self.path, "ab") as file:
+                    file.write(json.dumps(entry).encode() + b"\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise DataError(
+                    f"Cannot write {self.path}: {error.strerror}.", remedy="Make room on that disk."
+                ) from error
+        self.entries.append(entry)
+
+
+def _damaged(path: Path) -> IntegrityError:
+    return IntegrityError(
+        f"{path} is no journal of answers, or is damaged.", remedy="Restore it from a copy."
+    )

@@ -1,0 +1,167 @@
+"""Votes, and what was asked: types that cannot be taken for each other.
+
+A published tutorial handed class labels to an analysis that wanted row numbers, and so analysed the first
+ten rows again and again. Here votes are `Votes`, row numbers are `Questions`, what came back is `Answers`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reticent.core import checks
+from reticent.core.errors import DataError, InvalidArgument
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Votes:
+    """How many teachers vote for each class, for each record of a public pool. Private: not to be shown.
+
+    Args:
+        counts: whole numbers, (queries, classes); every row adds up to `teachers`.
+    """
+
+    counts: np.ndarray
+    teachers: int
+
+    def __post_init__(self) -> None:
+        checks.count(teachers=self.teachers)
+        object.__setattr__(self, "counts", _whole(self.counts))
+        if self.counts.ndim != 2 or self.counts.shape[1] < 2:
+            raise DataError(
+                f"Votes have a row for each query and a column for each class; these have shape "
+                f"{self.counts.shape}.",
+                remedy="Pass counts of shape (queries, classes), or use Votes.of_labels for single votes.",
+            )
+        if len(self.counts) and self.counts.min() < 0:
+            row = int(np.argmax((self.counts < 0).any(axis=1)))
+            raise DataError(f"Row {row} has a negative count.", remedy="Count each teacher once.")
+        totals = self.counts.sum(axis=1)
+        if (totals != self.teachers).any():
+            row = int(np.argmax(totals != self.teachers))
+            raise DataError(
+                f"The votes of row {row} add up to {totals[row]}, and there are {self.teachers} teachers.",
+                remedy="Let every teacher vote exactly once on every record, or say how many there are.",
+            )
+
+    @classmethod
+    def of_labels(cls, labels: Any, *, classes: int) -> Votes:
+        """Counts single votes: a row for each teacher, a column for each record, class numbers in it."""
+        labels = _whole(labels)
+        checks.count(minimum=2, classes=classes)
+        if labels.ndim != 2:
+            raise DataError(
+                f"Single votes have shape (teachers, queries); these have {labels.shape}.",
+                remedy="Pass one row of class numbers for each teacher.",
+            )
+        if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+            raise DataError(
+                f"There are votes from {labels.min()} to {labels.max()}, and classes are 0 to {classes - 1}.",
+                remedy="Number the classes from 0, or say how many there are.",
+            )
+        teachers, queries = labels.shape
+        places = labels + classes * np.arange(queries)
+        counts = np.bincount(places.ravel(), minlength=queries * classes).reshape(queries, classes)
+        return cls(counts=counts, teachers=teachers)
+
+    @property
+    def queries(self) -> int:
+        return self.counts.shape[0]
+
+    @property
+    def classes(self) -> int:
+        return self.counts.shape[1]
+
+    @property
+    def plurality(self) -> np.ndarray:
+        """The class with the most votes, without noise: private."""
+        return self.counts.argmax(axis=1)
+
+    def about(self, questions: Questions) -> Votes:
+        """The votes on these records alone, in the order they are asked about."""
+        if not isinstance(questions, Questions):
+            raise InvalidArgument(
+                f"Which records were asked about is said with Questions, not {type(questions).__name__}.",
+                remedy="Wrap row numbers: Questions(rows=...). Class labels are no row numbers.",
+            )
+        questions.require_within(self.queries)
+        return Votes(counts=self.counts[questions.rows], teachers=self.teachers)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Questions:
+    """Rows of a public pool that are asked about, each once."""
+
+    rows: np.ndarray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", _whole(self.rows))
+        if self.rows.ndim != 1:
+            raise DataError(
+                f"Questions are a list of row numbers, and this has shape {self.rows.shape}.",
+                remedy="Pass one row number for each question.",
+            )
+        if len(self.rows) and self.rows.min() < 0:
+            raise DataError(f"There is no row {self.rows.min()}.", remedy="Count rows from 0.")
+        known, times = np.unique(self.rows, return_counts=True)
+        if len(known) != len(self.rows):
+            raise DataError(
+                f"Row {known[np.argmax(times)]} is asked about {times.max()} times.",
+                remedy="Ask about each record once. If these are class labels, pass row numbers instead.",
+            )
+
+    @classmethod
+    def first(cls, count: int) -> Questions:
+        return cls(rows=np.arange(count))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def require_within(self, pool: int) -> None:
+        if len(self.rows) and self.rows.max() >= pool:
+            raise DataError(
+                f"Row {self.rows.max()} is asked about, and the pool has {pool} rows.",
+                remedy="Ask about rows of this pool.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """What came back, paid for: it may be shown.
+
+    Args:
+        questions: those that were answered.
+        labels: one class number for each.
+        asked: how many were asked in all; the others were refused.
+    """
+
+    questions: Questions
+    labels: np.ndarray
+    asked: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", _whole(self.labels))
+        if self.labels.shape != self.questions.rows.shape or self.asked < len(self.questions):
+            raise DataError(
+                f"There are {self.labels.size} labels for {len(self.questions)} answered of {self.asked} "
+                "questions.",
+                remedy="Pass one label for each answered question.",
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def _whole(values: Any) -> np.ndarray:
+    """As 64-bit whole numbers, without losing a fraction silently; nobody else can change them."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)) or np.any(array != np.round(array)):
+        raise DataError(
+            f"These are not all whole numbers: {array.dtype} values of shape {array.shape}.",
+            remedy="Pass counts, row numbers or class numbers as whole numbers.",
+        )
+    copy = array.astype(np.int64)
+    copy.flags.writeable = False
+    return copy
