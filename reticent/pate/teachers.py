@@ -1,0 +1,244 @@
+"""Teachers: one model a shard, all trained at once, and their votes about public records.
+
+A teacher needs no noise: what protects a record is that it can change the votes of one teacher only.
+Nothing of a teacher may be published, and neither may a single vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from reticent.core import checks
+from reticent.core.errors import DataError
+from reticent.models.losses import classification_loss
+from reticent.models.model import Model, Params
+from reticent.pate.partition import Shards
+
+OnProgress = Callable[[float], None]
+Smooth = Callable[[np.ndarray], np.ndarray]  # (queries, columns) -> (queries, columns)
+
+_ROOM = 2**28  # bytes of the inputs of teachers that are trained together
+_QUERIES_AT_ONCE = 4096
+
+
+def _silently(done: float) -> None:
+    pass
+
+
+class Voters(Protocol):
+    """Whoever answers questions about public records, one label each."""
+
+    @property
+    def count(self) -> int: ...
+
+    def vote(
+        self, x: Any, *, smooth: Smooth | None = None, on_progress: OnProgress = _silently
+    ) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Teachers:
+    """Trained teachers of one kind. Their parameters are private: nothing of them may be published.
+
+    Args:
+        params: a tree of arrays with one more axis in front: (teachers, ...).
+    """
+
+    model: Model
+    count: int
+    params: Params = field(repr=False)
+
+    def vote(
+        self, x: Any, *, smooth: Smooth | None = None, on_progress: OnProgress = _silently
+    ) -> np.ndarray:
+        """What each teacher takes each public record for: (teachers, queries) int32.
+
+        Args:
+            smooth: from the probabilities of the whole public pool to better ones, by public data alone
+                (`propagation.Graph.smooth`). Each teacher's are smoothed by themselves, so that a record
+                still moves one teacher only.
+            on_progress: called with the fraction done, from 0 to 1.
+        """
+        x = np.asarray(x)
+        labels = np.empty((self.count, len(x)), np.int32)
+        for teacher in range(self.count):
+            found = self._probabilities(teacher, x)
+            labels[teacher] = (found if smooth is None else smooth(found)).argmax(axis=1)
+            on_progress((teacher + 1) / self.count)
+        return labels
+
+    def _probabilities(self, teacher: int, x: np.ndarray) -> np.ndarray:
+        params = jax.tree.map(lambda leaf: leaf[teacher], self.params)
+        pieces = []
+        for start in range(0, len(x), _QUERIES_AT_ONCE):
+            piece = x[start : start + _QUERIES_AT_ONCE]
+            room = min(_QUERIES_AT_ONCE, len(x)) - len(piece)
+            filled = np.pad(piece, [(0, room)] + [(0, 0)] * (x.ndim - 1))
+            pieces.append(np.asarray(self._ask(params, filled))[: len(piece)])
+        return np.concatenate(pieces)
+
+    @cached_property
+    def _ask(self) -> Callable[[Params, np.ndarray], jax.Array]:
+        apply = self.model.apply
+        return jax.jit(lambda params, x: jax.nn.softmax(jax.vmap(lambda row: apply(params, row))(x)))
+
+
+def teach(
+    model: Model,
+    shards: Shards,
+    x: Any,
+    y: Any,
+    *,
+    optimizer: optax.GradientTransformation | None = None,
+    steps: int = 50,
+    batch_size: int | None = None,
+    shrinkage: float = 1e-4,
+    chunk: int | None = None,
+    seed: int = 0,
+    on_progress: OnProgress = _silently,
+) -> Teachers:
+    """Trains one model on every shard; many at once, compiled once.
+
+    Args:
+        x, y: all private records: inputs of the model, and classes counted from 0 (negative: no label).
+        optimizer: Adam with a rate that falls from 1 to zero, unless given: right for a linear model on
+            features of length 1. A deeper network wants a smaller one.
+        batch_size: records a step, drawn from the shard with replacement; without one each step sees the
+            whole shard.
+        shrinkage: half the squared length of all matrices times this is added to the loss.
+        chunk: teachers trained together; without one as many as take a quarter of a gigabyte.
+        seed: each teacher starts, and draws batches, by a key of its own.
+        on_progress: called with the fraction done, from 0 to 1.
+
+    Guarantee:
+        A teacher depends on the seed, its number and its shard alone, up to rounding.
+    """
+    x, y = np.asarray(x), np.asarray(y).astype(np.int32)
+    if not len(x) == len(y) == len(shards.shard_of):
+        raise DataError(
+            f"{len(shards.shard_of)} records were divided; there are {len(x)} inputs and {len(y)} labels.",
+            remedy="Pass the same records that were divided.",
+        )
+    checks.count(steps=steps)
+    checks.not_negative(shrinkage=shrinkage)
+    capacity = shards.indices.shape[1]
+    row_bytes = 4 * max(int(np.prod(x.shape[1:])), 1)
+    at_once = max(_ROOM // (row_bytes * capacity), 1) if chunk is None else chunk
+    checks.count(chunk=at_once)
+    at_once = min(at_once, shards.teachers)
+    optimizer = optax.adam(optax.linear_schedule(1.0, 0.0, steps)) if optimizer is None else optimizer
+    one = _one_teacher(model, optimizer, steps, batch_size, shrinkage)
+    many = jax.jit(jax.vmap(one))
+    root = jax.random.key(seed, impl="threefry2x32")  # rbg keys all draw alike under vmap
+    parts = []
+    for teachers in _chunks(shards.teachers, at_once):
+        keys = jax.vmap(lambda teacher: jax.random.fold_in(root, teacher))(jnp.asarray(teachers))
+        rows, is_real = shards.indices[teachers], shards.is_real[teachers]
+        parts.append(jax.tree.map(np.asarray, many(keys, x[rows], y[rows], is_real)))
+        on_progress(min(len(parts) * at_once / shards.teachers, 1.0))
+    params = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: shards.teachers], *parts)
+    return Teachers(model=model, count=shards.teachers, params=params)
+
+
+def _chunks(teachers: int, chunk: int) -> Iterator[np.ndarray]:
+    """Numbers of teachers, always as many: the last chunk is filled up, which is cheaper than to compile."""
+    for start in range(0, teachers, chunk):
+        yield np.minimum(np.arange(start, start + chunk), teachers - 1)
+
+
+def _one_teacher(
+    model: Model,
+    optimizer: optax.GradientTransformation,
+    steps: int,
+    batch_size: int | None,
+    shrinkage: float,
+) -> Callable[..., Params]:
+    loss = classification_loss(model)
+
+    def mean_loss(params: Params, x: jax.Array, y: jax.Array, weights: jax.Array) -> jax.Array:
+        losses = jax.vmap(lambda x, y: loss(params, {"x": x, "y": y}))(x, y)
+        matrices = [leaf for leaf in jax.tree.leaves(params) if leaf.ndim > 1]
+        length = sum((jnp.vdot(leaf, leaf) for leaf in matrices), jnp.float32(0))
+        return jnp.vdot(losses, weights) / jnp.maximum(weights.sum(), 1) + shrinkage / 2 * length
+
+    def one(key: jax.Array, x: jax.Array, y: jax.Array, is_real: jax.Array) -> Params:
+        start_key, batch_key = jax.random.split(key)
+        weights = is_real.astype(jnp.float32)
+        params = model.init(start_key)
+
+        def step(state: Any, number: jax.Array) -> tuple[Any, None]:
+            params, moments = state
+            batch = (x, y, weights)
+            if batch_size is not None:  # real records stand first
+                own = jax.random.fold_in(batch_key, number)
+                rows = jax.random.randint(own, (batch_size,), 0, jnp.maximum(is_real.sum(), 1))
+                batch = (x[rows], y[rows], weights[rows])
+            updates, moments = optimizer.update(jax.grad(mean_loss)(params, *batch), moments, params)
+            return (optax.apply_updates(params, updates), moments), None
+
+        (params, _), _ = jax.lax.scan(step, (params, optimizer.init(params)), jnp.arange(steps))
+        return params
+
+    return one
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaughtEstimators:
+    """Fitted scikit-learn classifiers, one a shard, that know `classes` classes between them."""
+
+    classes: int
+    estimators: tuple[Any, ...] = field(repr=False)
+
+    @property
+    def count(self) -> int:
+        return len(self.estimators)
+
+    def vote(
+        self, x: Any, *, smooth: Smooth | None = None, on_progress: OnProgress = _silently
+    ) -> np.ndarray:
+        """What each estimator takes each public record for: (teachers, queries); see `Teachers.vote`."""
+        labels = np.empty((self.count, len(x)), np.int32)
+        for teacher, estimator in enumerate(self.estimators):
+            if smooth is None:
+                labels[teacher] = estimator.predict(x)
+            else:
+                labels[teacher] = smooth(self._shares(estimator, x)).argmax(axis=1)
+            on_progress((teacher + 1) / self.count)
+        return labels
+
+    def _shares(self, estimator: Any, x: Any) -> np.ndarray:
+        """(queries, classes): probabilities, or ones for predictions where there are none."""
+        shares = np.zeros((len(x), self.classes), np.float32)
+        if hasattr(estimator, "predict_proba"):
+            shares[:, np.asarray(estimator.classes_, int)] = estimator.predict_proba(x)
+        else:
+            shares[np.arange(len(x)), estimator.predict(x)] = 1
+        return shares
+
+
+def teach_estimators(
+    estimator: Any, shards: Shards, x: Any, y: Any, *, on_progress: OnProgress = _silently
+) -> TaughtEstimators:
+    """Fits a clone of any scikit-learn classifier on every shard, one after the other.
+
+    Args:
+        y: classes counted from 0. A shard with one class is refused: many classifiers cannot be fitted to it.
+    """
+    from sklearn.base import clone
+
+    y = np.asarray(y).astype(int)
+    shards.require_classes(y)
+    fitted: list[Any] = []
+    for rows in shards:
+        fresh: Any = clone(estimator)
+        fitted.append(fresh.fit(x[rows], y[rows]))
+        on_progress(len(fitted) / shards.teachers)
+    return TaughtEstimators(classes=int(y.max()) + 1, estimators=tuple(fitted))
