@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import jax
 import numpy as np
 import pytest
@@ -27,9 +29,14 @@ def _probabilities(shape: float, gamma: float) -> np.ndarray:
     return np.array(weights[:8]) / sum(weights)
 
 
-def _draws(event: BestOfTrials) -> np.ndarray:
+@cache
+def _keys() -> list[jax.Array]:
     root = Keys.seeded(5).take(Stream.SAMPLING, steps=range(_DRAWS))
-    return np.array([draw_trials(step_key(root, step), event) for step in range(_DRAWS)])
+    return [step_key(root, step) for step in range(_DRAWS)]
+
+
+def _draws(event: BestOfTrials) -> np.ndarray:
+    return np.array([draw_trials(key, event) for key in _keys()])
 
 
 def _is_alarm(event: BestOfTrials) -> bool:
