@@ -22,6 +22,7 @@ from reticent.cli import (
     domain,
     ledger,
     output,
+    pate,
     predict,
     show,
     train,
@@ -36,6 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("train", epilog=train.EPILOG)(train.run)
+app.command("pate", epilog=pate.EPILOG)(pate.run)
 app.command("predict", epilog=predict.EPILOG)(predict.run)
 app.command("show", epilog=show.EPILOG)(show.run)
 app.command("attack", epilog=attack.EPILOG)(attack.run)

@@ -26,7 +26,7 @@ Header = Annotated[
     ),
 ]
 Encoding = Annotated[str | None, typer.Option(help="Of a text file. Default: detected.", show_default=False)]
-Method = Annotated[str, typer.Option(help="auto, sgd, gd, output, objective, exponential or descent.")]
+Method = Annotated[str, typer.Option(help="auto, sgd, gd, output, objective, exponential, descent or pate.")]
 Model = Annotated[str, typer.Option(help="auto, linear, mlp, cnn or scattering.")]
 LedgerFile = Annotated[Path | None, typer.Option(help="Charge this ledger first.", show_default=False)]
 DatasetName = Annotated[
@@ -63,6 +63,13 @@ def run(
     test: Annotated[float, typer.Option(help="The share of rows held out.")] = 0.2,
     ledger: LedgerFile = None,
     dataset: DatasetName = None,
+    public: Annotated[
+        str | None,
+        typer.Option(help="For pate: a table of unlabelled rows, or held-out.", show_default=False),
+    ] = None,
+    teachers: Annotated[
+        int | None, typer.Option(help="For pate: how many.", show_default="a hundredth of the rows")
+    ] = None,
     resume: Resume = None,
     delimiter: Delimiter = None,
     header: Header = None,
@@ -75,6 +82,29 @@ def run(
     the budget. The whole cost is charged before any noise is drawn. The
     folder holds the model, its guarantee and how it was made.
     """
+    done = trained(
+        resume,
+        write,
+        source=source,
+        target=target,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        model=model,
+        domain=str(domain) if domain else None,
+        prepare=prepare,
+        test=test,
+        ledger=str(ledger) if ledger else None,
+        dataset=dataset,
+        layout=layout_of(delimiter, header, encoding),
+        public=public,
+        teachers=teachers,
+    )
+    show(done, as_json=as_json)
+
+
+def trained(resume: Path | None, write: Path | None, **wanted: Any) -> Finished:
+    """Follows an order of these fields into a new folder, or goes on with one."""
     from reticent.runs.fit import fit
     from reticent.runs.fit import resume as go_on
     from reticent.runs.onlooker import Onlooker
@@ -82,33 +112,16 @@ def run(
 
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
     if resume is not None:
-        done = go_on(resume, onlooker=onlooker)
-    else:
-        if source is None or epsilon is None or write is None:
-            raise InvalidArgument(
-                "Training needs a table, an epsilon and a folder.",
-                remedy="Say all three: reticent train TABLE --target COLUMN --epsilon 1 -o FOLDER",
-            )
-        layout = _layout(delimiter, header, encoding)
-        order = Order(
-            source=source,
-            target=target,
-            epsilon=epsilon,
-            delta=delta,
-            method=method,
-            model=model,  # type: ignore[arg-type]  # checked by the order itself
-            domain=str(domain) if domain else None,
-            prepare=prepare,  # type: ignore[arg-type]  # checked by the order itself
-            test=test,
-            ledger=str(ledger) if ledger else None,
-            dataset=dataset,
-            layout=layout,
+        return go_on(resume, onlooker=onlooker)
+    if wanted["source"] is None or wanted["epsilon"] is None or write is None:
+        raise InvalidArgument(
+            "Training needs a table, an epsilon and a folder.",
+            remedy="Say all three: reticent train TABLE --target COLUMN --epsilon 1 -o FOLDER",
         )
-        done = fit(order, write, onlooker=onlooker)
-    show(done, as_json=as_json)
+    return fit(Order(**wanted), write, onlooker=onlooker)
 
 
-def _layout(delimiter: str | None, header: bool | None, encoding: str | None) -> dict[str, Any]:
+def layout_of(delimiter: str | None, header: bool | None, encoding: str | None) -> dict[str, Any]:
     separator = "\t" if delimiter in ("tab", "\\t") else delimiter
     given = {"delimiter": separator, "header": header, "encoding": encoding}
     return {key: value for key, value in given.items() if value is not None}

@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting import calibrate, gaussian_dp
+from reticent.accounting.dominating import Neighbours
 from reticent.accounting.solving import smallest_count
 from reticent.accounting.tight import tight
 from reticent.core import checks
 from reticent.core.errors import CannotMeet
-from reticent.mechanisms.events import Event, Gaussian, Repeated
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Composed, Event, Gaussian, Repeated
 from reticent.pate.aggregators import Aggregator, Confident, GaussianMax
 
 _MOST_ANSWERS = 1 << 24
@@ -78,6 +80,35 @@ def allowance_for(aggregator: Aggregator, *, epsilon: float, delta: float) -> Al
             remedy="Use more noise (and more teachers, so that the votes stand out), or a larger epsilon.",
         )
     return found
+
+
+def release_of(multiplier: float, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE) -> Gaussian:
+    """The event of answers that are worth one Gaussian release of this noise, over one moved vote.
+
+    Whoever is replaced stays with their teacher, so one vote moves under every adjacency: where an accountant
+    takes a replaced record to move twice as much as a removed one, half as much is said to begin with.
+    """
+    return Gaussian(noise_multiplier=adjacency.reach * multiplier)
+
+
+def multiplier_for(
+    *,
+    epsilon: float,
+    delta: float,
+    beside: Event | None = None,
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE,
+) -> float:
+    """The least noise, over one moved vote, with which all answers and what is released beside them fit."""
+    alone = gaussian_dp.noise_multiplier(epsilon, delta) * (1 + 1e-7)  # room for the accountant's last digits
+    if beside is None:
+        return alone
+    return calibrate.noise_for(
+        lambda multiplier: Composed(events=(beside, release_of(multiplier, adjacency))),
+        Neighbours(adjacency),
+        epsilon=epsilon,
+        delta=delta,
+        guess=alone,
+    )
 
 
 def _most_answers(event: Event, epsilon: float, delta: float) -> int:

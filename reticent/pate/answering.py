@@ -6,7 +6,7 @@ import numpy as np
 
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
-from reticent.pate.aggregators import Aggregator, Confident
+from reticent.pate.aggregators import Aggregator, Confident, GaussianMax
 from reticent.pate.allowance import Allowance
 from reticent.pate.votes import Answers, Questions, Votes
 
@@ -38,28 +38,43 @@ class Teller:
         about = votes.about(questions)
         source = generator(self._keys, step=self._rounds)
         self._rounds += 1
+        passed = np.ones(len(questions), bool)
         if isinstance(self.aggregator, Confident):
             self.aggregator.require_reachable(votes.teachers)
             passed = self.aggregator.passes(source, about, beliefs)
-            labels = self.aggregator.vote.answer(source, about)
-        else:
-            passed = np.ones(len(questions), bool)
-            labels = self.aggregator.answer(source, about)
+        counts, labels = self._drawn(source, about)
         if most is not None:
-            done = int(np.sum(np.cumsum(passed) - passed < most))  # stops after the last that was wanted
-            passed, labels = passed[:done], labels[:done]
-        spent = self.allowance._replace(limit=self.allowance.left(asked=self.asked, answered=self.answered))
-        asked = spent.most_asked(passed)
+            passed = passed[
+                : int(np.sum(np.cumsum(passed) - passed < most))
+            ]  # up to the last that was wanted
+        rest = self.allowance._replace(limit=self.allowance.left(asked=self.asked, answered=self.answered))
+        asked = rest.most_asked(passed)
         kept = np.flatnonzero(passed[:asked])
         self.asked += asked
         self.answered += len(kept)
-        return Answers(questions=Questions(rows=questions.rows[kept]), labels=labels[kept], asked=asked)
+        return Answers(
+            questions=Questions(rows=questions.rows[kept]),
+            labels=labels[kept],
+            asked=asked,
+            counts=None if counts is None else counts[kept],
+        )
+
+    def _drawn(self, source: np.random.Generator, about: Votes) -> tuple[np.ndarray | None, np.ndarray]:
+        """Noisy counts, if they may be seen, and labels."""
+        match self.aggregator:
+            case Confident(vote=noise) | (GaussianMax() as noise):
+                counts = noise.noisy(source, about)
+                return counts, counts.argmax(axis=1)
+            case other:
+                return None, other.answer(source, about)
 
 
 def joined(*parts: Answers) -> Answers:
     """The answers of several rounds. A record that was answered in one is not asked about in another."""
+    counts = [part.counts for part in parts if part.counts is not None]
     return Answers(
         questions=Questions(rows=np.concatenate([part.questions.rows for part in parts])),
         labels=np.concatenate([part.labels for part in parts]),
         asked=sum(part.asked for part in parts),
+        counts=np.concatenate(counts) if len(counts) == len(parts) else None,
     )

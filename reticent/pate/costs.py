@@ -140,7 +140,7 @@ class Sanitised:
 
     A statement about these data: by how much an outcome is likelier on them than on a neighbour. It is not
     about the other direction, as the published ones of this kind are not, and it holds except with
-    probability 1 - confidence, over the noise on it. What is charged to a ledger is the data-independent cost.
+    probability 1 - confidence, over the noise on it. What a ledger is charged is the data-independent cost.
     """
 
     epsilon: float

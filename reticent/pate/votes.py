@@ -135,15 +135,19 @@ class Answers:
         questions: those that were answered.
         labels: one class number for each.
         asked: how many were asked in all; the others were refused.
+        counts: the noisy counts behind the labels, (answers, classes), where the noise covers them: with
+            Gaussian noise what is accounted for is the whole histogram.
     """
 
     questions: Questions
     labels: np.ndarray
     asked: int
+    counts: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _whole(self.labels))
-        if self.labels.shape != self.questions.rows.shape or self.asked < len(self.questions):
+        answered, counts = self.questions.rows.shape, self.labels if self.counts is None else self.counts
+        if not self.labels.shape == answered == counts.shape[:1] or self.asked < len(self.questions):
             raise DataError(
                 f"There are {self.labels.size} labels for {len(self.questions)} answered of {self.asked} "
                 "questions.",
@@ -152,6 +156,11 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def evidence(self) -> np.ndarray:
+        """The best that a student may learn from: noisy counts, or else labels."""
+        return self.labels if self.counts is None else self.counts
 
 
 def _whole(values: Any) -> np.ndarray:

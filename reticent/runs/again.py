@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from reticent.core.errors import DataError, IntegrityError
 from reticent.data.domain import Domain
 from reticent.runs import folder as folders
-from reticent.runs.arrays import Arrays, divided_by, inputs_of
+from reticent.runs.arrays import Arrays, divided_by, inputs_of, with_public
 from reticent.runs.learners import Learner
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order
@@ -23,6 +25,7 @@ class Again(NamedTuple):
         domain: what is public about the table; none for images.
         train_on: those that it was trained on.
         held_out: those that it never saw.
+        public: those that it saw without labels; PATE only.
     """
 
     record: dict[str, Any]
@@ -32,6 +35,7 @@ class Again(NamedTuple):
     domain: Domain | None
     train_on: Arrays
     held_out: Arrays
+    public: np.ndarray | None = None
 
 
 def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
@@ -50,7 +54,9 @@ def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
     path = folder / folders.DOMAIN
     domain = Domain.read(path) if path.exists() else None
     try:
-        divided = divided_by(record, material, domain, onlooker)
+        divided, public = with_public(
+            material, domain, divided_by(record, material, domain, onlooker), onlooker
+        )
     except DataError as error:
         raise DataError(
             f"The data of {folder} cannot be read again: {error.happened}", remedy=error.remedy
@@ -61,7 +67,8 @@ def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
     train_on, held_out = (inputs_of(learner, part, onlooker) for part in (divided.train_on, divided.held_out))
     if domain is None and material.splits is not None:
         domain = material.splits.domain
-    return Again(record, predictor.problem, learner, predictor.params, domain, train_on, held_out)
+    unlabelled = None if public is None else inputs_of(learner, {"x": public}, onlooker)["x"]
+    return Again(record, predictor.problem, learner, predictor.params, domain, train_on, held_out, unlabelled)
 
 
 def _changed(folder: Path) -> IntegrityError:

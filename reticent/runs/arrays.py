@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from reticent.data.encoding import encode, has_target
 from reticent.data.files import Table
 from reticent.runs.learners import Learner
 from reticent.runs.onlooker import Onlooker
-from reticent.runs.order import Material
+from reticent.runs.order import HELD_OUT, Material, public_of_held_out
 from reticent.runs.problem import Problem, of_table
 
 Arrays = dict[str, np.ndarray]
@@ -41,10 +42,30 @@ def divided_by(
     return of_file(material.table, domain, rows=rows, seed=seed, onlooker=onlooker)
 
 
+def with_public(
+    material: Material, domain: Domain | None, divided: Divided, onlooker: Onlooker
+) -> tuple[Divided, np.ndarray | None]:
+    """The same, with the public rows that were asked for: those of a table, or most of the held-out ones."""
+    if material.public is not None:
+        assert domain is not None
+        columns = {name: column for name, column in domain.columns.items() if name != domain.target}
+        with onlooker.watch("encoding public rows") as on_progress:
+            data = encode(
+                material.public, replace(domain, columns=columns, target=None), on_progress=on_progress
+            )
+        return divided, np.asarray(data["x"])
+    if material.order.public != HELD_OUT:
+        return divided, None
+    held_out = divided.held_out
+    taken = public_of_held_out(len(held_out["y"]))
+    kept = {key: column[taken:] for key, column in held_out.items()}
+    return divided._replace(held_out=kept), held_out["x"][:taken]
+
+
 def inputs_of(learn: Learner, part: Arrays, onlooker: Onlooker) -> Arrays:
     """Rows as the learner takes them."""
     with onlooker.watch(f"features for {learn.name}") as on_progress:
-        return {"x": learn.inputs(part["x"], on_progress), "y": part["y"]}
+        return {**part, "x": learn.inputs(part["x"], on_progress)}
 
 
 def of_file(table: Table, domain: Domain, *, rows: int, seed: int, onlooker: Onlooker) -> Divided:

@@ -42,7 +42,7 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 from reticent.runs import folder as folders
 from reticent.runs import methods
-from reticent.runs.arrays import Arrays, Divided, divided_by, inputs_of
+from reticent.runs.arrays import Arrays, Divided, divided_by, inputs_of, with_public
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order, held_out_rows
@@ -177,6 +177,7 @@ def _go_on(
             folders.write_record(folder, record)
         domain = _prepared(folder, record, material, noise, keys, onlooker)
         divided = ready or divided_by(record, material, domain, onlooker)
+        divided, public = with_public(material, domain, divided, onlooker)
         learn = learner(order.model, divided.problem)
         onlooker.say(f"training {learn.name} on {divided.problem.rows:,} rows: {recipe.in_words}")
         train_on, held_out = (
@@ -193,6 +194,8 @@ def _go_on(
                 held_out=held_out,
                 keys=keys,
                 checkpoints=Checkpoints(path=folder / folders.CHECKPOINT, stamp=stamp),
+                public=None if public is None else inputs_of(learn, {"x": public}, onlooker)["x"],
+                onlooker=onlooker,
             )
         )
         record |= {"seconds": time.perf_counter() - started}
@@ -283,6 +286,7 @@ def _finish(
         "sentence": str(sentence),
         "metrics": score(learn, trained.params, problem, held_out),
         "history": list(trained.history),
+        **({"unreleased": dict(trained.unreleased)} if trained.unreleased else {}),
     }
     folders.write_record(folder, record)
     folders.tidy(folder)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reticent.core.errors import IntegrityError
-from reticent.runs import convex, descent
+from reticent.runs import convex, descent, pate
 from reticent.runs.recipe import Method, Recipe, Terms
 
 METHODS: dict[str, Method] = {
@@ -20,6 +20,7 @@ METHODS: dict[str, Method] = {
     "objective": convex.method("objective", "objective perturbation: noise on what is minimised"),
     "exponential": convex.method("exponential", "exponential mechanism: weights drawn by their loss"),
     "descent": convex.method("descent", "projected DP-GD, with the settings of the convex theory"),
+    "pate": pate.method(),
 }
 
 

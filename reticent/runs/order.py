@@ -19,6 +19,8 @@ from reticent.runs.methods import METHODS
 
 Prepare = Literal["private", "public"]
 
+HELD_OUT = "held-out"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
@@ -30,6 +32,9 @@ class Order:
         prepare: `private` finds what the domain leaves open, at a tenth of the budget; `public` refuses.
         test: the share of rows that is held out and scored.
         layout: how a text file is to be read, where it is not as detected.
+        public: for PATE, a table of unlabelled rows that are nobody's secret, or `held-out`: nine tenths of
+            the rows that are not trained on, their labels not looked at.
+        teachers: for PATE, how many.
     """
 
     source: str
@@ -44,6 +49,8 @@ class Order:
     ledger: str | None = None
     dataset: str | None = None
     layout: dict[str, Any] = field(default_factory=dict)
+    public: str | None = None
+    teachers: int | None = None
 
     def __post_init__(self) -> None:
         checks.positive(epsilon=self.epsilon)
@@ -60,6 +67,13 @@ class Order:
                 "A ledger and the name of the dataset in it go together.",
                 remedy="Pass both --ledger and --dataset.",
             )
+        if (self.method == "pate") != (self.public is not None):
+            raise InvalidArgument(
+                "PATE's student learns from public rows, and no other method has a use for them.",
+                remedy="Pass --method pate and --public TABLE together; --public held-out for an experiment.",
+            )
+        if self.teachers is not None:
+            checks.count(minimum=2, teachers=self.teachers)
         if self.epsilon > 1000:
             raise InvalidArgument(
                 f"epsilon={self.epsilon:g} protects nobody: odds may change by a factor e^{self.epsilon:g}.",
@@ -97,15 +111,44 @@ class Material:
                 )
             self.rows = self.table.row_count
         self.declared = Domain.read(order.domain) if order.domain else None
+        self.public = None if order.public in (None, HELD_OUT) else self._opened_public(order.public)
+
+    def _opened_public(self, path: str) -> Table:
+        """Unlabelled rows with the same columns; if the target is among theirs, it is not read."""
+        if self.table is None:
+            raise InvalidArgument(
+                f"'{self.order.source}' is a dataset of the catalog, and {path} a table.",
+                remedy="Pass --public held-out, which takes nine tenths of its test rows.",
+            )
+        public = open_table(path, **self.order.layout)
+        if missing := [name for name in self.table.names if name not in (*public.names, self.order.target)]:
+            raise DataError(
+                f"{path} lacks {len(missing)} columns of {self.order.source}: {', '.join(missing[:8])}.",
+                remedy="Give the public rows the same columns, under the same names.",
+            )
+        return public
+
+    @property
+    def public_rows(self) -> int:
+        """How many unlabelled rows there are to ask about."""
+        if self.order.public is None:
+            return 0
+        if self.public is not None:
+            return self.public.row_count
+        assert self.splits is not None or self.table is not None
+        if self.splits is not None and self.splits.test is not None:
+            return public_of_held_out(len(self.splits.test))
+        return public_of_held_out(held_out_rows(self.order, self.rows))
 
     def digest(self, key: str) -> str:
         """Of the table's bytes; nothing for a dataset of the catalog, which has a checksum of its own."""
         if self.table is None:
             return ""
         hashed = hashlib.blake2b(key=key.encode(), digest_size=16)
-        with open(self.table.path, "rb") as file:
-            while piece := file.read(1 << 22):
-                hashed.update(piece)
+        for table in (self.table, *((self.public,) if self.public else ())):
+            with open(table.path, "rb") as file:
+                while piece := file.read(1 << 22):
+                    hashed.update(piece)
         return hashed.hexdigest()
 
     @property
@@ -146,6 +189,11 @@ class Material:
                 )
             self.declared.require_public()
         return needed
+
+
+def public_of_held_out(rows: int) -> int:
+    """How many of the held-out rows are taken for public; the others are scored on."""
+    return rows - max(round(rows / 10), 1)
 
 
 def held_out_rows(order: Order, rows: int) -> int:

@@ -45,7 +45,15 @@ def preparation_noise(order: Order, material: Material) -> PreparationNoise | No
 def price(order: Order, material: Material, rows: int, noise: PreparationNoise | None) -> Recipe:
     assert order.delta is not None
     name = material.model if order.model == "auto" else order.model
-    terms = Terms(rows, name, order.epsilon, order.delta, noise.event if noise else None)
+    terms = Terms(
+        rows=rows,
+        model=name,
+        epsilon=order.epsilon,
+        delta=order.delta,
+        beside=noise.event if noise else None,
+        public=material.public_rows,
+        teachers=order.teachers,
+    )
     recipe = methods.price(order.method, terms)
     if noise is not None and material.table is not None and material.declared is None:
         require_enough_rows(material.table, noise)

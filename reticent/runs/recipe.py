@@ -12,6 +12,7 @@ from reticent.core.errors import CannotMeet
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Event
 from reticent.runs.learners import Learner
+from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.problem import Problem
 from reticent.training.checkpoint import Checkpoints
 
@@ -24,6 +25,8 @@ class Terms(NamedTuple):
     Args:
         epsilon, delta: what the whole run may cost.
         beside: what else the run releases: its preparation.
+        public: how many unlabelled rows there are that may be used without cost.
+        teachers: how many were asked for.
     """
 
     rows: int
@@ -31,6 +34,8 @@ class Terms(NamedTuple):
     epsilon: float
     delta: float
     beside: Event | None
+    public: int = 0
+    teachers: int | None = None
 
 
 class Ingredients(NamedTuple):
@@ -39,6 +44,7 @@ class Ingredients(NamedTuple):
     Args:
         train_on, held_out: `x` as the learner takes it, and `y`.
         checkpoints: where the state of an unfinished run is kept; a method without steps has no use for it.
+        public: inputs of unlabelled rows that may be used without cost.
     """
 
     learner: Learner
@@ -47,6 +53,8 @@ class Ingredients(NamedTuple):
     held_out: Mapping[str, np.ndarray]
     keys: Keys
     checkpoints: Checkpoints
+    public: np.ndarray | None = None
+    onlooker: Onlooker = NOBODY
 
 
 class Trained(NamedTuple):
@@ -55,11 +63,13 @@ class Trained(NamedTuple):
     Args:
         assumptions: what the guarantee rests on.
         history: epoch, epsilon and held-out scores, as JSON.
+        unreleased: what was seen on the way and is private: for whoever holds the data.
     """
 
     params: Any
     assumptions: tuple[str, ...]
     history: tuple[dict[str, Any], ...] = ()
+    unreleased: Mapping[str, Any] = {}
 
 
 class Recipe(Protocol):

@@ -174,3 +174,9 @@ def test_smooth_sensitivity_is_smooth():
             row[chance.integers(3)] += 1
         there = smooth_sensitivity(Votes(counts=counts, teachers=100), noise, release)
         assert math.exp(-0.05) * (1 - 1e-9) <= there / here <= math.exp(0.05) * (1 + 1e-9)
+
+
+def test_queries_may_be_at_different_distances():
+    """With two teachers changed, one question may be at its worst and the other as it was."""
+    local = np.array([[5.0, 0.0, 0.0], [0.0, 0.0, 5.0]])
+    assert sensitivity.smooth(local, 0.01) == pytest.approx(10 * math.exp(-0.02))

@@ -1,0 +1,102 @@
+"""`reticent pate`: a private model by voting teachers and a student who sees public rows only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reticent.cli import output, train
+from reticent.core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from reticent.runs.fit import Finished
+
+EPILOG = "Example:  reticent pate patients.csv --public open.csv --target readmitted --epsilon 2 -o runs/pate"
+
+
+def run(
+    source: Annotated[
+        str | None,
+        typer.Argument(help="A private table, or the name of a dataset.", show_default=False),
+    ] = None,
+    public: Annotated[
+        str | None,
+        typer.Option(
+            help="A table of unlabelled public rows; or held-out: nine tenths of the test rows.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)] = None,
+    teachers: Annotated[
+        int | None, typer.Option(help="How many.", show_default="a hundredth of the rows, at most 250")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="What may be spent in all.", show_default=False)
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A new folder for the run.", show_default=False)
+    ] = None,
+    model: train.Model = "auto",
+    domain: Annotated[
+        Path | None, typer.Option(help="What is public about the table.", show_default=False)
+    ] = None,
+    prepare: Annotated[
+        str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
+    ] = "private",
+    test: Annotated[float, typer.Option(help="The share of rows held out.")] = 0.2,
+    ledger: train.LedgerFile = None,
+    dataset: train.DatasetName = None,
+    resume: train.Resume = None,
+    delimiter: train.Delimiter = None,
+    header: train.Header = None,
+    encoding: train.Encoding = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Train by voting teachers: private rows teach, public rows are asked about.
+
+    Every private row teaches one of many teachers. They vote on public rows,
+    noise is added to the counts, and a student learns from the answers.
+    The epsilon holds whatever the votes are, and may be published. How far
+    the teachers agree is private: it is drawn for you alone.
+    """
+    if resume is None and (source is None or public is None or epsilon is None or write is None):
+        raise InvalidArgument(
+            "PATE needs a private table, a public one, an epsilon and a folder.",
+            remedy="Say all: reticent pate TABLE --public PUBLIC --target COLUMN --epsilon 2 -o FOLDER",
+        )
+    done = train.trained(
+        resume,
+        write,
+        source=source,
+        target=target,
+        epsilon=epsilon,
+        delta=delta,
+        method="pate",
+        model=model,
+        domain=str(domain) if domain else None,
+        prepare=prepare,
+        test=test,
+        ledger=str(ledger) if ledger else None,
+        dataset=dataset,
+        layout=train.layout_of(delimiter, header, encoding),
+        public=public,
+        teachers=teachers,
+    )
+    _draw(done)
+    train.show(done, as_json=as_json)
+
+
+def _draw(done: Finished) -> None:
+    """How often the teachers agree: private, like the votes it is made of."""
+    from reticent.report.vote_figures import save_agreement
+
+    seen: dict[str, Any] | None = done.record.get("unreleased")
+    if seen is not None and "agreement" in seen:
+        path = done.folder / "votes-unreleased.svg"
+        save_agreement(path, seen["agreement"])
+        output.note(f"How far the teachers agree is drawn in {path}: for you, not for publication.")

@@ -1,0 +1,181 @@
+"""Facts: what a report says, before anybody decides how it looks.
+
+HTML, terminal and JSON are renderings of the same facts, so a number cannot differ between them. Every number
+says what kind of number it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+
+class Kind(StrEnum):
+    """How far a number may be trusted."""
+
+    BOUND = "bound"  # proved, under the assumptions that are named
+    ESTIMATE = "estimate"  # measured, with luck in it
+    ASSUMPTION = "assumption"  # taken for granted
+    SETTING = "setting"  # chosen
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """A number or a word with a name.
+
+    Args:
+        shown: how it is printed; rounded in the direction that is safe where it is a bound.
+        note: what a reader has to know with it.
+    """
+
+    name: str
+    value: float | int | str | None
+    kind: Kind
+    shown: str
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One curve of a chart."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    is_dashed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """An area between two curves."""
+
+    name: str
+    x: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """Curves over an axis, with what they show in words for whoever cannot see them."""
+
+    id: str
+    title: str
+    description: str
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...] = ()
+    bands: tuple[Band, ...] = ()
+    is_log_x: bool = False
+    is_log_y: bool = False
+    y_range: tuple[float, float] | None = None
+    style: Literal["lines", "steps"] = "lines"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """Named amounts side by side, with an interval or a mark where there is one."""
+
+    id: str
+    title: str
+    description: str
+    unit: str
+    names: tuple[str, ...]
+    amounts: tuple[float, ...]
+    notes: tuple[str, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    mark: float | None = None
+    mark_name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """A table."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A part of the page, for one of its readers.
+
+    Args:
+        text: paragraphs.
+        code: commands or records, shown as they are.
+    """
+
+    id: str
+    title: str
+    text: tuple[str, ...] = ()
+    values: tuple[Value, ...] = ()
+    charts: tuple[Chart | Bars, ...] = ()
+    tables: tuple[Rows, ...] = ()
+    code: tuple[tuple[str, str], ...] = ()
+    terms: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Everything on the page, from the first screen to the record.
+
+    Args:
+        verdict: one word or a few for the first screen, and whether it is good news.
+    """
+
+    title: str
+    subtitle: str
+    verdict: str
+    tone: Literal["good", "plain", "bad"]
+    lead: tuple[str, ...]
+    headline: tuple[Value, ...]
+    sections: tuple[Section, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        return _plain(asdict(self))
+
+
+def bound_from_above(name: str, value: float, *, digits: int = 4, note: str = "") -> Value:
+    """An upper bound, rounded up."""
+    return Value(name=name, value=value, kind=Kind.BOUND, shown=_rounded(value, digits, math.ceil), note=note)
+
+
+def bound_from_below(name: str, value: float, *, digits: int = 3, note: str = "") -> Value:
+    """A lower bound, rounded down."""
+    return Value(
+        name=name, value=value, kind=Kind.BOUND, shown=_rounded(value, digits, math.floor), note=note
+    )
+
+
+def estimate(name: str, value: float, *, form: str = ".4g", note: str = "") -> Value:
+    return Value(name=name, value=value, kind=Kind.ESTIMATE, shown=format(value, form), note=note)
+
+
+def setting(name: str, value: float | int | str, *, note: str = "") -> Value:
+    shown = f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else value
+    return Value(name=name, value=value, kind=Kind.SETTING, shown=shown, note=note)
+
+
+def _rounded(value: float, digits: int, to_whole: Any) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    places = min(max(digits - 1 - math.floor(math.log10(abs(value))), 0), 12)
+    return (
+        f"{to_whole(value * 10**places - (1e-9 if to_whole is math.ceil else -1e-9)) / 10**places:.{places}f}"
+    )
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinity and no enumerations."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value.value if isinstance(value, StrEnum) else value

@@ -1,0 +1,246 @@
+"""PATE as a method of a run: teachers on private rows vote on public ones, and a student learns from that.
+
+The whole allowance is paid before the first question. Answers are on the disk, in one piece, before the
+student sees them: a run that was stopped goes on with those, and asks nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import optax
+
+from reticent.accounting import gaussian_dp
+from reticent.core.errors import CannotMeet, DataError, IntegrityError
+from reticent.core.generators import generator
+from reticent.core.keys import Stream
+from reticent.mechanisms.events import Event
+from reticent.pate import Answers, Confident, GaussianMax, Questions, Teller, Votes, allowance_for, unreleased
+from reticent.pate.allowance import multiplier_for, release_of
+from reticent.pate.defaults import Settings, settings
+from reticent.pate.partition import partition
+from reticent.pate.propagation import Graph, neighbour_graph
+from reticent.pate.selection import choose
+from reticent.pate.student import fit_student, soft_labels
+from reticent.pate.teachers import teach
+from reticent.runs.recipe import Ingredients, Method, Terms, Trained, require_enough
+from reticent.training.checkpoint import write_whole
+
+ANSWERS = "answers.json"
+
+_ROWS_EACH = 20  # the fewest, on average, that a teacher can be taught with
+_MOST_TEACHERS = 250
+_RATES = {"mlp": 0.02, "cnn": 0.005}  # of Adam, for models that are no single product
+
+
+class Pate(NamedTuple):
+    """So many teachers, and the one Gaussian release that all their answers together are worth.
+
+    Args:
+        delta: at which the answers alone are worth what the settings were chosen for.
+    """
+
+    teachers: int
+    noise_multiplier: float
+    delta: float
+    model: str
+
+    @property
+    def event(self) -> Event:
+        return release_of(self.noise_multiplier)
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.teachers} teachers, whose answers cost no more than {self._epsilon:.3g}"
+
+    @property
+    def _epsilon(self) -> float:
+        return gaussian_dp.epsilon(1 / self.noise_multiplier, self.delta)
+
+    def to_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+    def follow(self, ingredients: Ingredients) -> Trained:
+        problem, public = ingredients.problem, ingredients.public
+        if public is None or not problem.is_classification:
+            raise DataError(
+                "Teachers vote for classes, and this run predicts a number.",
+                remedy="Choose a target with classes, or another --method.",
+            )
+        graph = neighbour_graph(public)
+        kept = ingredients.checkpoints.path.parent / ANSWERS
+        found = _read(kept, ingredients.checkpoints.stamp, len(public), problem.outputs)
+        if found is None:
+            found = self._ask(ingredients, graph)
+            if ingredients.checkpoints.stamp:  # before anybody learns from them
+                _write(kept, ingredients.checkpoints.stamp, *found)
+        answers, seen = found
+        if not len(answers):
+            raise DataError(
+                f"None of {answers.asked} questions was answered: the teachers disagree.",
+                remedy="Use fewer teachers, so that each knows more, or a larger --epsilon.",
+            )
+        labels = soft_labels(graph, answers.questions.rows, answers.evidence, classes=problem.outputs)
+        with ingredients.onlooker.watch("student") as on_progress:
+            params = fit_student(
+                ingredients.learner.model,
+                public,
+                labels,
+                optimizer=_optimizer(self.model, 150),
+                on_progress=on_progress,
+            )
+        return Trained(params, _assumptions(), unreleased=seen)
+
+    def _ask(self, ingredients: Ingredients, graph: Graph) -> tuple[Answers, dict[str, Any]]:
+        """Teaches, and buys as many answers as the allowance covers."""
+        chosen = settings(self.teachers, ingredients.problem.outputs, graph.rows, self._epsilon, self.delta)
+        noise = _noise(chosen)
+        teller = Teller(
+            noise, allowance_for(noise, epsilon=self._epsilon, delta=self.delta), ingredients.keys
+        )
+        votes = self._votes(ingredients, graph)
+        assert ingredients.public is not None
+        questions = choose(ingredients.public, chosen.queries)
+        with ingredients.onlooker.watch("questions") as on_progress:
+            answers = teller.answer(votes, Questions(rows=questions))
+            on_progress(1.0)
+        ingredients.onlooker.say(
+            f"{len(answers)} of {answers.asked} questions about {graph.rows:,} public rows were answered"
+        )
+        return answers, _seen(votes, Questions(rows=questions[: answers.asked]), answers, noise, self.delta)
+
+    def _votes(self, ingredients: Ingredients, graph: Graph) -> Votes:
+        y = ingredients.train_on["y"]
+        coins = generator(ingredients.keys, stream=Stream.SAMPLING)
+        shards = partition(len(y), self.teachers, seed=coins)
+        shards.require_classes(y)
+        learner, onlooker = ingredients.learner, ingredients.onlooker
+        with onlooker.watch(f"{self.teachers} teachers") as on_progress:
+            teachers = teach(
+                learner.model,
+                shards,
+                ingredients.train_on["x"],
+                y,
+                optimizer=_optimizer(self.model, 100),
+                on_progress=on_progress,
+            )
+        with onlooker.watch("votes") as on_progress:
+            labels = teachers.vote(ingredients.public, smooth=graph.smooth, on_progress=on_progress)
+        return Votes.of_labels(labels, classes=ingredients.problem.outputs)
+
+
+METHOD_DESCRIPTION = "PATE: teachers vote with noise on public rows, and a student learns from that"
+
+
+def method() -> Method:
+    """The row of PATE in the table of methods."""
+    return Method(description=METHOD_DESCRIPTION, price=_priced, read=_read_recipe)
+
+
+def _priced(terms: Terms) -> Pate:
+    require_enough(terms)
+    if terms.public < 2:
+        raise CannotMeet(
+            f"There are {terms.public} public rows, and a student needs some to learn from.",
+            remedy="Pass --public TABLE with unlabelled rows that are nobody's secret.",
+        )
+    most = terms.rows // _ROWS_EACH
+    teachers = min(_MOST_TEACHERS, max(terms.rows // 100, 2)) if terms.teachers is None else terms.teachers
+    if teachers > most:
+        raise CannotMeet(
+            f"{teachers} teachers for {terms.rows} rows have {terms.rows / teachers:.1f} each.",
+            remedy=f"Ask for at most {max(most, 2)} teachers, or collect more rows.",
+        )
+    multiplier = multiplier_for(epsilon=terms.epsilon, delta=terms.delta, beside=terms.beside)
+    return Pate(teachers, multiplier, terms.delta, terms.model)
+
+
+def _read_recipe(value: Mapping[str, Any]) -> Pate:
+    return Pate(
+        int(value["teachers"]),
+        float(value["noise_multiplier"]),
+        float(value["delta"]),
+        str(value["model"]),
+    )
+
+
+def _noise(chosen: Settings) -> GaussianMax | Confident:
+    if chosen.threshold is None or chosen.sigma_check is None:
+        return GaussianMax(sigma=chosen.sigma_vote)
+    return Confident(threshold=chosen.threshold, sigma_check=chosen.sigma_check, sigma=chosen.sigma_vote)
+
+
+def _optimizer(model: str, steps: int) -> optax.GradientTransformation | None:
+    rate = _RATES.get(model)
+    return None if rate is None else optax.adam(optax.linear_schedule(rate, 0.0, steps))
+
+
+def _assumptions() -> tuple[str, ...]:
+    return (
+        "the public rows are public",
+        "each row was given to one teacher by its own coin",
+        "the noise of answers is a real-valued Gaussian in 64 bits",
+    )
+
+
+def _seen(
+    votes: Votes, questions: Questions, answers: Answers, noise: GaussianMax | Confident, delta: float
+) -> dict[str, Any]:
+    """What only the holder of the data may look at: how far the teachers agree, and what that would cost."""
+    asked = votes.about(questions)
+    answered = np.isin(questions.rows, answers.questions.rows)
+    agreement = votes.counts.max(axis=1) / votes.teachers
+    counts, _ = np.histogram(agreement, bins=20, range=(0.0, 1.0))
+    return {
+        "label": "unreleased: computed from private votes without noise; not to be published",
+        "agreement": counts.tolist(),
+        "epsilon of the answers with their votes in view": unreleased(
+            asked, noise, is_answered=answered
+        ).epsilon(delta),
+        "questions": answers.asked,
+        "answers": len(answers),
+    }
+
+
+def _write(path: Path, stamp: str, answers: Answers, seen: Mapping[str, Any]) -> None:
+    content = {
+        "stamp": stamp,
+        "asked": answers.asked,
+        "rows": answers.questions.rows.tolist(),
+        "labels": answers.labels.tolist(),
+        "counts": None if answers.counts is None else answers.counts.tolist(),
+        "unreleased": dict(seen),
+    }
+    write_whole(path, (json.dumps(content) + "\n").encode())
+
+
+def _read(path: Path, stamp: str, pool: int, classes: int) -> tuple[Answers, dict[str, Any]] | None:
+    """The answers that a process bought before it was stopped.
+
+    Raises:
+        IntegrityError: they are damaged, or of another run.
+    """
+    if not stamp or not path.exists():
+        return None
+    try:
+        value = json.loads(path.read_bytes())
+        answers = Answers(
+            questions=Questions(rows=np.asarray(value["rows"], np.int64)),
+            labels=np.asarray(value["labels"], np.int64),
+            asked=int(value["asked"]),
+            counts=None if value["counts"] is None else np.asarray(value["counts"], np.float64),
+        )
+        answers.questions.require_within(pool)
+        known = np.isin(answers.labels, np.arange(classes))
+        if value["stamp"] == stamp and known.all():
+            return answers, dict(value["unreleased"])
+    except (OSError, ValueError, KeyError, TypeError, DataError):
+        pass
+    raise IntegrityError(
+        f"{path} does not hold the answers of this run.",
+        remedy="Restore it from a copy, or start anew in another folder.",
+    )

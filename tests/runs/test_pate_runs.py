@@ -1,0 +1,193 @@
+"""PATE as a run: what is charged, asked, kept, and gone on with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reticent.accounting.tight import tight
+from reticent.core.errors import CannotMeet, DataError, IntegrityError, InvalidArgument
+from reticent.core.keys import Keys
+from reticent.ledger.ledger import Ledger
+from reticent.mechanisms import events
+from reticent.runs import pate
+from reticent.runs.fit import fit, resume
+from reticent.runs.order import Order
+from reticent.runs.predict import Predictor
+
+ROWS = 3000
+
+
+def people(rows: int, seed: int, *, columns: tuple[str, ...] = ("height", "weight", "town", "tall")) -> str:
+    chance = np.random.default_rng(seed)
+    lines = [",".join(columns)]
+    for _ in range(rows):
+        height, weight, town = chance.uniform(150, 200), chance.uniform(40, 120), "ab"[chance.integers(2)]
+        tall = "yes" if height + chance.normal() > 175 else "no"
+        cells = {"height": f"{height:.1f}", "weight": f"{weight:.1f}", "town": town, "tall": tall}
+        lines.append(",".join(cells[name] for name in columns))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("people")
+    (folder / "private.csv").write_text(people(ROWS, 0))
+    (folder / "public.csv").write_text(people(400, 1, columns=("town", "weight", "height")))
+    (folder / "other.csv").write_text(people(400, 1, columns=("town", "weight")))
+    return folder
+
+
+def ordered(files: Path, **changes: Any) -> Order:
+    first = Order(
+        source=str(files / "private.csv"),
+        target="tall",
+        epsilon=4.0,
+        method="pate",
+        public=str(files / "public.csv"),
+        teachers=40,
+    )
+    return replace(first, **changes)
+
+
+@pytest.fixture(scope="module")
+def finished(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    fit(ordered(files), folder, keys=Keys.seeded(0))
+    return folder
+
+
+def test_a_student_learns_and_the_promise_is_kept(finished: Path) -> None:
+    record = json.loads((finished / "run.json").read_text())
+    assert record["metrics"]["accuracy"] > 0.85
+    event = events.from_json(record["event"])
+    assert isinstance(event, events.Composed)  # preparation, and one Gaussian for all answers
+    assert tight(event, record["order"]["delta"]).upper <= record["guarantee"]["epsilon"] <= 4.0
+    assert "the public rows are public" in record["sentence"]
+
+
+def test_what_is_private_is_marked(finished: Path) -> None:
+    seen = json.loads((finished / "run.json").read_text())["unreleased"]
+    assert "not to be published" in seen["label"]
+    assert sum(seen["agreement"]) == 400
+    assert seen["epsilon of the answers with their votes in view"] > 0
+
+
+def test_answers_cost_no_more_than_was_paid(finished: Path) -> None:
+    record = json.loads((finished / "run.json").read_text())
+    paid = record["recipe"]["noise_multiplier"]
+    answers = json.loads((finished / "answers.json").read_text())
+    from reticent.pate.defaults import settings
+
+    recipe = pate._read_recipe(record["recipe"])
+    chosen = settings(40, 2, 400, recipe._epsilon, recipe.delta)
+    checks = 0.0 if chosen.sigma_check is None else answers["asked"] / chosen.sigma_check**2
+    assert checks + 2 * len(answers["rows"]) / chosen.sigma_vote**2 <= paid**-2
+    assert len(answers["rows"]) > 5
+
+
+def test_new_rows_are_predicted(finished: Path, files: Path) -> None:
+    from reticent.data.files import open_table
+
+    said = [row["prediction"] for row in Predictor(finished).table(open_table(files / "public.csv"))]
+    assert set(said) == {"yes", "no"}
+
+
+def test_a_stopped_run_goes_on_with_the_answers_it_bought(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "our.ledger"
+    with Ledger.create(path) as ledger:
+        ledger.limit("people", epsilon=9.0, delta=1e-5)
+    order = ordered(files, ledger=str(path), dataset="people")
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pate, "fit_student", dies)
+        with pytest.raises(KeyboardInterrupt):
+            fit(order, tmp_path / "run", keys=Keys.seeded(0))
+    bought = (tmp_path / "run" / "answers.json").read_bytes()
+    with monkeypatch.context() as patched:  # nobody is taught or asked again
+        patched.setattr(pate, "teach", dies)
+        patched.setattr(pate, "Teller", dies)
+        done = resume(tmp_path / "run", keys=Keys.seeded(1))
+    assert done.record["metrics"]["accuracy"] > 0.8
+    assert (tmp_path / "run" / "answers.json").read_bytes() == bought
+    with Ledger.open(path) as ledger:
+        assert ledger.account("people").charges == 1
+
+
+def test_a_run_stopped_before_its_answers_has_released_none(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pate, "teach", dies)
+        with pytest.raises(KeyboardInterrupt):
+            fit(ordered(files), tmp_path / "run", keys=Keys.seeded(0))
+    assert not (tmp_path / "run" / "answers.json").exists()
+    assert resume(tmp_path / "run", keys=Keys.seeded(1)).record["state"] == "finished"
+
+
+@pytest.mark.parametrize("damage", ["{", '{"stamp": "x"}', None])
+def test_answers_of_another_run_are_refused(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str | None
+) -> None:
+    def dies(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pate, "fit_student", dies)
+        with pytest.raises(KeyboardInterrupt):
+            fit(ordered(files), tmp_path / "run", keys=Keys.seeded(0))
+    path = tmp_path / "run" / "answers.json"
+    if damage is None:
+        value = json.loads(path.read_text())
+        value["labels"] = [9 for _ in value["labels"]]
+        damage = json.dumps(value)
+    path.write_text(damage)
+    with pytest.raises(IntegrityError, match="answers"):
+        resume(tmp_path / "run", keys=Keys.seeded(1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"teachers": 400}, CannotMeet, "teachers for 2400 rows have 6.0 each"),
+        ({"teachers": 1}, InvalidArgument, "teachers"),
+        ({"public": None}, InvalidArgument, "--public"),
+        ({"method": "sgd"}, InvalidArgument, "--method pate"),
+        ({"public": "other.csv"}, DataError, "lacks 1 columns.*height"),
+        ({"public": "none.csv"}, DataError, "none.csv"),
+    ],
+)
+def test_bad_orders_cost_nothing(
+    files: Path, tmp_path: Path, changes: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    if str(changes.get("public") or "").endswith(".csv"):
+        changes = {"public": str(files / changes["public"])}
+    with pytest.raises(error, match=words):
+        fit(ordered(files, **changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_table_is_no_pool_for_images(tmp_path: Path, files: Path) -> None:
+    order = Order(source="digits", epsilon=2.0, method="pate", public=str(files / "public.csv"))
+    with pytest.raises(InvalidArgument, match="held-out"):
+        fit(order, tmp_path / "run")
+
+
+def test_held_out_rows_can_stand_in_for_public_ones(tmp_path: Path) -> None:
+    order = Order(source="digits", epsilon=6.0, method="pate", public="held-out", teachers=25)
+    done = fit(order, tmp_path / "run", keys=Keys.seeded(0))
+    assert done.record["metrics"]["rows"] == 36  # a tenth of those held out; the others were the pool
+    assert done.record["metrics"]["accuracy"] > 0.3
