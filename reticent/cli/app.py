@@ -24,6 +24,7 @@ from reticent.cli import (
     output,
     pate,
     predict,
+    report,
     show,
     train,
 )
@@ -42,6 +43,7 @@ app.command("predict", epilog=predict.EPILOG)(predict.run)
 app.command("show", epilog=show.EPILOG)(show.run)
 app.command("attack", epilog=attack.EPILOG)(attack.run)
 app.command("audit", epilog=audit.EPILOG)(audit.run)
+app.command("report", epilog=report.EPILOG)(report.run)
 app.command("account", epilog=account.EPILOG)(account.run)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.run)
 app.add_typer(datasets.app, name="datasets")
