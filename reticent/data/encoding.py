@@ -126,7 +126,7 @@ class Encoder:
         """Writes a batch of rows into blank arrays of their length."""
         at = 0
         for name, column in self._features.items():
-            cells = _Cells(rows, table, self.domain, name)
+            cells = ColumnCells(rows, table, self.domain, name)
             cells.forgive(column)
             width = len(_names_of(name, column))
             features = x[:, at : at + width]  # (rows, features of this column)
@@ -140,9 +140,9 @@ class Encoder:
             else:
                 features[:, 0] = np.where(cells.missing, 0, _scaled(cells.numbers(column), column))
         if y is not None and self.domain.target is not None:
-            y[:] = self._targets(_Cells(rows, table, self.domain, self.domain.target))
+            y[:] = self._targets(ColumnCells(rows, table, self.domain, self.domain.target))
 
-    def _targets(self, cells: _Cells) -> np.ndarray:
+    def _targets(self, cells: ColumnCells) -> np.ndarray:
         column = self.domain.columns[cells.name]
         cells.forgive(column)
         is_lenient = getattr(column, "lenient", False)
@@ -156,7 +156,7 @@ class Encoder:
         return np.where(cells.missing, np.nan, np.clip(cells.numbers(column), *_bounds(column)))
 
 
-class _Cells:
+class ColumnCells:
     """The cells of one column in one batch, and the words to refuse one of them."""
 
     def __init__(self, rows: Rows, table: Table, domain: Domain, name: str) -> None:
@@ -228,7 +228,7 @@ def _fill_all(
         raise DataError(f"{table.path} changed while it was read.", remedy="Try again once it is complete.")
 
 
-def _fill_category(column: Category, cells: _Cells, features: np.ndarray) -> None:
+def _fill_category(column: Category, cells: ColumnCells, features: np.ndarray) -> None:
     codes = cells.codes(column.values or (), may_be_other=column.other)
     present = np.flatnonzero(~cells.missing)
     features[present, codes[present]] = 1
