@@ -88,7 +88,8 @@ def _values(values: Sequence[Value]) -> str:
 
 def _figure(chart: Chart | Bars) -> str:
     return (
-        f"<figure><figcaption>{escape(chart.title)}</figcaption>{charts.draw(chart)}"
+        f"<figure><figcaption>{escape(chart.title)}</figcaption>"
+        f'<div class="wide" tabindex="0">{charts.draw(chart)}</div>'
         f'<p class="alt">{escape(chart.description)}</p></figure>'
     )
 
