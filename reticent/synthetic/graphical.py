@@ -88,6 +88,14 @@ class GraphicalModel:
             )
         return model
 
+    def log_probabilities(self, codes: np.ndarray) -> np.ndarray:
+        """Of each row of codes, by the chain of nodes given what they share: (rows,)."""
+        total = np.zeros(len(codes))
+        for node, columns in enumerate(self.tree.nodes):
+            chances = self.tree.conditional(self.beliefs, node, self.tree.separators[node])
+            total += np.log(np.maximum(chances[tuple(codes[:, columns].T)], 1e-300))
+        return total
+
     def sample(self, rows: int, source: np.random.Generator) -> np.ndarray:
         """Rows of codes, (rows, columns) int32: each of them a draw from the model.
 
@@ -121,15 +129,18 @@ def estimate(
         rows: the public number of rows.
     """
     from scipy.optimize import minimize
+    from threadpoolctl import threadpool_limits
 
     problem = _Problem(combined(marginals), sizes, rows)
-    found = minimize(
-        problem.loss,
-        problem.started(start or {}),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": _ITERATIONS, "maxcor": 20, "ftol": 1e-7, "gtol": 1e-6},
-    )
+    # Its products are short: on a busy machine threads that wait for each other take four times as long.
+    with threadpool_limits(limits=1, user_api="blas"):
+        found = minimize(
+            problem.loss,
+            problem.started(start or {}),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": _ITERATIONS, "maxcor": 20, "ftol": 1e-7, "gtol": 1e-6},
+        )
     return GraphicalModel(problem.tree, problem.potentials(found.x)), problem.split(found.x)
 
 

@@ -28,6 +28,7 @@ from reticent.mechanisms.events import Composed, Event, ExponentialMechanism, Ga
 from reticent.synthetic.selecting import candidates
 
 METHODS = ("auto", "mst", "aim")
+_PAIRS_A_COLUMN = 1.5  # that the adaptive method chooses
 _ROUNDS = 6  # of the adaptive method
 _ANNEALING = 1.0  # how much less noise each round has than the one before
 # How the budget is divided, in squares of sensitivity over noise.
@@ -225,7 +226,7 @@ def _choices(draft: TablePlan) -> list[int]:
         return []
     if draft.method == "mst":
         return [columns - 1]
-    wanted = min(pairs, round(1.5 * columns))
+    wanted = min(pairs, round(_PAIRS_A_COLUMN * columns))
     rounds = min(_ROUNDS, wanted)
     return [wanted // rounds + (at < wanted % rounds) for at in range(rounds)]
 

@@ -78,6 +78,12 @@ class TableModel:
         """
         return cls(*storage.read(path))
 
+    def log_probabilities(self, codes: np.ndarray) -> np.ndarray:
+        """How likely each row of codes is under the model: (rows,)."""
+        codes = checked_codes(codes, self.plan.sizes)
+        shares = [share[codes[:, column]] for column, share in enumerate(self.merging.shares)]
+        return self.model.log_probabilities(self.merging.merged(codes)) + np.log(shares).sum(axis=0)
+
     def pairs(self) -> dict[Clique, np.ndarray]:
         """The probabilities of every pair of columns, by which a sample can be tested."""
         return {pair: self.merging.spread(table, pair) for pair, table in self.model.pairs().items()}
