@@ -16,7 +16,7 @@ from reticent.attacks.scores import FEWEST, Outputs, Scores, check_apart
 from reticent.attacks.shadow_outputs import Accuracies, Shadows, check_alike
 from reticent.attacks.signals import Signals, signals_of
 from reticent.core import checks
-from reticent.core.errors import DataError
+from reticent.core.errors import DataError, InvalidArgument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,15 +140,24 @@ def run(
     )
 
 
-def run_without_shadows(members: Outputs, outsiders: Outputs) -> Battery:
+def run_without_shadows(
+    members: Outputs, outsiders: Outputs, *, attacks: Sequence[str] | None = None
+) -> Battery:
     """The attacks that need nothing but the outputs of one model, from any framework.
 
     The threshold on the loss is the members' mean, which is often published with a model.
 
+    Args:
+        attacks: names from `ATTACKS`; all that can be played unless given.
+
     Raises:
+        InvalidArgument: an attack that was asked for needs shadow models.
         DataError: members and outsiders overlap or have different labels, or there are too few.
     """
     started = time.perf_counter()
+    names = _checked_names(attacks)
+    if attacks is not None:
+        _require_playable(names)
     check_apart(members, outsiders)
     labels = np.concatenate([members.labels, outsiders.labels])
     signals = signals_of(np.concatenate([members.logits, outsiders.logits]), labels)
@@ -158,7 +167,8 @@ def run_without_shadows(members: Outputs, outsiders: Outputs) -> Battery:
     mean_loss = -float(signals.log_probability[is_member].mean())
     known = {"threshold": threshold.from_training_loss(mean_loss)}  # which is often published
     results = []
-    for name, attack in ATTACKS.items():
+    for name in names:
+        attack = ATTACKS[name]
         if not attack.needs_shadows:
             began = time.perf_counter()
             found = attack.play(game, known.get(name))
@@ -172,9 +182,7 @@ def run_without_shadows(members: Outputs, outsiders: Outputs) -> Battery:
         accuracies=Accuracies(float(right[is_member].mean()), float(right[~is_member].mean())),
         models=1,
         shadows=0,
-        left_out={
-            name: "It needs shadow models." for name, attack in ATTACKS.items() if attack.needs_shadows
-        },
+        left_out={name: "It needs shadow models." for name in names if ATTACKS[name].needs_shadows},
         seconds=time.perf_counter() - started,
     )
 
@@ -266,6 +274,17 @@ def _result(name: str, scores: Scores, seconds: float, *, decides: bool = True) 
         seconds=seconds,
         scores=scores,
     )
+
+
+def _require_playable(names: Sequence[str]) -> None:
+    """Outputs alone hold no answers about disturbed copies, and no other models."""
+    lacking = [name for name in names if ATTACKS[name].needs_shadows or name == "label_only"]
+    if lacking:
+        able = [name for name, attack in ATTACKS.items() if not attack.needs_shadows and name != "label_only"]
+        raise InvalidArgument(
+            f"Without shadow models there is no attack {', '.join(lacking)}.",
+            remedy=f"Train some, or choose among {', '.join(able)}.",
+        )
 
 
 def _checked_names(attacks: Sequence[str] | None) -> list[str]:

@@ -139,6 +139,31 @@ def recover_analytically(
     return found if shape is None else found.reshape(shape)
 
 
+def recover_from_outputs(w: Any, *, length: float) -> tuple[np.ndarray, int]:
+    """The example and the label behind the gradient of a model that is one product without a bias.
+
+    The gradient is the example times (probabilities - label), a matrix of rank one. Only the entry of the
+    label is negative there, and it is the largest: that tells the label, and the sign of the example. The
+    length of the example cannot be told.
+
+    Args:
+        w: (inputs, classes).
+        length: of a usual example, which this one is given.
+
+    Raises:
+        DataError: another shape, or a gradient that is zero or not finite.
+    """
+    matrix = np.asarray(w, float)
+    if matrix.ndim != 2 or not np.isfinite(matrix).all() or not np.any(matrix):
+        raise DataError(
+            f"A gradient of shape {matrix.shape} holds no example, or is zero or not finite.",
+            remedy="Give that of one product, (inputs, classes).",
+        )
+    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    label = int(np.argmax(np.abs(right[0])))
+    return -np.sign(right[0, label]) * length * left[:, 0], label
+
+
 def recover_label(gradient: Gradient) -> int:
     """The label of one example: cross-entropy makes its bias the only one with a negative gradient.
 
@@ -265,6 +290,8 @@ def noise_curve(
     noise_multipliers: Sequence[float] = (0.0, 0.001, 0.01, 0.1, 1.0),
     max_norm: float = 1.0,
     box: tuple[float, float] = (0.0, 1.0),
+    read_label: Callable[[Gradient], int] = recover_label,
+    truth: Any = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[LeakAt, ...]:
@@ -275,11 +302,15 @@ def noise_curve(
     Args:
         examples: `x`, as numbers inside the box, and `y`; at least two.
         recover: from a gradient to an example; cut to the box before it is measured.
+        truth: what should be recovered, inside the box, where that is not `x` itself: the picture whose
+            features `x` are.
     """
     x, y = np.asarray(examples["x"], float), np.asarray(examples["y"])
-    if len(x) < 2 or len(x) != len(y) or x.min() < box[0] or x.max() > box[1]:
+    aims = x if truth is None else np.asarray(truth, float)
+    if not 2 <= len(x) == len(y) == len(aims) or aims.min() < box[0] or aims.max() > box[1]:
         raise DataError(
-            f"{len(x)} examples with {len(y)} labels, from {x.min():g} to {x.max():g}, cannot be measured.",
+            f"{len(x)} examples with {len(y)} labels, from {aims.min():g} to {aims.max():g}, cannot be "
+            "measured.",
             remedy=f"Give at least two, as numbers from {box[0]:g} to {box[1]:g}, each with a label.",
         )
     clean = [
@@ -295,13 +326,13 @@ def noise_curve(
             add_noise(gradient, noise_multiplier * max_norm, jax.random.fold_in(root, number))
             for number, gradient in enumerate(clean)
         ]
-        recovered = np.stack([np.clip(recover(gradient), *box).reshape(x.shape[1:]) for gradient in sent])
-        quality = [psnr(a, b, peak=box[1] - box[0]) for a, b in zip(x, recovered, strict=True)]
-        right = sum(recover_label(gradient) == label for gradient, label in zip(sent, y, strict=True))
+        recovered = np.stack([np.clip(recover(gradient), *box).reshape(aims.shape[1:]) for gradient in sent])
+        quality = [psnr(a, b, peak=box[1] - box[0]) for a, b in zip(aims, recovered, strict=True)]
+        right = sum(read_label(gradient) == label for gradient, label in zip(sent, y, strict=True))
         rows.append(
             LeakAt(
                 noise_multiplier=noise_multiplier,
-                psnr=_mean(quality, confidence),
+                psnr=mean_of(quality, confidence=confidence),
                 label=clopper_pearson(right, len(y), confidence=confidence),
                 recovered=recovered,
             )
@@ -309,7 +340,8 @@ def noise_curve(
     return tuple(rows)
 
 
-def _mean(values: Sequence[float], confidence: float) -> Estimate:
+def mean_of(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
+    """The mean of measurements of independent examples, with Student's interval."""
     mean, deviation = float(np.mean(values)), float(np.std(values, ddof=1))
     reach = float(student.isf((1 - confidence) / 2, len(values) - 1)) * deviation / math.sqrt(len(values))
     return Estimate(mean, mean - reach, mean + reach)

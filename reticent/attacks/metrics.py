@@ -265,6 +265,23 @@ def roc(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([[0.0], false]), np.concatenate([[0.0], true])
 
 
+def curve(scores: Scores, *, points: int = 60) -> dict[str, Any]:
+    """The curve at so many false-positive rates, evenly on a logarithmic axis, as plain numbers to draw.
+
+    With it the band in which an attack without signal lies.
+    """
+    checks.count(minimum=2, points=points)
+    false, true = roc(scores)
+    grid = np.geomspace(max(1 / len(scores.outsiders), 1e-5), 1, points)
+    at = np.searchsorted(false, grid, side="right") - 1  # the last threshold that stays below each rate
+    low, high = no_signal_band(len(scores.members), len(scores.outsiders), grid)
+    return {
+        "false_positive_rate": grid.tolist(),
+        "true_positive_rate": true[at].tolist(),
+        "no_signal": {"low": low.tolist(), "high": high.tolist()},
+    }
+
+
 def no_signal_band(
     members: int, outsiders: int, false_positives: np.ndarray, *, confidence: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:

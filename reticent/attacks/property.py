@@ -14,8 +14,9 @@ Reference:
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -28,7 +29,7 @@ from reticent.attacks.layer_order import in_layer_order
 from reticent.attacks.metrics import Estimate, auc, clopper_pearson
 from reticent.attacks.predictors import Records, checked_records
 from reticent.attacks.scores import FEWEST, Scores
-from reticent.attacks.shadow_recipes import Recipe
+from reticent.attacks.shadow_recipes import PlainRecipe, Recipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 
@@ -76,7 +77,7 @@ class PropertyReport:
 
 
 def infer_property(
-    recipe: Recipe,
+    recipe: Recipe | PlainRecipe,
     data: Records,
     in_group: Any,
     *,
@@ -87,6 +88,8 @@ def infer_property(
     name: str = "share of the group",
     summary: Summary | None = None,
     chunk: int = 16,
+    is_traceable: bool = True,
+    minutes: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     on_progress: Callable[[float], None] = lambda done: None,
@@ -101,6 +104,9 @@ def infer_property(
         set_size: how many records each model is trained on.
         models: the attacker's, to be taught with.
         summary: of the parameters of one model; `invariants` unless given.
+        is_traceable: whether JAX can vectorise the recipe; if not, it is called with NumPy arrays for one
+            model after the other.
+        minutes: stops before a chunk of models that would end later, as long as enough were trained.
 
     Raises:
         DataError, InvalidArgument: the shares cannot be drawn from these records, or there are too few.
@@ -108,6 +114,8 @@ def infer_property(
     low, high = _checked_shares(shares)
     checks.count(set_size=set_size, chunk=chunk)
     checks.count(minimum=2 * FEWEST, models=models, held_out=held_out)
+    if minutes is not None:
+        checks.positive(minutes=minutes)
     x, y = checked_records(data)
     group = np.asarray(in_group, bool)
     if group.shape != (len(y),):
@@ -123,12 +131,29 @@ def infer_property(
         for model in range(count):
             truth.append(model % 2 == 1)
             masks.append(_mask(part, group, high if truth[-1] else low, set_size, random))
-    rows = _summaries(recipe, x, y, np.stack(masks), summarise, chunk, seed, on_progress)
-    is_high = np.array(truth)
-    classifier = _taught(rows[:models], is_high[:models])
-    probability = classifier.predict_proba(rows[models:])[:, 1]
+    order = _interleaved(models, held_out)
+    trained = _trained_on if is_traceable else _trained_one_by_one
+    rows = _summaries(
+        trained(recipe, x, y, np.stack(masks), order, chunk, seed),
+        summarise,
+        len(order),
+        minutes,
+        on_progress,
+    )
+    done, is_high = order[: len(rows)], np.array(truth)[order[: len(rows)]]
+    is_known = done < models
+    _require_enough(is_known, minutes)
+    classifier = _taught(rows[is_known], is_high[is_known])
+    probability = classifier.predict_proba(rows[~is_known])[:, 1]
     return _report(
-        name, (low, high), classifier, summarise, is_high[models:], probability, models, confidence
+        name,
+        (low, high),
+        classifier,
+        summarise,
+        is_high[~is_known],
+        probability,
+        int(is_known.sum()),
+        confidence,
     )
 
 
@@ -178,26 +203,50 @@ def _mask(
     return mask
 
 
-def _summaries(
-    recipe: Recipe,
-    x: np.ndarray,
-    y: np.ndarray,
-    masks: np.ndarray,
-    summary: Summary,
-    chunk: int,
-    seed: int,
-    on_progress: Callable[[float], None],
-) -> np.ndarray:
+def _interleaved(models: int, held_out: int) -> np.ndarray:
+    """In which order models are trained, so that every beginning has both kinds in proportion."""
+    places = np.concatenate([(np.arange(count) + 0.5) / count for count in (models, held_out)])
+    return np.argsort(places, kind="stable")
+
+
+def _trained_on(
+    recipe: Any, x: np.ndarray, y: np.ndarray, masks: np.ndarray, order: np.ndarray, chunk: int, seed: int
+) -> Iterator[list[Any]]:
+    """The parameters of the models, chunk by chunk. Each depends on its number and the seed."""
     root = jax.random.key(seed, impl="threefry2x32")  # rbg keys would give all vectorised models one noise
     train = jax.jit(jax.vmap(recipe, in_axes=(0, None, None, 0)))
-    rows = []
-    for start in range(0, len(masks), chunk):
-        numbers = np.arange(start, start + chunk)
+    for start in range(0, len(order), chunk):
+        # The last ones again, rather than compile again.
+        numbers = order[np.minimum(np.arange(start, start + chunk), len(order) - 1)]
         keys = jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.asarray(numbers))
-        chosen = masks[np.minimum(numbers, len(masks) - 1)]  # the last ones again, rather than compile again
-        params = jax.device_get(train(keys, jnp.asarray(x), jnp.asarray(y), jnp.asarray(chosen)))
-        rows += [summary(_one_of(params, place)) for place in range(min(chunk, len(masks) - start))]
-        on_progress(min((start + chunk) / len(masks), 1.0))
+        params = jax.device_get(train(keys, jnp.asarray(x), jnp.asarray(y), jnp.asarray(masks[numbers])))
+        yield [_one_of(params, place) for place in range(min(chunk, len(order) - start))]
+
+
+def _trained_one_by_one(
+    recipe: Any, x: np.ndarray, y: np.ndarray, masks: np.ndarray, order: np.ndarray, chunk: int, seed: int
+) -> Iterator[list[Any]]:
+    root = jax.random.key(seed, impl="threefry2x32")
+    for number in order:
+        yield [recipe(jax.random.fold_in(root, number), x, y, masks[number])]
+
+
+def _summaries(
+    trained: Iterator[list[Any]],
+    summary: Summary,
+    wanted: int,
+    minutes: float | None,
+    on_progress: Callable[[float], None],
+) -> np.ndarray:
+    started = time.perf_counter()
+    rows: list[np.ndarray] = []
+    while len(rows) < wanted:
+        began = time.perf_counter()
+        rows += [summary(params) for params in next(trained)]
+        on_progress(len(rows) / wanted)
+        now = time.perf_counter()
+        if minutes is not None and now - started + (now - began) > 60 * minutes:
+            break
     found = np.stack(rows)
     if not np.isfinite(found).all():
         bad = int((~np.isfinite(found)).any(axis=1).sum())
@@ -206,6 +255,16 @@ def _summaries(
             remedy="Train them with a smaller learning rate.",
         )
     return found
+
+
+def _require_enough(is_known: np.ndarray, minutes: float | None) -> None:
+    known, others = int(is_known.sum()), int((~is_known).sum())
+    if min(known, others) < 2 * FEWEST:
+        raise InvalidArgument(
+            f"In {minutes} minutes {known} models to learn from and {others} to be judged by were trained; "
+            f"{2 * FEWEST} of each are the least.",
+            remedy="Allow more minutes.",
+        )
 
 
 def _one_of(params: Any, place: int) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from reticent.core import checks
@@ -17,6 +18,7 @@ from reticent.models.losses import classification_loss
 from reticent.models.model import Model
 
 Recipe = Callable[[jax.Array, jax.Array, jax.Array, jax.Array], Any]  # (key, x, y, mask) -> params
+PlainRecipe = Callable[[jax.Array, np.ndarray, np.ndarray, np.ndarray], Any]  # the same in NumPy
 Disturb = Callable[[jax.Array, jax.Array], jax.Array]  # of a key and one record
 
 

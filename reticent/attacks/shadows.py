@@ -83,7 +83,8 @@ def train_shadows(
     Raises:
         DataError, InvalidArgument: the data, the number of models or the cache do not fit.
     """
-    x, y, audited = _checked_data(data, always)
+    rows, labels, audited = joined_records(data, always)
+    x, y = jnp.asarray(rows), jnp.asarray(labels)
     matrix = balanced_halves(audited, shadows, seed=seed)
     trainer = _Trainer(recipe, predict, x, y, audited, seed, queries, one_by_one=chunk == 1)
     fingerprint = "" if cache is None else trainer.fingerprint(name)
@@ -214,9 +215,9 @@ class _Trainer:
         return one
 
 
-def _checked_data(
+def joined_records(
     data: Mapping[str, Any], always: Mapping[str, Any] | None
-) -> tuple[jax.Array, jax.Array, int]:
+) -> tuple[np.ndarray, np.ndarray, int]:
     """All records, those to play with first, and how many these are."""
     parts = [data] if always is None else [data, always]
     for part in parts:
@@ -226,7 +227,7 @@ def _checked_data(
             )
     x = np.concatenate([np.asarray(part["x"]) for part in parts])
     y = np.concatenate([np.asarray(part["y"]) for part in parts])
-    return jnp.asarray(x), jnp.asarray(y), len(data["y"])
+    return x, y, len(data["y"])
 
 
 def _cached(cache: Path | None, fingerprint: str) -> Shadows | None:

@@ -1,40 +1,81 @@
-"""`reticent attack`: what a model gives away about who was in its training set."""
+"""`reticent attack`: what a model gives away about who was in its training set, and what else it tells."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from reticent.cli import attack_kinds as kinds
 from reticent.cli import output
-from reticent.core.errors import DataError, InvalidArgument
+from reticent.cli.attack_told import Told, require_new, tell
+from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from reticent.attacks.attribute import AttributeReport
     from reticent.attacks.battery import Battery
     from reticent.attacks.files import Predictor
-    from reticent.attacks.metrics import Estimate
-    from reticent.attacks.scores import Scores
     from reticent.runs.again import Again
-    from reticent.runs.onlooker import Onlooker
 
-EPILOG = "Example:  reticent attack runs/patients --shadows 16 -o attacks/patients"
+EPILOG = (
+    "Example:  reticent attack runs/patients --attacks membership,leakage --shadows 16 -o attacks/patients"
+)
+
+
+Attacks = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Kinds, with commas between: {', '.join(kinds.KINDS)}; or single membership attacks.",
+        show_default="membership",
+    ),
+]
+Column = Annotated[
+    str | None,
+    typer.Option(help="Also guess this category from a record's other columns.", show_default=False),
+]
+Held = Annotated[
+    str | None,
+    typer.Option("--property", help="Also guess how many rows had this: COLUMN = VALUE.", show_default=False),
+]
+Share = Annotated[
+    float | None,
+    typer.Option(
+        help="Of rows with the property, to tell from the usual share.",
+        show_default="half way from it to all",
+    ),
+]
+Model = Annotated[
+    str | None, typer.Option(help="module:function, from features to probabilities.", show_default=False)
+]
+
+
+class Asked(NamedTuple):
+    """What is asked about a run.
+
+    Args:
+        wanted: kinds of attack.
+        single: membership attacks; None for all of them.
+    """
+
+    wanted: tuple[str, ...]
+    single: list[str] | None
+    column: str | None
+    held: str | None
+    share: float | None
+    shadows: int
+    minutes: float | None
 
 
 def run(
     folder: Annotated[
         Path | None, typer.Argument(help="A run: what train wrote.", show_default=False)
     ] = None,
-    attacks: Annotated[
-        str | None, typer.Option(help="Some of them, with commas between.", show_default="all")
-    ] = None,
+    attacks: Attacks = None,
     shadows: Annotated[int, typer.Option(help="Models trained like the run, to compare with.")] = 16,
-    column: Annotated[
-        str | None,
-        typer.Option(help="Also guess this category from a record's other columns.", show_default=False),
-    ] = None,
+    column: Column = None,
+    held: Held = None,
+    share: Share = None,
     minutes: Annotated[
         float | None, typer.Option(help="Train no more shadow models after so long.", show_default=False)
     ] = None,
@@ -44,10 +85,7 @@ def run(
     outsiders: Annotated[
         Path | None, typer.Option(help="And one of records it never saw.", show_default=False)
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="module:function, from features to probabilities.", show_default=False),
-    ] = None,
+    model: Model = None,
     scores: Annotated[
         Path | None, typer.Option(help="Ready scores: a CSV of score,is_member.", show_default=False)
     ] = None,
@@ -58,7 +96,7 @@ def run(
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Attack a model, to see who was in its training set.
+    """Attack a model, to see who was in its training set and what else it gives away.
 
     The run's own data are read again, so this is for whoever holds them; what
     comes out is an estimate without noise and not covered by the guarantee.
@@ -70,68 +108,85 @@ def run(
             "Attack one thing: a run, a pair of files, or ready scores.",
             remedy="Pass a RUN folder, or --members with --outsiders, or --scores.",
         )
-    if write is not None and write.exists() and (not write.is_dir() or any(write.iterdir())):
-        raise DataError(f"{write} exists already.", remedy="Choose another folder.")
-    if scores is not None:
-        _ready(scores, write, as_json=as_json)
-        return
+    require_new(write)
+    wanted, single = kinds.chosen(attacks, column=column, held=held, share=share)
     if folder is not None:
-        again = _reopened(folder)
-        found = _on_run(again, attacks, shadows, minutes)
+        told = _on_run(folder, Asked(wanted, single, column, held, share, shadows, minutes))
     else:
-        again = None
-        found = _on_files(members, outsiders, model, trust=trust)
-    guessed = None if again is None or column is None else _guessed(again, column)
-    known = found.as_json() if guessed is None else {**found.as_json(), "attribute": guessed.as_json()}
-    _tell(known, {each.name: each.scores for each in found.results}, write, found, as_json=as_json)
-    if guessed is not None and not as_json:
-        _print_guessed(guessed)
+        _require_membership(wanted)
+        told = [
+            _ready(scores, single)
+            if scores is not None
+            else kinds.membership(_on_files(members, outsiders, model, single, trust=trust))
+        ]
+    tell(told, write, as_json=as_json)
 
 
-def _reopened(folder: Path) -> Again:
+def _on_run(folder: Path, asked: Asked) -> list[Told]:
+    """Every kind that was asked for. What one lacks is said before another takes its time."""
+    if "extraction" in asked.wanted:
+        kinds.refuse_extraction()
+    from reticent.runs import attacking
     from reticent.runs.again import reopened
-
-    return reopened(folder, onlooker=_onlooker())
-
-
-def _onlooker() -> Onlooker:
+    from reticent.runs.attacking_defences import compare_defences
+    from reticent.runs.attacking_inversion import invert_run
+    from reticent.runs.attacking_leakage import leak_from
+    from reticent.runs.attacking_property import guess_property
     from reticent.runs.onlooker import Onlooker
 
-    return Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+    again = reopened(folder, onlooker=onlooker)
+    column = _required_column(again, asked.column) if "attribute" in asked.wanted else ""
+    held: Any = _required_property(again, asked.held) if "property" in asked.wanted else None
+    some = {"shadows": asked.shadows, "minutes": asked.minutes, "onlooker": onlooker}
+    plays: dict[str, Callable[[], Told]] = {
+        "membership": lambda: kinds.membership(attacking.attack(again, attacks=asked.single, **some)),
+        "attribute": lambda: kinds.attribute(attacking.infer(again, column)),
+        "property": lambda: kinds.property_of(guess_property(again, held, share=asked.share, **some)),
+        "inversion": lambda: kinds.inversion(invert_run(again, onlooker=onlooker)),
+        "leakage": lambda: kinds.leakage(leak_from(again, onlooker=onlooker)),
+        "defences": lambda: kinds.defences(compare_defences(again, onlooker=onlooker)),
+    }
+    return [plays[kind]() for kind in asked.wanted]
 
 
-def _on_run(again: Again, attacks: str | None, shadows: int, minutes: float | None) -> Battery:
-    from reticent.runs.attacking import attack
+def _required_column(again: Again, column: str | None) -> str:
+    from reticent.runs.attacking import categories, sensitive_column
 
-    names = [name.strip() for name in attacks.split(",")] if attacks else None
-    return attack(again, shadows=shadows, minutes=minutes, attacks=names, onlooker=_onlooker())
-
-
-def _guessed(again: Again, column: str) -> AttributeReport:
-    from reticent.runs.attacking import infer
-
-    return infer(again, column)
-
-
-def _print_guessed(found: AttributeReport) -> None:
-    rows = [
-        (one.attack, one.side, f"{one.accuracy.value:.1%}", f"{one.imputation.value:.1%}", _share(one.excess))
-        for one in found.rows
-    ]
-    headings = {"attack": "left", "on": "left", "right": "right", "without the model": "right"}
-    print()
-    output.print_table(f"Guessing '{found.sensitive}'", {**headings, "excess": "right"}, rows)
-    output.print_text(
-        "Columns depend on each other, so much can be guessed without the model: what counts is the excess, "
-        "and whether it is larger for members."
-    )
+    if column is None:
+        known = ", ".join(categories(again)) or "none, for it was not trained on a table"
+        raise InvalidArgument(
+            "Which column is to be guessed?",
+            remedy=f"Pass --column with a category of this run: {known}.",
+        )
+    sensitive_column(again, column)
+    return column
 
 
-def _share(value: Estimate) -> str:
-    return f"{100 * value.value:+.1f} ({100 * value.low:+.1f} to {100 * value.high:+.1f})"
+def _required_property(again: Again, words: str | None) -> Any:
+    from reticent.runs.attacking import categories
+    from reticent.runs.attacking_property import Property
+
+    if words is None and again.domain is not None:
+        raise InvalidArgument(
+            "Which property of the training set is to be guessed?",
+            remedy=f'Pass --property "COLUMN = VALUE"; columns are: {", ".join(categories(again))}.',
+        )
+    return Property.read(words or "", again)
 
 
-def _on_files(members: Path | None, outsiders: Path | None, model: str | None, *, trust: bool) -> Battery:
+def _require_membership(wanted: Sequence[str]) -> None:
+    others = [kind for kind in wanted if kind != "membership"]
+    if others:
+        raise InvalidArgument(
+            f"Outputs and scores tell of membership only, and not of {' or '.join(others)}.",
+            remedy="Attack a RUN folder, or use the functions of reticent.attacks in Python.",
+        )
+
+
+def _on_files(
+    members: Path | None, outsiders: Path | None, model: str | None, single: list[str] | None, *, trust: bool
+) -> Battery:
     from reticent.attacks.battery import run_without_shadows
     from reticent.attacks.files import read_outputs
 
@@ -142,7 +197,7 @@ def _on_files(members: Path | None, outsiders: Path | None, model: str | None, *
     predictor = None if model is None else _function(model)
     inside = read_outputs(members, name="members", predictor=predictor, trust=trust)
     outside = read_outputs(outsiders, name="outsiders", predictor=predictor, trust=trust)
-    return run_without_shadows(inside, outside)
+    return run_without_shadows(inside, outside, attacks=single)
 
 
 def _function(words: str) -> Predictor:
@@ -163,64 +218,11 @@ def _function(words: str) -> Predictor:
         sys.path.pop(0)
 
 
-def _ready(path: Path, write: Path | None, *, as_json: bool) -> None:
+def _ready(path: Path, single: list[str] | None) -> Told:
     from reticent.attacks.files import read_scores
-    from reticent.attacks.metrics import measure
 
-    scores = read_scores(path)
-    found = {"attacks": {"scores": {"name": "scores", **measure(scores).as_json()}}}
-    _tell(found, {"scores": scores}, write, None, as_json=as_json)
-
-
-def _tell(
-    found: dict[str, Any],
-    scores: dict[str, Scores],
-    write: Path | None,
-    all_of: Battery | None,
-    *,
-    as_json: bool,
-) -> None:
-    from reticent.attacks.words import explained, in_words
-
-    measured = None if all_of else _measured(scores)
-    words = explained(all_of) if all_of else in_words(measured) if measured else []
-    if write is not None:
-        _write(write, {**found, "in_words": words}, scores)
-        output.note(f"Wrote attack.json and roc.svg to {write}.")
-    if as_json:
-        output.print_json({**found, "in_words": words})
-        return
-    _print_table(found["attacks"])
-    print()
-    for line in words:
-        output.print_text(line)
-
-
-def _print_table(attacks: dict[str, dict[str, Any]]) -> None:
-    rows, headings = [], {"attack": "left"}
-    for name, one in attacks.items():
-        for rate in one["tpr_at_fpr"]:
-            headings[f"at {rate['false_positive_rate']:.1%}"] = "right"
-        found = [_interval(rate["true_positive_rate"]) for rate in one["tpr_at_fpr"]]
-        rows.append((name, *found, _interval(one["auc"])))
-    title = "Members found while this share of outsiders is accused in vain"
-    output.print_table(title, {**headings, "AUC": "right"}, rows)
-
-
-def _measured(scores: dict[str, Scores]):
-    from reticent.attacks.metrics import measure
-
-    return measure(next(iter(scores.values())))
-
-
-def _interval(value: dict[str, float]) -> str:
-    return f"{100 * value['value']:.1f}% ({100 * value['low']:.1f}-{100 * value['high']:.1f})"
-
-
-def _write(folder: Path, found: dict[str, Any], scores: dict[str, Scores]) -> None:
-    from reticent.report.attack_figures import save_roc
-    from reticent.training.checkpoint import write_whole
-
-    folder.mkdir(parents=True, exist_ok=True)
-    save_roc(folder / "roc.svg", scores, title="Membership attacks")
-    write_whole(folder / "attack.json", (json.dumps(found, indent=2) + "\n").encode())
+    if single is not None:
+        raise InvalidArgument(
+            "Ready scores are those of one attack: there is none to choose.", remedy="Leave out --attacks."
+        )
+    return kinds.ready(read_scores(path))

@@ -14,7 +14,12 @@ EPILOG = "Example:  reticent audit runs/patients"
 
 
 def run(
-    folder: Annotated[Path, typer.Argument(help="A run: what train wrote.", show_default=False)],
+    folder: Annotated[
+        Path | None, typer.Argument(help="A run: what train wrote.", show_default=False)
+    ] = None,
+    train_like: Annotated[
+        Path | None, typer.Option(help="The same, by name: train like this run.", show_default=False)
+    ] = None,
     canaries: Annotated[
         str, typer.Option(help="How many made-up records join by a coin; auto: from the plan.")
     ] = "auto",
@@ -32,10 +37,14 @@ def run(
     from reticent.runs.again import reopened
     from reticent.runs.onlooker import Onlooker
 
+    if (folder is None) == (train_like is None):
+        raise InvalidArgument(
+            "Audit one run.", remedy="Pass its folder once: reticent audit RUN, or --train-like RUN."
+        )
     if canaries != "auto" and not canaries.isdigit():
         raise InvalidArgument(f"--canaries {canaries} is no number.", remedy="Write a whole number, or auto.")
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
-    again = reopened(folder, onlooker=onlooker)
+    again = reopened(folder or train_like or Path(), onlooker=onlooker)
     count = None if canaries == "auto" else int(canaries)
     found = audit_like(again, canaries=count, confidence=confidence)
     if as_json:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from reticent.accounting import gaussian_dp
 from reticent.core import checks
+from reticent.pate.aggregators import Confident, GaussianMax
 
 _AHEAD = 3.0  # deviations of the noise that a unanimous vote is ahead
 
@@ -26,6 +27,12 @@ class Settings:
     threshold: float | None
     sigma_check: float | None
     sigma_vote: float
+
+    @property
+    def aggregator(self) -> GaussianMax | Confident:
+        if self.threshold is None or self.sigma_check is None:
+            return GaussianMax(sigma=self.sigma_vote)
+        return Confident(threshold=self.threshold, sigma_check=self.sigma_check, sigma=self.sigma_vote)
 
 
 def settings(teachers: int, classes: int, pool: int, epsilon: float, delta: float) -> Settings:

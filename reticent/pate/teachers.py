@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -225,20 +225,36 @@ class TaughtEstimators:
 
 
 def teach_estimators(
-    estimator: Any, shards: Shards, x: Any, y: Any, *, on_progress: OnProgress = _silently
+    estimator: Any,
+    shards: Shards,
+    x: Any,
+    y: Any,
+    *,
+    classes: int,
+    lone: Literal["refuse", "vote"] = "refuse",
+    on_progress: OnProgress = _silently,
 ) -> TaughtEstimators:
     """Fits a clone of any scikit-learn classifier on every shard, one after the other.
 
     Args:
-        y: classes counted from 0. A shard with one class is refused: many classifiers cannot be fitted to it.
+        y: classes counted from 0.
+        classes: how many there are: public.
+        lone: a shard with one class, to which many classifiers cannot be fitted, is refused; or its teacher
+            votes for that class whatever is asked.
     """
     from sklearn.base import clone
+    from sklearn.dummy import DummyClassifier
+    from threadpoolctl import threadpool_limits
 
     y = np.asarray(y).astype(int)
-    shards.require_classes(y)
+    checks.one_of(("refuse", "vote"), lone=lone)
+    if lone == "refuse":
+        shards.require_classes(y)
     fitted: list[Any] = []
-    for rows in shards:
-        fresh: Any = clone(estimator)
-        fitted.append(fresh.fit(x[rows], y[rows]))
-        on_progress(len(fitted) / shards.teachers)
-    return TaughtEstimators(classes=int(y.max()) + 1, estimators=tuple(fitted))
+    with threadpool_limits(1):  # small fits: several threads spend their time on waiting for each other
+        for rows in shards:
+            is_lone = (y[rows] == y[rows[0]]).all()
+            fresh: Any = DummyClassifier(strategy="most_frequent") if is_lone else clone(estimator)
+            fitted.append(fresh.fit(x[rows], y[rows]))
+            on_progress(len(fitted) / shards.teachers)
+    return TaughtEstimators(classes=classes, estimators=tuple(fitted))

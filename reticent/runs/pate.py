@@ -21,7 +21,7 @@ from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
 from reticent.pate import Answers, Confident, GaussianMax, Questions, Teller, Votes, allowance_for, unreleased
 from reticent.pate.allowance import multiplier_for, release_of
-from reticent.pate.defaults import Settings, settings
+from reticent.pate.defaults import settings
 from reticent.pate.partition import partition
 from reticent.pate.propagation import Graph, neighbour_graph
 from reticent.pate.selection import choose
@@ -98,7 +98,7 @@ class Pate(NamedTuple):
     def _ask(self, ingredients: Ingredients, graph: Graph) -> tuple[Answers, dict[str, Any]]:
         """Teaches, and buys as many answers as the allowance covers."""
         chosen = settings(self.teachers, ingredients.problem.outputs, graph.rows, self._epsilon, self.delta)
-        noise = _noise(chosen)
+        noise = chosen.aggregator
         teller = Teller(
             noise, allowance_for(noise, epsilon=self._epsilon, delta=self.delta), ingredients.keys
         )
@@ -166,12 +166,6 @@ def _read_recipe(value: Mapping[str, Any]) -> Pate:
         float(value["delta"]),
         str(value["model"]),
     )
-
-
-def _noise(chosen: Settings) -> GaussianMax | Confident:
-    if chosen.threshold is None or chosen.sigma_check is None:
-        return GaussianMax(sigma=chosen.sigma_vote)
-    return Confident(threshold=chosen.threshold, sigma_check=chosen.sigma_check, sigma=chosen.sigma_vote)
 
 
 def _optimizer(model: str, steps: int) -> optax.GradientTransformation | None:

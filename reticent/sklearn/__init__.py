@@ -9,11 +9,13 @@ beforehand is declared, or found by a release that the same budget pays for.
 
 from reticent.sklearn.budget import SharedBudget
 from reticent.sklearn.linear import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from reticent.sklearn.pate import PateClassifier
 from reticent.sklearn.perceptron import PrivateMLPClassifier
 from reticent.sklearn.scaler import PrivateScaler
 from reticent.sklearn.search import PrivateSearch
 
 __all__ = [
+    "PateClassifier",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",

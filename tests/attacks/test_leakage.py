@@ -14,6 +14,7 @@ from reticent.attacks.leakage import (
     noise_curve,
     psnr,
     recover_analytically,
+    recover_from_outputs,
     recover_label,
     released_gradient,
 )
@@ -173,3 +174,33 @@ def test_what_cannot_be_measured_is_refused():
     with pytest.raises(DataError, match="cannot be measured"):
         noise_curve(LOSS, PARAMS, {"x": np.full((3, 6, 6), 9.0), "y": np.zeros(3, int)}, lambda g: g)
     assert psnr(np.ones(3), np.ones(3)) == 120
+
+
+def test_one_product_without_a_bias_gives_the_direction_and_the_label_away():
+    random = np.random.default_rng(0)
+    for label in range(4):
+        record = random.normal(0, 1, 12)
+        answers = random.dirichlet(np.ones(4))
+        gradient = 0.01 * np.outer(record, answers - np.eye(4)[label])
+        found, read = recover_from_outputs(gradient, length=float(np.linalg.norm(record)))
+        assert read == label
+        np.testing.assert_allclose(found, record, atol=1e-9)
+    with pytest.raises(DataError, match="holds no example"):
+        recover_from_outputs(np.zeros((3, 2)), length=1.0)
+
+
+def test_what_is_recovered_may_be_something_else_than_the_input():
+    """Pictures that are twice as bright as what the model was given."""
+    some = examples(4)
+    (row,) = noise_curve(
+        LOSS,
+        PARAMS,
+        some,
+        lambda gradient: 2 * recover_analytically(gradient["dense1"]),
+        noise_multipliers=(0.0,),
+        truth=2 * some["x"],
+        box=(0.0, 2.0),
+        read_label=lambda gradient: -1,
+    )
+    assert row.psnr.value > 90
+    assert row.label.value == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import jax
@@ -106,3 +107,30 @@ def test_models_that_diverged_are_named():
 
     with pytest.raises(DataError, match="40 of 40 shadow models have parameters that are not finite"):
         infer_property(diverging, data, in_group, set_size=100, models=20, held_out=20)
+
+
+def test_a_recipe_that_is_called_for_one_model_after_another_finds_the_same():
+    data, in_group = pool(seed=2, tilt=2.0)
+    asked = {"set_size": 64, "shares": (0.1, 0.9), "models": 20, "held_out": 20}
+    together = infer_property(recipe, data, in_group, **asked)
+    apart = infer_property(jax.jit(recipe), data, in_group, is_traceable=False, **asked)
+    assert together.accuracy == apart.accuracy
+    np.testing.assert_array_equal(together.is_high, apart.is_high)
+    np.testing.assert_allclose(together.probability, apart.probability, atol=1e-3)
+
+
+def test_time_that_is_up_leaves_models_of_both_kinds_or_says_so():
+    data, in_group = pool(seed=3, tilt=2.0)
+    asked = {"set_size": 64, "shares": (0.1, 0.9), "is_traceable": False, "seed": 3}
+    clock = []
+
+    def slow(key, x, y, mask):
+        clock.append(time.sleep(0.01))
+        return {"w": np.full((4, 2), mask[in_group].sum() / 64.0), "b": np.zeros(2)}
+
+    with pytest.raises(InvalidArgument, match="20 of each are the least"):
+        infer_property(slow, data, in_group, models=400, held_out=200, minutes=0.1 / 60, **asked)
+    report = infer_property(slow, data, in_group, models=400, held_out=200, minutes=1.5 / 60, **asked)
+    assert 20 <= report.held_out < 200
+    assert report.taught_on == pytest.approx(2 * report.held_out, abs=2)
+    assert report.accuracy.low > 0.8

@@ -10,7 +10,7 @@ import pytest
 from reticent.attacks import battery
 from reticent.attacks.membership import label_only
 from reticent.attacks.scores import Outputs, Scores, check_apart
-from reticent.core.errors import DataError
+from reticent.core.errors import DataError, InvalidArgument
 
 RANDOM = np.random.default_rng(0)
 
@@ -141,3 +141,11 @@ def test_outputs_of_one_model_are_enough_for_four_attacks():
     found = battery.run_without_shadows(outputs(200), outputs(200))
     assert [result.name for result in found.results] == ["gap", "threshold", "entropy", "population"]
     assert found.left_out["likelihood"] == "It needs shadow models."
+
+
+def test_outputs_of_one_model_are_attacked_by_those_that_were_named():
+    found = battery.run_without_shadows(outputs(200), outputs(200), attacks=["threshold"])
+    assert [result.name for result in found.results] == ["threshold"]
+    for name in ("likelihood", "label_only"):
+        with pytest.raises(InvalidArgument, match=f"there is no attack {name}"):
+            battery.run_without_shadows(outputs(200), outputs(200), attacks=["gap", name])

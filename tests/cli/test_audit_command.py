@@ -44,6 +44,17 @@ def test_a_run_that_claims_too_little_is_contradicted(reticent, run: Path, monke
     assert "CONTRADICTED" in out
 
 
+def test_the_run_may_be_named_by_an_option_and_only_once(reticent, run: Path) -> None:
+    code, out, err = reticent(
+        "audit", "--train-like", run, "--canaries", 100, "--json", "--confidence", 0.9999
+    )
+    assert code == 0, err
+    assert json.loads(out)["verdict"]["outcome"] in ("CONSISTENT", "UNINFORMATIVE")
+    for words in ((), (run, "--train-like", run)):
+        code, _, err = reticent("audit", *words)
+        assert (code, "Audit one run" in err) == (1, True)
+
+
 def test_what_cannot_be_audited_says_so(reticent, run: Path, tmp_path: Path) -> None:
     code, _, err = reticent("audit", run, "--canaries", "many")
     assert (code, "--canaries many is no number" in err) == (1, True)

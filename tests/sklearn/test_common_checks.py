@@ -16,6 +16,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from reticent.sklearn import (
+    PateClassifier,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
@@ -52,6 +53,7 @@ ESTIMATORS: list[Any] = [
     PrivateLinearRegression(method="objective"),
     PrivateLinearRegression(method="input", bounds=(-3.0, 3.0), norm=1.0),
     PrivateMLPClassifier(classes="public", hidden=(4,), steps=3),
+    PateClassifier(classes="public"),
     PrivateScaler(),
     PrivateScaler(bounds=(-3.0, 3.0)),
     PrivateSearch(

@@ -1,0 +1,74 @@
+"""The recipe of a run as the training of shadow models: the same noise, for whatever rows a mask selects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from reticent.attacks.shadow_recipes import PlainRecipe
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Keys
+from reticent.runs import methods
+from reticent.runs.again import Again
+from reticent.runs.convex import Convex
+from reticent.runs.descent import Descent
+from reticent.runs.recipe import Ingredients
+from reticent.training.checkpoint import Checkpoints
+from reticent.training.many import private_recipe
+
+
+def descent_of(again: Again) -> Descent | None:
+    """How the run was trained, if that was in steps."""
+    recipe = methods.read(again.record["recipe"])
+    return recipe if isinstance(recipe, Descent) else None
+
+
+def has_shadows(again: Again) -> bool:
+    """Whether shadow models can be trained as the run was: in steps, or by a convex method."""
+    return isinstance(methods.read(again.record["recipe"]), (Descent, Convex))
+
+
+def shadow_recipe(again: Again) -> tuple[Any, bool]:
+    """Trains one model as the run was trained: a `Recipe` or a `PlainRecipe`, and whether it is the former.
+
+    Convex methods are fits in NumPy: their recipe takes one model at a time. For measurements only: shadow
+    models are thrown away, so their randomness may come from a seed and nothing is charged for them.
+
+    Raises:
+        InvalidArgument: the run was trained in another way.
+    """
+    stepwise, learner = descent_of(again), again.learner
+    if stepwise is not None:
+        plan, optimizer = stepwise.plan, stepwise.optimizer
+        return private_recipe(learner.loss, learner.model.init, plan, optimizer=optimizer), True
+    if not has_shadows(again):
+        raise InvalidArgument(
+            f"There are no shadow models for the method '{again.record['recipe']['method']}'.",
+            remedy="Attack a run that was trained with sgd, gd or a convex method.",
+        )
+    return _fitted(again), False
+
+
+def _fitted(again: Again) -> PlainRecipe:
+    followed = methods.read(again.record["recipe"])
+    nowhere = Checkpoints(path=Path(), stamp="")  # a fit without steps keeps none
+
+    def recipe(key: jax.Array, x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Any:
+        rows = np.flatnonzero(mask)
+        part = {"x": x[rows], "y": y[rows]}
+        keys = Keys.seeded(int(jax.random.bits(key)))
+        return followed.follow(
+            Ingredients(
+                learner=again.learner,
+                problem=again.problem,
+                train_on=part,
+                held_out=part,
+                keys=keys,
+                checkpoints=nowhere,
+            )
+        ).params
+
+    return recipe

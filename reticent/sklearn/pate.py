@@ -1,0 +1,183 @@
+"""PATE behind scikit-learn's door: any classifier teaches, and the same kind of classifier learns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from reticent.accounting import gaussian_dp
+from reticent.core import checks
+from reticent.core.errors import InvalidArgument
+from reticent.core.generators import generator
+from reticent.core.keys import Stream
+from reticent.pate import Questions, Teller, Votes, allowance_for
+from reticent.pate.allowance import multiplier_for, release_of
+from reticent.pate.defaults import settings
+from reticent.pate.partition import Shards, partition
+from reticent.pate.propagation import neighbour_graph
+from reticent.pate.selection import choose
+from reticent.pate.student import soft_labels
+from reticent.pate.teachers import teach_estimators
+from reticent.sklearn.private import PrivateClassifierFit
+from reticent.sklearn.spending import Spending
+
+# scikit-learn calls a matrix of rows X, in signatures that callers may use by name.
+# ruff: noqa: N803
+
+_MADE_UP = 500  # rows, where no public ones are given
+_ROWS_EACH = 20
+_MOST_TEACHERS = 250
+
+
+class PateClassifier(PrivateClassifierFit):
+    """Many classifiers on disjoint parts of the rows vote on public rows; one learns from the noisy answers.
+
+    Args:
+        estimator: the classifier that teachers and student are clones of; logistic regression unless given.
+        public: unlabelled rows with the same columns that are nobody's secret: the student sees only these.
+            Without them rows are made up, evenly in all directions up to `norm`: far worse than real ones.
+        teachers: how many. Without a number, one for every twenty rows, at most 250.
+
+    The other arguments are those of `PrivateLogisticRegression`.
+
+    Guarantee:
+        Publishing the fitted estimator costs `event_`; `guarantee_` is the sentence about it, and holds
+        whatever the votes are. A row teaches one teacher, by a coin of its own, so replacing, adding or
+        removing it moves at most one vote. No theorem says how good it is: `excess_risk_bound_` is None.
+    """
+
+    student_: Any
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float | None = None,
+        estimator: Any = None,
+        public: Any = None,
+        teachers: int | None = None,
+        norm: float | None = None,
+        classes: Any = None,
+        adjacency: str = "replace",
+        preparation: float = 0.1,
+        random_state: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.estimator = estimator
+        self.public = public
+        self.teachers = teachers
+        self.norm = norm
+        self.classes = classes
+        self.adjacency = adjacency
+        self.preparation = preparation
+        self.random_state = random_state
+        self.budget = budget
+
+    def fit(self, X: Any, y: Any) -> PateClassifier:
+        """Pays, teaches, asks, and lets the student learn."""
+        x, codes, spending = self._open_labelled(X, y)
+        if spending.delta == 0:
+            raise InvalidArgument(
+                "Answers have Gaussian noise, which needs a delta above 0.",
+                remedy="Leave delta out, or use reticent.pate.LaplaceMax for pure differential privacy.",
+            )
+        pool = self._pool(spending)
+        shards = self._shards(len(codes), spending)
+        if self.teachers is not None:
+            shards.require_classes(codes)
+        multiplier = multiplier_for(
+            epsilon=spending.epsilon,
+            delta=spending.delta,
+            beside=None if spending.is_untouched else spending.event,
+            adjacency=spending.adjacency,
+        )
+        spending.is_basic = spending.is_untouched
+        spending.pay(release_of(multiplier, spending.adjacency), "PATE")
+        epsilon = gaussian_dp.epsilon(1 / multiplier, spending.delta)
+        chosen = settings(shards.teachers, len(self.classes_), len(pool), epsilon, spending.delta)
+        noise = chosen.aggregator
+        teller = Teller(noise, allowance_for(noise, epsilon=epsilon, delta=spending.delta), spending.keys)
+        rows = x.toarray() if sparse.issparse(x) else x
+        taught = teach_estimators(
+            self._learner(), shards, rows, codes, classes=len(self.classes_), lone="vote"
+        )
+        graph = neighbour_graph(pool)
+        votes = Votes.of_labels(taught.vote(pool, smooth=graph.smooth), classes=len(self.classes_))
+        answers = teller.answer(votes, Questions(rows=choose(pool, chosen.queries)))
+        self._learn(
+            pool, soft_labels(graph, answers.questions.rows, answers.evidence, classes=len(self.classes_))
+        )
+        self.excess_risk_bound_ = None
+        notes = (
+            f"{shards.teachers} teachers answered {len(answers)} questions about {len(pool)} "
+            f"{'made-up' if self.public is None else 'public'} rows",
+        )
+        if self.public is not None:
+            spending.assumptions.append("the public rows are public")
+        spending.assumptions.append("a replaced row keeps its place: it goes to the same teacher")
+        self._close(spending, None, notes)
+        return self
+
+    def _learner(self) -> Any:
+        return LogisticRegression(C=10.0, max_iter=200) if self.estimator is None else self.estimator
+
+    def _pool(self, spending: Spending) -> np.ndarray:
+        """Public rows; or made-up ones, from the keys of nothing else."""
+        if self.public is None:
+            source = generator(spending.keys, stream=Stream.INITIALISATION)
+            drawn = source.standard_normal((_MADE_UP, self.n_features_in_))
+            lengths = self.norm_ * source.random((_MADE_UP, 1))
+            return drawn / np.maximum(np.linalg.norm(drawn, axis=1, keepdims=True), 1e-12) * lengths
+        pool = np.asarray(check_array(self.public), np.float64)
+        if pool.shape[1] != self.n_features_in_:
+            raise InvalidArgument(
+                f"The public rows have {pool.shape[1]} columns, and X has {self.n_features_in_}.",
+                remedy="Give both the same columns, in the same order.",
+            )
+        return pool
+
+    def _shards(self, rows: int, spending: Spending) -> Shards:
+        count = self.teachers
+        if count is None:
+            count = min(max(rows // _ROWS_EACH, 2), _MOST_TEACHERS)
+        checks.count(minimum=2, teachers=count)
+        return partition(rows, count, seed=generator(spending.keys, stream=Stream.SAMPLING))
+
+    def _learn(self, pool: np.ndarray, shares: np.ndarray) -> None:
+        """The student: a clone that sees the pool, each row with its likeliest class and how sure that is."""
+        labels, sure = shares.argmax(axis=1), shares.max(axis=1)
+        if len(np.unique(labels)) == 1:
+            self.student_ = DummyClassifier(strategy="most_frequent").fit(pool, labels)
+            return
+        student: Any = clone(self._learner())
+        try:
+            self.student_ = student.fit(pool, labels, sample_weight=sure)
+        except TypeError:  # one that knows no weights
+            self.student_ = student.fit(pool, labels)
+
+    def predict(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self.classes_[self.student_.predict(self._rows(X))]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Of the student; for one that gives none, all on its prediction."""
+        check_is_fitted(self)
+        rows = self._rows(X)
+        shares = np.zeros((len(rows), len(self.classes_)))
+        if hasattr(self.student_, "predict_proba"):
+            shares[:, self.student_.classes_] = self.student_.predict_proba(rows)
+        else:
+            shares[np.arange(len(rows)), self.student_.predict(rows)] = 1
+        return shares
+
+    def _rows(self, X: Any) -> np.ndarray:
+        x = self._checked(X, reset=False)
+        return x.toarray() if sparse.issparse(x) else x
