@@ -184,8 +184,8 @@ def leakage(found: LeakOfRun) -> Told:
         (
             leak.name,
             _decibels(leak.at.psnr),
-            interval(leak.at.label._asdict()),
-            *([] if leak.cells is None else [interval(leak.cells._asdict())]),
+            _roughly(leak.at.label),
+            *([] if leak.cells is None else [_roughly(leak.cells)]),
         )
         for leak in found.rows
     ]
@@ -206,7 +206,12 @@ def leakage(found: LeakOfRun) -> Told:
 
 
 def _decibels(value: Estimate) -> str:
-    return f"{value.value:.1f} ({value.low:.1f} to {value.high:.1f})"
+    between = " to " if value.low < 0 else "-"
+    return f"{value.value:.1f} ({value.low:.1f}{between}{value.high:.1f})"
+
+
+def _roughly(value: Estimate) -> str:
+    return f"{value.value:.0%} ({100 * value.low:.0f}-{100 * value.high:.0f})"
 
 
 def defences(rows: tuple[Row, ...]) -> Told:

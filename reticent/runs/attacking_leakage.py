@@ -221,7 +221,7 @@ def _amounts(own: float | None, max_norm: float, *, is_few: bool) -> list[tuple[
         return found + [(f"noise {noise:g}", noise, max_norm) for noise in (0.001, 0.01, 0.1, 1.0)]
     parts = (100,) if is_few else (1000, 100, 10)
     found += [(f"noise {own:.3g} / {part}", own / part, max_norm) for part in parts]
-    return [*found, (f"noise {own:.3g}, as in the run", own, max_norm)]
+    return [*found, (f"noise {own:.3g}, the run's", own, max_norm)]
 
 
 def _cells_right(again: Again, truth: np.ndarray, recovered: np.ndarray) -> Estimate | None:
