@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,10 +23,13 @@ class Shards:
     Args:
         shard_of: (rows,) the shard of every record.
         teachers: how many shards there are.
+        capacity: room for the records of a shard; those beyond teach nobody. A public number: if it were the
+            size of the largest shard, a record there would change how sums are rounded for every teacher.
     """
 
     shard_of: np.ndarray
     teachers: int
+    capacity: int
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -35,14 +39,18 @@ class Shards:
     @cached_property
     def indices(self) -> np.ndarray:
         """(teachers, capacity) int32: the records of every shard; record 0 where not `is_real`."""
-        padded = np.zeros(self.is_real.shape, np.int32)
-        padded[self.is_real] = np.argsort(self.shard_of, kind="stable")
+        padded = np.zeros((self.teachers, self.capacity), np.int32)
+        ordered = np.argsort(self.shard_of, kind="stable")
+        ends = np.cumsum(self.sizes)
+        for shard, (start, end) in enumerate(zip(ends - self.sizes, ends, strict=True)):
+            own = ordered[start:end][: self.capacity]
+            padded[shard, : len(own)] = own
         return padded
 
     @cached_property
     def is_real(self) -> np.ndarray:
         """(teachers, capacity) bool: False where a shorter shard was padded."""
-        return np.arange(self.sizes.max()) < self.sizes[:, None]
+        return np.arange(self.capacity) < self.sizes[:, None]
 
     def __iter__(self) -> Iterator[np.ndarray]:
         """The records of each shard, in turn."""
@@ -110,7 +118,10 @@ def partition(
             remedy=f"{_FEWER}: {max(2, units // 50)}, say.",
         )
     coins = np.random.default_rng(seed).integers(teachers, size=units)
-    shards = Shards(shard_of=coins[unit_of].astype(np.int32), teachers=teachers)
+    # Eight deviations above the mean: never reached by records, and by the records of users rarely.
+    mean = rows / teachers
+    capacity = math.ceil((1 if users is None else 2) * (mean + 8 * math.sqrt(mean) + 8))
+    shards = Shards(shard_of=coins[unit_of].astype(np.int32), teachers=teachers, capacity=min(capacity, rows))
     empty = np.flatnonzero(shards.sizes == 0)
     if len(empty):
         raise DataError(

@@ -93,7 +93,7 @@ class Pate(NamedTuple):
                 optimizer=_optimizer(self.model, 150),
                 on_progress=on_progress,
             )
-        return Trained(params, _assumptions(), unreleased=seen)
+        return Trained(params, _assumptions(problem.rows), unreleased=seen)
 
     def _ask(self, ingredients: Ingredients, graph: Graph) -> tuple[Answers, dict[str, Any]]:
         """Teaches, and buys as many answers as the allowance covers."""
@@ -173,8 +173,9 @@ def _optimizer(model: str, steps: int) -> optax.GradientTransformation | None:
     return None if rate is None else optax.adam(optax.linear_schedule(rate, 0.0, steps))
 
 
-def _assumptions() -> tuple[str, ...]:
+def _assumptions(rows: int) -> tuple[str, ...]:
     return (
+        f"the number of records, {rows}, is public",
         "the public rows are public",
         "each row was given to one teacher by its own coin",
         "the noise of answers is a real-valued Gaussian in 64 bits",
