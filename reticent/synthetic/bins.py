@@ -46,9 +46,14 @@ class Bins:
         at = np.minimum(codes, len(edges) - 2)
         # Weighted rather than edge + u * width: the width of the widest bounds is no finite number.
         u = source.random(len(codes))
-        drawn = np.round((1 - u) * edges[at] + u * edges[at + 1], 0 if self.is_whole else self.decimals)
+        drawn = np.round((1 - u) * edges[at] + u * edges[at + 1], self.decimals)
+        unit = 10.0**-self.decimals
+        # Rounding may have reached what belongs to the next bin, or to zero.
+        drawn = np.where((drawn >= edges[at + 1]) & (at < len(edges) - 2), drawn - unit, drawn)
+        if self.has_zero:
+            drawn = np.where(drawn == 0, np.where(edges[at + 1] > 0, unit, -unit), drawn)
         low, high = (math.ceil(edges[0]), math.floor(edges[-1])) if self.is_whole else (edges[0], edges[-1])
-        return np.where(codes > len(edges) - 2, 0.0, np.clip(drawn, low, high))
+        return np.where(codes > len(edges) - 2, 0.0, np.clip(np.round(drawn, self.decimals), low, high))
 
 
 def bins_for(bounds: tuple[float, float], *, is_whole: bool, bins: int = BINS) -> Bins:
@@ -60,16 +65,14 @@ def bins_for(bounds: tuple[float, float], *, is_whole: bool, bins: int = BINS) -
     >>> bins_for((1, 16), is_whole=True).size
     16
     >>> [round(edge) for edge in bins_for((0, 99_999), is_whole=True, bins=9).edges]
-    [0, 130, 350, 816, 1850, 4169, 9380, 21093, 47426, 100000]
+    [0, 94, 262, 626, 1464, 3410, 7936, 18468, 42974, 100000]
     """
     checks.count(bins=bins)
     low, high = float(bounds[0]), float(bounds[1])
+    decimals = 0 if is_whole else _decimals(low, high)
     if low == high:
-        return Bins(
-            edges=_whole([low, high]) if is_whole else (low, high),
-            is_whole=is_whole,
-            decimals=_decimals(low, high),
-        )
+        edges = _whole([low, high]) if is_whole else (low, high)
+        return Bins(edges=edges, is_whole=is_whole, decimals=decimals)
     if is_whole and high - low < bins:
         return Bins(edges=tuple(np.arange(low - 0.5, high + 1)), is_whole=True)
     reach = max(abs(low), abs(high))
@@ -80,12 +83,9 @@ def bins_for(bounds: tuple[float, float], *, is_whole: bool, bins: int = BINS) -
     else:
         edges, has_zero = np.linspace(low, high, bins + 1), False
     edges[0], edges[-1] = low, high
-    return Bins(
-        edges=_whole(edges) if is_whole else tuple(np.unique(edges).tolist()),
-        is_whole=is_whole,
-        has_zero=has_zero,
-        decimals=_decimals(low, high),
-    )
+    found = _whole(edges) if is_whole else tuple(np.unique([float(f"{e:.{decimals}f}") for e in edges]))
+    has_zero = has_zero and not {-0.5, 0.5} <= set(found)  # it has a bin of its own already
+    return Bins(edges=found, is_whole=is_whole, has_zero=has_zero, decimals=decimals)
 
 
 def _whole(edges: np.ndarray | list[float]) -> tuple[float, ...]:

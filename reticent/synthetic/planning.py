@@ -30,7 +30,7 @@ from reticent.synthetic.selecting import candidates
 METHODS = ("auto", "mst", "aim")
 _PAIRS_A_COLUMN = 1.5  # that the adaptive method chooses
 _ROUNDS = 6  # of the adaptive method
-_ANNEALING = 1.0  # how much less noise each round has than the one before
+_ANNEALING = 1.1  # how much less noise each round has than the one before
 # How the budget is divided, in squares of sensitivity over noise.
 _SINGLES, _TARGET, _CHOICES, _PAIRS = 0.17, 0.30, 0.03, 0.50
 _LOUDEST = 0.25  # of the rows: more noise than that on each count, and nothing would be learned

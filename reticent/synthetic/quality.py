@@ -170,11 +170,14 @@ def usefulness(
 
     For synthetic (x, y) it is what the rows are good for; for real ones it is the ceiling.
     """
+    from threadpoolctl import threadpool_limits
+
     _require_rows(x, x_test)
-    return [
-        _tested(name, classifier, (x, np.asarray(y)), (x_test, np.asarray(y_test)))
-        for name, classifier in _classifiers(seed).items()
-    ]
+    with threadpool_limits(limits=1):  # threads that wait for each other are slow on a busy machine
+        return [
+            _tested(name, classifier, (x, np.asarray(y)), (x_test, np.asarray(y_test)))
+            for name, classifier in _classifiers(seed).items()
+        ]
 
 
 def _classifiers(seed: int) -> dict[str, Any]:
