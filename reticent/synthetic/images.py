@@ -207,5 +207,7 @@ def nested(tensors: Tensors) -> dict[str, Tensors]:
 def flat(params: Any) -> Tensors:
     """A tree of layers as `{"dense0/w": ...}`."""
     return {
-        f"{layer}/{part}": np.asarray(value) for layer, parts in params.items() for part, value in parts.items()
+        f"{layer}/{part}": np.asarray(value)
+        for layer, parts in params.items()
+        for part, value in parts.items()
     }
