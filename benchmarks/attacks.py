@@ -317,7 +317,9 @@ def table(case: Case, found: battery.Battery, training: float) -> str:
 def draw(found: dict[str, battery.Battery], gap: Path | None, roc: Path | None) -> None:
     if gap is not None and len(found) > 2:
         points = [
-            GapPoint(name, each.accuracies.gap, each["threshold"].measured.auc.value)
+            GapPoint(
+                name.removeprefix("location-"), each.accuracies.gap, each["threshold"].measured.auc.value
+            )
             for name, each in found.items()
         ]
         gap.parent.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ def compare_defences(again: Again, *, onlooker: Onlooker = NOBODY) -> tuple[Row,
     early = max(epochs // _EARLY, 1)
     ways = {
         f"none, {epochs} epochs": (epochs, 0.0),
-        f"stopped early, {early} epochs": (early, 0.0),
+        f"stopped at {early} epochs": (early, 0.0),
         "weight decay": (epochs, _DECAY),
     }
     models: dict[str, Any] = {}

@@ -62,6 +62,7 @@ class LeakOfRun:
         how: the way in which they were read.
         own_noise: the noise multiplier of the run; None if it was not trained in steps.
         baseline: how similar the mean record is, which needs no gradient.
+        commonest: the share of the commonest class, which needs none either.
         pictures: those that were sent, and those that were read at each amount; none for tables.
     """
 
@@ -69,7 +70,7 @@ class LeakOfRun:
     rows: tuple[Leak, ...]
     own_noise: float | None
     baseline: Estimate
-    classes: int
+    commonest: float
     pictures: dict[str, np.ndarray] = field(repr=False)
 
     def as_json(self) -> dict[str, Any]:
@@ -85,6 +86,7 @@ class LeakOfRun:
             "how": self.how,
             "noise_multiplier_of_the_run": self.own_noise,
             "mean_record_psnr": self.baseline._asdict(),
+            "commonest_label": self.commonest,
             "rows": rows,
         }
 
@@ -106,8 +108,8 @@ class LeakOfRun:
         return [
             *said,
             f"With the run's own noise {verdict}: {last.at.psnr.value:.1f} dB, where the mean record has "
-            f"{self.baseline.value:.1f}, and {last.at.label.value:.0%} of the labels, where luck has "
-            f"{1 / self.classes:.0%}.",
+            f"{self.baseline.value:.1f}, and {last.at.label.value:.0%} of the labels, where the commonest "
+            f"has {self.commonest:.0%}.",
             "In a batch, other records hide one as well; over many steps, an epsilon says what is left.",
         ]
 
@@ -147,7 +149,9 @@ def leak_from(again: Again, *, onlooker: Onlooker = NOBODY) -> LeakOfRun:
         baseline=mean_of(
             [psnr(one, reader.mean, peak=reader.box[1] - reader.box[0]) for one in reader.truth]
         ),
-        classes=again.problem.outputs,
+        commonest=float(
+            np.bincount(view.labels[has_target(view.labels)].astype(int)).max() / len(view.labels)
+        ),
         pictures=_pictures(view, reader, rows),
     )
 
