@@ -25,20 +25,15 @@ import numpy as np
 from reticent import __version__
 from reticent.accounting.guarantee import Guarantee
 from reticent.core.errors import (
-    BudgetExceeded,
     DataError,
-    Inconclusive,
     IntegrityError,
     ReticentError,
     Unavailable,
 )
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
-from reticent.data.preparation import prepare
 from reticent.data.preparation.noise import PreparationNoise
-from reticent.ledger.ledger import Ledger
 from reticent.mechanisms import events
-from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 from reticent.runs import folder as folders
 from reticent.runs import methods
@@ -46,6 +41,7 @@ from reticent.runs.arrays import Arrays, Divided, divided_by, inputs_of, with_pu
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order, held_out_rows
+from reticent.runs.paying import charge, found_domain
 from reticent.runs.predict import params_in
 from reticent.runs.pricing import event_of, preparation_noise, preparation_record, price, promised
 from reticent.runs.problem import Problem, checked_delta
@@ -101,7 +97,7 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
         folders.require_new(folder)
         try:
             folders.write_record(folder, record)
-            _charge(record, order, event, onlooker)
+            charge(record, event, onlooker, what="train")
         except ReticentError:
             folders.discard(folder)
             raise
@@ -154,7 +150,7 @@ def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float) -> Fin
             f"The data or the domain of {folder} are not what the run was priced for.",
             remedy="Put them back as they were, or start anew in another folder.",
         )
-    _charge(record, order, event, onlooker)
+    charge(record, event, onlooker, what="train")
     return _go_on(folder, record, material, noise, event, keys, onlooker, started)
 
 
@@ -209,23 +205,6 @@ def _go_on(
         raise type(error)(error.happened, remedy=f"{error.remedy}{paid}") from error
 
 
-def _charge(record: dict[str, Any], order: Order, event: Event, onlooker: Onlooker) -> None:
-    """Pays for the whole run, unless that was done before."""
-    if record["state"] == "paid" or order.ledger is None or order.dataset is None:
-        return
-    purpose = f"train, run {record['number']}"
-    with Ledger.open(order.ledger) as ledger:
-        if not any(purpose in str(entry.values) for entry in ledger.entries(order.dataset)):
-            budget = ledger.for_dataset(order.dataset)
-            try:
-                budget.charge(event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record")
-            except BudgetExceeded as error:
-                raise BudgetExceeded(
-                    error.happened, remedy=f"Ask for a smaller --epsilon. {error.remedy}"
-                ) from error
-    onlooker.say(f"Charged to '{order.dataset}' in {order.ledger}.")
-
-
 def _prepared(
     folder: Path,
     record: dict[str, Any],
@@ -244,21 +223,9 @@ def _prepared(
         assert material.public_domain is not None
         return folders.write_domain(folder, material.public_domain)
     declared, target = material.declared, material.order.target
-    try:
-        with onlooker.watch("preparing") as on_progress:
-            found = prepare(
-                material.table, noise, keys, domain=declared, target=target, on_progress=on_progress
-            )
-    except Inconclusive as error:  # the answer is a release too: a second one was not paid for
-        record |= {"state": "failed", "failure": str(error)}
-        folders.write_record(folder, record)
-        raise
-    domain = folders.write_domain(folder, found.domain)  # before a word of it is said
-    for line in found.found:
-        onlooker.say(f"found privately: {line}")
-    for line in found.ignored:
-        onlooker.warn(line)
-    return domain
+    return found_domain(
+        folder, record, material.table, noise, keys, onlooker, declared=declared, target=target
+    )
 
 
 def _released(folder: Path, learn: Learner) -> Trained | None:

@@ -24,7 +24,7 @@ from reticent.pate.allowance import multiplier_for, release_of
 from reticent.pate.defaults import settings
 from reticent.pate.partition import partition
 from reticent.pate.propagation import Graph, neighbour_graph
-from reticent.pate.selection import choose
+from reticent.pate.selection import far_apart
 from reticent.pate.student import fit_student, soft_labels
 from reticent.pate.teachers import teach
 from reticent.runs.recipe import Ingredients, Method, Terms, Trained, require_enough
@@ -104,7 +104,7 @@ class Pate(NamedTuple):
         )
         votes = self._votes(ingredients, graph)
         assert ingredients.public is not None
-        questions = choose(ingredients.public, chosen.queries)
+        questions = far_apart(ingredients.public, chosen.queries, seed=0)
         with ingredients.onlooker.watch("questions") as on_progress:
             answers = teller.answer(votes, Questions(rows=questions))
             on_progress(1.0)

@@ -21,7 +21,7 @@ from reticent.pate.allowance import multiplier_for, release_of
 from reticent.pate.defaults import settings
 from reticent.pate.partition import Shards, partition
 from reticent.pate.propagation import neighbour_graph
-from reticent.pate.selection import choose
+from reticent.pate.selection import far_apart
 from reticent.pate.student import soft_labels
 from reticent.pate.teachers import teach_estimators
 from reticent.sklearn.private import PrivateClassifierFit
@@ -111,7 +111,7 @@ class PateClassifier(PrivateClassifierFit):
         )
         graph = neighbour_graph(pool)
         votes = Votes.of_labels(taught.vote(pool, smooth=graph.smooth), classes=len(self.classes_))
-        answers = teller.answer(votes, Questions(rows=choose(pool, chosen.queries)))
+        answers = teller.answer(votes, Questions(rows=far_apart(pool, chosen.queries, seed=0)))
         self._learn(
             pool, soft_labels(graph, answers.questions.rows, answers.evidence, classes=len(self.classes_))
         )
