@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -18,7 +20,68 @@ if TYPE_CHECKING:
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
 
+# Most of what the suite waits for is a compiler that polishes small programs which run a few times. Tests and
+# the processes that they start ask it for plain code. Tests of the numbers themselves, to the last bit or in
+# law, ask for `compiled_as_shipped`.
+_AS_SHIPPED = {
+    "xla_backend_optimization_level": 3,
+    "xla_cpu_use_fusion_emitters": True,
+    "xla_llvm_disable_expensive_passes": False,
+}
+_QUICKLY = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    " --xla_llvm_disable_expensive_passes=true"
+)
+if _QUICKLY not in os.environ.get("XLA_FLAGS", ""):  # JAX reads it when it is imported, so it is set before
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_QUICKLY}".strip()
+
+# A program is compiled once by each test process, whichever test asks for it. JAX writes to the folder
+# without a lock, so no two processes share it, and none that a test starts, and may kill, knows of it.
+_PROGRAMS = tempfile.mkdtemp(prefix="reticent-programs-")
+_KEPT = {
+    "JAX_COMPILATION_CACHE_DIR": _PROGRAMS,
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+os.environ.update(_KEPT)
+
+
+def pytest_collection_finish() -> None:
+    for name in _KEPT:  # JAX is imported by now
+        os.environ.pop(name, None)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_PROGRAMS, ignore_errors=True)
+
+
 _BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+
+
+@pytest.fixture(scope="module")
+def compiled_as_shipped() -> Iterator[None]:
+    """What a module compiles is compiled as for a user, and nothing that was compiled otherwise is used.
+
+    The flags are read once in the life of a process, and JAX has no public switch for what it compiles later.
+    """
+    import jax
+    from jax._src import compiler
+
+    quickly, calls = compiler.get_compile_options, []
+
+    def as_shipped(*given: Any, env_options_overrides: Mapping[str, Any] | None = None, **rest: Any) -> Any:
+        calls.append(given)
+        return quickly(*given, env_options_overrides={**_AS_SHIPPED, **(env_options_overrides or {})}, **rest)
+
+    jax.clear_caches()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "get_compile_options", as_shipped)
+        jax.jit(lambda: 0)()
+        assert calls, (
+            "JAX asks for its options elsewhere now: these tests would run on other code than users do"
+        )
+        yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ from scipy.special import chdtrc, ndtr, ndtri
 from reticent.core.keys import Keys, Stream, step_key
 from reticent.core.normals import normal_of_word, random_words, standard_normals, threefry
 
+pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
+
 COUNT = 1 << 20
 
 

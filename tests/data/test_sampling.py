@@ -19,6 +19,8 @@ from reticent.mechanisms.events import (
     TruncatedPoissonSampled,
 )
 
+pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
+
 STEPS = 300
 NOISY_SUM = Gaussian(noise_multiplier=1.0)
 

@@ -27,6 +27,8 @@ from reticent.mechanisms.response import estimate_shares, randomize
 from reticent.mechanisms.selection import exponential_mechanism, noisy_max_gaussian, noisy_max_laplace
 from reticent.mechanisms.sensitivity import BoundedSum
 
+pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
+
 DRAWS = 20_000
 
 

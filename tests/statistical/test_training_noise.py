@@ -27,6 +27,8 @@ from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.plan import Plan
 from reticent.training.step import Blocks, Roots, TrainState, private_step
 
+pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
+
 STEPS, NOISE, NORM, ROWS = 40, 2.0, 0.5, 8
 SHAPES = {"wide": (30, 40), "bias": (60,), "deep": (3, 4, 50)}
 

@@ -15,6 +15,8 @@ from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training.clipping import automatic, clip_to_norm, flat, per_layer
 
+pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
+
 ROUNDING = 1e-6
 compiled_clip = jax.jit(clip_to_norm)
 compiled_automatic = jax.jit(automatic(2.0).clip)
