@@ -9,7 +9,7 @@ from reticent.accounting import gaussian_dp
 from reticent.core import checks
 from reticent.pate.aggregators import Confident, GaussianMax
 
-_AHEAD = 3.0  # deviations of the noise that a unanimous vote is ahead
+_AHEAD = 2.0  # deviations of the noise that a unanimous vote is ahead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Settings:
 
 
 def settings(teachers: int, classes: int, pool: int, epsilon: float, delta: float) -> Settings:
-    """As many questions as keep a unanimous vote three deviations ahead of the noise on two counts.
+    """As many questions as keep a unanimous vote two deviations ahead of the noise on two counts.
 
     The noise is what the budget leaves for that many. No check: it costs as much as many an answer, and the
     student can judge an answer by its neighbours'.
@@ -45,5 +45,5 @@ def settings(teachers: int, classes: int, pool: int, epsilon: float, delta: floa
     checks.positive(epsilon=epsilon)
     mu = 1 / gaussian_dp.noise_multiplier(epsilon, delta)
     reach = teachers * mu / (2 * _AHEAD)  # sigma * sqrt(2) * _AHEAD = teachers, and sigma = sqrt(2 n) / mu
-    queries = min(max(round(reach**2), classes), pool)
+    queries = min(max(round(reach**2), 2 * classes), pool)
     return Settings(queries=queries, threshold=None, sigma_check=None, sigma_vote=math.sqrt(2 * queries) / mu)

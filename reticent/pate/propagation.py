@@ -32,7 +32,7 @@ class Graph:
     neighbours: int
     weights: sparse.csr_array = field(repr=False)
 
-    def smooth(self, values: np.ndarray, *, own: float = 0.2, steps: int = 10) -> np.ndarray:
+    def smooth(self, values: np.ndarray, *, own: float = 0.05, steps: int = 40) -> np.ndarray:
         """Each record's values, averaged with those of its neighbours, theirs, and so on.
 
         Solves F = own * values + (1 - own) * weights @ F by so many rounds.
@@ -58,7 +58,7 @@ class Graph:
         return found
 
 
-def neighbour_graph(features: Any, *, neighbours: int = 10) -> Graph:
+def neighbour_graph(features: Any, *, neighbours: int = 5) -> Graph:
     """Links every row of features with its nearest, by the angle between them or their distance.
 
     A link weighs more the nearer the two are, in units of how near their own neighbours are, so that dense

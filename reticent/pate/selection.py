@@ -15,9 +15,7 @@ def at_random(pool: int, queries: int, *, seed: int | np.random.Generator | None
     return np.random.default_rng(seed).permutation(pool)[:queries]
 
 
-def far_apart(
-    features: Any, queries: int, *, seed: int | np.random.Generator | None = None
-) -> np.ndarray:
+def far_apart(features: Any, queries: int, *, seed: int | np.random.Generator | None = None) -> np.ndarray:
     """Rows that cover the pool: each is drawn with probability proportional to its squared distance from
     those before it.
 

@@ -43,7 +43,7 @@ def soft_labels(
     Returns:
         Rows that no answer reaches are uniform.
     """
-    asked, evidence = _checked_answers(graph, asked, answers, classes)
+    asked, evidence = checked_answers(graph.rows, asked, answers, classes)
     evidence -= evidence.mean(axis=1, keepdims=True)  # a count says something beside the others only
     evidence /= np.maximum(np.abs(evidence).mean(), 1e-12)
     sources = np.zeros((graph.rows, classes), np.float32)
@@ -54,7 +54,7 @@ def soft_labels(
     return np.where(totals > 0, shares / np.maximum(totals, 1e-30), 1 / classes).astype(np.float32)
 
 
-def _checked_answers(graph: Graph, asked: Any, answers: Any, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def checked_answers(pool: int, asked: Any, answers: Any, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows, and numbers (answers, classes) of which the largest is the class that was answered."""
     checks.count(classes=classes, minimum=2)
     asked, answers = np.asarray(asked), np.asarray(answers)
@@ -63,9 +63,9 @@ def _checked_answers(graph: Graph, asked: Any, answers: Any, classes: int) -> tu
             f"{len(asked)} records were asked about, and there are {len(answers)} answers.",
             remedy="Pass the rows that were answered, and one answer each.",
         )
-    if not np.issubdtype(asked.dtype, np.integer) or asked.min() < 0 or asked.max() >= graph.rows:
+    if not np.issubdtype(asked.dtype, np.integer) or asked.min() < 0 or asked.max() >= pool:
         raise DataError(
-            f"Rows of a pool of {graph.rows} are whole numbers from 0 to {graph.rows - 1}.",
+            f"Rows of a pool of {pool} are whole numbers from 0 to {pool - 1}.",
             remedy="Pass the rows that were asked about, not their labels or features.",
         )
     if answers.ndim == 2 and answers.shape[1] == classes:

@@ -100,7 +100,7 @@ def teach(
     optimizer: optax.GradientTransformation | None = None,
     steps: int = 50,
     batch_size: int | None = None,
-    shrinkage: float = 1e-4,
+    shrinkage: float = 2e-4,
     chunk: int | None = None,
     seed: int = 0,
     on_progress: OnProgress = _silently,
