@@ -124,23 +124,17 @@ def infer_property(
             remedy="Give one truth value a record.",
         )
     summarise = summary or invariants
-    random = np.random.default_rng(seed)
-    is_attackers = random.permutation(len(y)) < len(y) // 2
-    truth, masks = [], []
-    for part, count in ((is_attackers, models), (~is_attackers, held_out)):
-        for model in range(count):
-            truth.append(model % 2 == 1)
-            masks.append(_mask(part, group, high if truth[-1] else low, set_size, random))
+    truth, masks = _training_sets(group, (low, high), set_size, (models, held_out), seed)
     order = _interleaved(models, held_out)
     trained = _trained_on if is_traceable else _trained_one_by_one
     rows = _summaries(
-        trained(recipe, x, y, np.stack(masks), order, chunk, seed),
+        trained(recipe, x, y, masks, order, chunk, seed),
         summarise,
         len(order),
         minutes,
         on_progress,
     )
-    done, is_high = order[: len(rows)], np.array(truth)[order[: len(rows)]]
+    done, is_high = order[: len(rows)], truth[order[: len(rows)]]
     is_known = done < models
     _require_enough(is_known, minutes)
     classifier = _taught(rows[is_known], is_high[is_known])
@@ -184,6 +178,20 @@ def _moments(weight: np.ndarray, axis: int) -> list[np.ndarray]:
 
 
 # How models are made and told apart
+
+
+def _training_sets(
+    group: np.ndarray, shares: tuple[float, float], set_size: int, counts: tuple[int, int], seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which models have the high share, every second one, and the rows of each: the attacker's come first."""
+    random = np.random.default_rng(seed)
+    is_attackers = random.permutation(len(group)) < len(group) // 2
+    truth, masks = [], []
+    for part, count in ((is_attackers, counts[0]), (~is_attackers, counts[1])):
+        for model in range(count):
+            truth.append(model % 2 == 1)
+            masks.append(_mask(part, group, shares[truth[-1]], set_size, random))
+    return np.array(truth), np.stack(masks)
 
 
 def _mask(

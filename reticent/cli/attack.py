@@ -96,7 +96,7 @@ def run(
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Attack a model, to see who was in its training set and what else it gives away.
+    """Attack a model, to see whom and what it gives away.
 
     The run's own data are read again, so this is for whoever holds them; what
     comes out is an estimate without noise and not covered by the guarantee.
