@@ -26,6 +26,7 @@ from reticent.cli import (
     predict,
     report,
     show,
+    synth,
     train,
 )
 from reticent.core.errors import ReticentError
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.command("train", epilog=train.EPILOG)(train.run)
 app.command("pate", epilog=pate.EPILOG)(pate.run)
+app.command("synth", epilog=synth.EPILOG)(synth.run)
 app.command("predict", epilog=predict.EPILOG)(predict.run)
 app.command("show", epilog=show.EPILOG)(show.run)
 app.command("attack", epilog=attack.EPILOG)(attack.run)

@@ -79,6 +79,12 @@ def _draw(history: list[dict[str, Any]]) -> None:
 
 def _results(record: dict[str, Any]) -> list[tuple[str, str]]:
     problem, metrics = record["problem"], record["metrics"]
+    if record.get("kind") == "generator":
+        made = " x ".join(str(side) for side in problem["shape"])
+        return [
+            ("model", f"{record['model']['name']}: {made} columns"),
+            ("time", f"{record['seconds']:.0f} s"),
+        ]
     what = f"{len(problem['classes'])} classes" if problem["classes"] else "a number"
     features = " x ".join(str(side) for side in problem["shape"])
     rows = [("model", f"{record['model']['name']}: {features} features, {what}")]

@@ -1,0 +1,200 @@
+"""`reticent synth`: a private generator, and a table or image set that anyone may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reticent.cli import output, train
+from reticent.core.errors import DataError, InvalidArgument
+
+if TYPE_CHECKING:
+    from reticent.synthetic.generators import Generator
+    from reticent.synthetic.making import Made
+
+EPILOG = "Example:  reticent synth patients.csv --epsilon 1 --rows 10000 -o synthetic.csv"
+
+_HELD_OUT = 0.2  # of the rows, with --evaluate
+
+
+def run(
+    source: Annotated[
+        str | None, typer.Argument(help="A table, or images of the catalog.", show_default=False)
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="What may be spent in all.", show_default=False)
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="How many to make.", show_default="as many as were learned from")
+    ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The synthetic table (.npz for images).", show_default=False),
+    ] = None,
+    generator: Annotated[
+        Path | None,
+        typer.Option(help="A new folder for the generator.", show_default="beside the output"),
+    ] = None,
+    take_from: Annotated[
+        Path | None,
+        typer.Option("--from", help="Sample from the generator in this folder: free.", show_default=False),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="auto; mst or aim (tables), embedding or gan (images).")
+    ] = "auto",
+    target: Annotated[
+        str | None, typer.Option(help="A column that matters most.", show_default=False)
+    ] = None,
+    ignore: Annotated[
+        str | None, typer.Option(help="Columns to leave out, with commas between.", show_default=False)
+    ] = None,
+    domain: Annotated[
+        Path | None, typer.Option(help="What is public about the table.", show_default=False)
+    ] = None,
+    prepare: Annotated[
+        str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
+    ] = "private",
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", help="Keep a fifth of the rows away, and judge by them.")
+    ] = False,
+    ledger: train.LedgerFile = None,
+    dataset: train.DatasetName = None,
+    resume: train.Resume = None,
+    delimiter: train.Delimiter = None,
+    header: train.Header = None,
+    encoding: train.Encoding = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Make synthetic data that anyone may use.
+
+    Counts of a few columns at a time get noise, a model is made of them, and
+    rows are drawn from the model: the same columns, nobody's record. The
+    generator is kept in a folder, from which --from draws more at no cost.
+    """
+    from reticent.synthetic.generators import Generator
+
+    if take_from is None:
+        order = (
+            None
+            if resume is not None
+            else {
+                "source": source,
+                "epsilon": epsilon,
+                "delta": delta,
+                "method": method,
+                "target": target,
+                "ignore": tuple(name.strip() for name in ignore.split(",")) if ignore else (),
+                "domain": str(domain) if domain else None,
+                "prepare": prepare,
+                "test": _HELD_OUT if evaluate else 0.0,
+                "ledger": str(ledger) if ledger else None,
+                "dataset": dataset,
+                "layout": train.layout_of(delimiter, header, encoding),
+            }
+        )
+        made = _made(order, resume, write, generator)
+        take_from = made.folder
+    _check_output(write)
+    found = Generator(take_from)
+    count = rows if rows is not None else int(found.record["rows"])
+    if write is not None:
+        with output.watch("sampling") as on_progress:
+            found.write(write, count)
+            on_progress(1.0)
+    judged = _judged(found) if evaluate else None
+    if as_json:
+        output.print_json(
+            {
+                "folder": str(take_from),
+                "output": None if write is None else str(write),
+                **found.card(count),
+                **({} if judged is None else {"quality": judged}),
+            }
+        )
+        return
+    _print(found, count, write, judged)
+
+
+def _made(
+    wanted: dict[str, Any] | None, resume: Path | None, write: Path | None, generator: Path | None
+) -> Made:
+    from reticent.runs.onlooker import Onlooker
+    from reticent.synthetic.making import make
+    from reticent.synthetic.making import resume as go_on
+    from reticent.synthetic.ordering import SynthOrder
+
+    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+    if wanted is None:
+        assert resume is not None
+        return go_on(resume, onlooker=onlooker)
+    if wanted["source"] is None or wanted["epsilon"] is None or (write is None and generator is None):
+        raise InvalidArgument(
+            "Synthetic data need a table, an epsilon and a place to go.",
+            remedy="Say all three: reticent synth TABLE --epsilon 1 -o FILE; or sample: --from FOLDER.",
+        )
+    _check_output(write)
+    folder = generator if generator is not None else write.with_name(f"{write.stem}.generator")  # type: ignore[union-attr]
+    return make(SynthOrder(**wanted), folder, onlooker=onlooker)
+
+
+def _check_output(write: Path | None) -> None:
+    if write is None:
+        return
+    if write.exists():
+        raise DataError(f"{write} exists already.", remedy="Choose another name.")
+    if not write.parent.is_dir():
+        raise DataError(f"There is no folder {write.parent}.", remedy="Make it first.")
+
+
+def _judged(found: Generator) -> dict[str, Any]:
+    from reticent.runs import folder as folders
+    from reticent.synthetic.evaluating import evaluate
+
+    output.note("judging against rows that were kept away")
+    quality = evaluate(found)
+    found.record["quality"] = quality
+    folders.write_record(found.folder, found.record)
+    return quality
+
+
+def _print(found: Generator, count: int, write: Path | None, judged: dict[str, Any] | None) -> None:
+    from reticent.cli.show import print_card
+
+    print_card(found.folder, found.record)
+    if write is not None:
+        output.note(f"Wrote {count:,} rows to {write}, and a card beside it.")
+        output.note(f"More at no cost: reticent synth --from {found.folder} --rows N -o FILE")
+    if judged is not None:
+        _print_quality(judged)
+
+
+def _scored(one: dict[str, Any]) -> str:
+    said = f"accuracy {one['accuracy']:.3f}"
+    return said if one["auroc"] is None else f"{said}, AUROC {one['auroc']:.3f}"
+
+
+def _print_quality(judged: dict[str, Any]) -> None:
+    rows = []
+    for name, value in judged.items():
+        if name.startswith("learned"):
+            rows += [(name, one["classifier"], _scored(one)) for one in value]
+        elif name.startswith("distances"):
+            rows.append(
+                (
+                    name,
+                    "total variation",
+                    f"one column {value['single_mean']:.3f}, two {value['pair_mean']:.3f}",
+                )
+            )
+        elif name.startswith("membership"):
+            rows.append((name, "AUC (a coin has 0.5)", f"{value['auc']['value']:.3f}"))
+        elif name == "self-test":
+            rows.append((name, "samples against their model", "passed" if value["has_passed"] else "FAILED"))
+    print()
+    output.print_table("Quality", {"what": "left", "how": "left", "found": "left"}, rows)
+    output.print_text(judged["label"].capitalize() + ".")

@@ -1,0 +1,157 @@
+"""A generator in its folder: as many rows as anybody likes, at no further cost."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reticent.core import checks
+from reticent.core.errors import DataError, IntegrityError, InvalidArgument, suggest
+from reticent.data.domain import Domain
+from reticent.runs import folder as folders
+from reticent.synthetic import images
+from reticent.synthetic.codes import Coder
+from reticent.synthetic.making import GENERATOR
+from reticent.synthetic.ordering import order_of, usable
+from reticent.synthetic.tables import TableModel
+from reticent.training.checkpoint import write_whole
+
+_AT_ONCE = 50_000  # rows
+
+
+class Generator:
+    """A finished generator, read with everything checked. Nothing in it is executed, and no seed is in it.
+
+    Example:
+        >>> Generator(Path("nowhere"))
+        Traceback (most recent call last):
+        ...
+        reticent.core.errors.DataError: nowhere holds no run: there is no run.json in it. ...
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.record = folders.read_record(folder)
+        if self.record.get("kind") != "generator" or self.record["state"] != "finished":
+            raise DataError(
+                f"{folder} holds no finished generator.",
+                remedy=f"Make one: reticent synth TABLE --epsilon 1 -o FILE; or go on: --resume {folder}.",
+            )
+        try:
+            self.order = order_of(self.record["order"])
+            self._digest = str(self.record["model"]["digest"])
+        except (KeyError, TypeError, ValueError):
+            raise folders.damaged(folder) from None
+        self.is_images = (folder / images.TENSORS).exists()
+        self._check(folder / (images.TENSORS if self.is_images else GENERATOR))
+        if self.is_images:
+            self.images = images.load(folder)
+        else:
+            self.domain, _ = usable(Domain.read(folder / folders.DOMAIN), self.order.ignore)
+            self.coder = Coder(self.domain)
+            self.model = TableModel.load(folder / GENERATOR)
+            if tuple(self.model.plan.sizes) != self.coder.sizes:
+                raise IntegrityError(
+                    f"The model and the domain in {folder} do not belong together.",
+                    remedy="Restore both from the same copy.",
+                )
+
+    def _check(self, path: Path) -> None:
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise DataError(f"Cannot read {path}: {error.strerror}.", remedy="Restore it.") from error
+        if found != self._digest:
+            raise IntegrityError(
+                f"{path} is not the generator that {folders.RUN} tells of.",
+                remedy="Restore both files from the same copy.",
+            )
+
+    def sample(
+        self,
+        n: int,
+        *,
+        seed: int | np.random.Generator | None = None,
+        given: Mapping[str, str] | None = None,
+    ) -> dict[str, list[str]]:
+        """The cells of `n` rows, column by column, as text.
+
+        Args:
+            seed: of the sampling alone; the noise in the generator has nothing to do with it.
+            given: words that some columns shall have: {"readmitted": "yes"}.
+        """
+        if self.is_images:
+            raise InvalidArgument("This generator makes images.", remedy="Use .images.sample(n).")
+        source = np.random.default_rng(seed)
+        return self.coder.decode(self.model.sample(n, source, self._codes(given or {})), source)
+
+    def _codes(self, given: Mapping[str, str]) -> dict[int, int]:
+        found = {}
+        for name, word in given.items():
+            if name not in self.coder.names:
+                raise InvalidArgument(f"There is no column '{name}'.", remedy=suggest(name, self.coder.names))
+            place = self.coder.names.index(name)
+            words = self.coder.columns[place].words
+            if word not in words:
+                raise InvalidArgument(
+                    f"'{word}' is no value of '{name}'.",
+                    remedy=suggest(word, words or ("none: it is a number",)),
+                )
+            found[place] = words.index(word)
+        return found
+
+    def write(self, path: Path, n: int, *, seed: int | None = None) -> None:
+        """Writes `n` rows as the original is written: columns, order, delimiter, header; whole or not at all.
+
+        Images go into an .npz file with `x` and `y`.
+        """
+        checks.count(rows=n)
+        write_whole(path, self._npz(n, seed) if self.is_images else self._delimited(n, seed))
+        card = path.with_name(f"{path.name}.card.json")
+        write_whole(card, (json.dumps(self.card(n), indent=2) + "\n").encode())
+
+    def card(self, n: int) -> dict[str, Any]:
+        """What goes beside synthetic rows: what they are, and what they promise."""
+        return {
+            "what": "synthetic rows: nobody in them is a person of the original",
+            "rows": n,
+            "guarantee": self.record["guarantee"],
+            "sentence": self.record["sentence"],
+            "method": f"{self.order.method}: {self.record['recipe']['in_words']}",
+            "generator": str(self.record["number"]),
+            "left out": [*self.order.ignore],
+            "warnings": self.record.get("warnings", []),
+            "caution": "Statistics of few rows are mostly noise; a missing cell is empty; '(other)' stands "
+            "for words that are not in the domain.",
+        }
+
+    def _npz(self, n: int, seed: int | None) -> bytes:
+        x, y = self.images.sample(n, seed)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, x=x, y=y)
+        return buffer.getvalue()
+
+    def _delimited(self, n: int, seed: int | None) -> bytes:
+        dialect = self.record["dialect"]
+        names = [name for name in dialect["names"] if name in self.coder.names]
+        buffer = io.StringIO(newline="")
+        writer = csv.writer(buffer, delimiter=dialect["delimiter"] or ",", lineterminator="\n")
+        if dialect["header"] is not False:
+            writer.writerow(names)
+        source = np.random.default_rng(seed)
+        for start in range(0, n, _AT_ONCE):
+            cells = self.sample(min(_AT_ONCE, n - start), seed=source)
+            columns = [self._written(name, cells[name], dialect["decimal"]) for name in names]
+            writer.writerows(zip(*columns, strict=True))
+        return buffer.getvalue().encode()
+
+    def _written(self, name: str, cells: list[str], decimal: str) -> list[str]:
+        column = self.coder.columns[self.coder.names.index(name)]
+        return [cell.replace(".", ",") for cell in cells] if decimal == "," and column.bins else cells
