@@ -140,10 +140,12 @@ def test_images_are_shown_in_pictures(reticent, digits: Path, tmp_path: Path) ->
 
 def test_convex_methods_have_shadow_models(reticent, tmp_path: Path) -> None:
     fit(ordered(tmp_path, method="output"), tmp_path / "run", keys=Keys.seeded(1))
-    code, out, err = reticent("attack", tmp_path / "run", "--shadows", 6, "--json")
+    words = ("--shadows", 6, "--property", "town = a", "--share", 0.9, "--json")
+    code, out, err = reticent("attack", tmp_path / "run", *words)
     assert code == 0, err
     found = json.loads(out)
     assert found["shadows"] == 6
+    assert found["property"]["accuracy"]["low"] > 0.5
     assert {"likelihood", "label_only_likelihood", "shadow_classifier"} <= set(found["attacks"])
     assert found["attacks"]["likelihood"]["auc"]["low"] < 0.55
 
