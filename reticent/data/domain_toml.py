@@ -88,7 +88,7 @@ def _table(column: Column):
         value = getattr(column, field.name)
         if value is None or field.name == "looked_up" or (isinstance(column, Ignored) and not value):
             continue
-        if field.name == "lenient" and not value:
+        if field.name in ("lenient", "whole") and not value:
             continue
         if field.name == "bounds":
             value = [int(bound) if isinstance(column, Integer) else float(bound) for bound in value]
@@ -158,6 +158,7 @@ _READERS = {
     "other": _flag,
     "missing": _flag,
     "lenient": _flag,
+    "whole": _flag,
     "looked_up": _marks,
     "reason": _text,
 }

@@ -29,7 +29,8 @@ SHOWN = 40  # characters of a cell, a name or a value that a message may quote
 class Number:
     """A quantity. Cells outside the bounds are clipped to them.
 
-    With `lenient`, a cell that is no finite number counts as missing; without, it is an error.
+    With `lenient`, a cell that is no finite number counts as missing; without, it is an error. With `whole`,
+    nearly all cells are whole numbers, and made-up ones should be; others are read all the same.
     """
 
     kind: ClassVar[str] = "number"
@@ -37,6 +38,7 @@ class Number:
     bounds: tuple[float, float] | None = None
     missing: bool = False
     lenient: bool = False
+    whole: bool = False
     looked_up: frozenset[str] = frozenset()
 
 
@@ -116,7 +118,7 @@ def check_column(column: Column, *, where: str, markers: Iterable[str]) -> None:
         check_text(column.reason, where=f"{where}, key 'reason'")
     else:
         _check_marks(column, where)
-    for flag in ("missing", "other", "lenient"):
+    for flag in ("missing", "other", "lenient", "whole"):
         if not isinstance(getattr(column, flag, False), bool):
             raise DomainError(
                 f"{where}, key '{flag}': neither true nor false.", remedy=f"Write {flag} = true or false."

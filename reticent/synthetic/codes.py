@@ -170,7 +170,7 @@ def _coded(name: str, column: Column, bins: int) -> CodedColumn:
             return CodedColumn(name=name, column=column, words=words, has_missing=lenient)
         case Number(bounds=bounds, missing=missing) | Integer(bounds=bounds, missing=missing):
             assert bounds is not None
-            is_whole = isinstance(column, Integer)
+            is_whole = isinstance(column, Integer) or column.whole
             found = bins_for(bounds, is_whole=is_whole, bins=bins)
             return CodedColumn(
                 name=name, column=column, bins=found, has_missing=missing or _is_lenient(column)

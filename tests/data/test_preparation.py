@@ -117,8 +117,40 @@ def test_numbers_too_rare_to_be_seen_beside_zeros_keep_their_sign(tmp_path: Path
     path.write_text("gain,y\n" + "0,a\n0,b\n" * 1000 + "7000,a\n-1,b\n")
     table = open_table(path)
     domain = prepare(table, LOUD, Keys.seeded(7), target="y").domain
-    assert domain.columns["gain"] == Number(bounds=(-1, 1), missing=True, lenient=True)
+    assert domain.columns["gain"] == Number(bounds=(-1, 1), missing=True, lenient=True, whole=True)
     assert encode(table, domain)["x"][-3:, 0].tolist() == [0, 1, -1]
+
+
+def test_whole_numbers_are_told_from_others(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = [f"{n % 70},{n % 70 + 0.5},{n % 70 if n % 4 else 0.25},{'ab'[n % 2]}" for n in range(2000)]
+    path.write_text("age,height,mixed,y\n" + "\n".join(rows) + "\n")
+    domain = prepare(open_table(path), LOUD, Keys.seeded(0), target="y").domain
+    found = {name: getattr(column, "whole", None) for name, column in domain.columns.items()}
+    assert found == {"age": True, "height": False, "mixed": False, "y": None}
+    domain.write(tmp_path / "d.toml")
+    assert Domain.read(tmp_path / "d.toml").columns == domain.columns
+
+
+def test_a_row_is_in_one_count_of_each_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The noise is for that: one record more moves the vector of counts by the root of the columns."""
+    seen = []
+
+    def watched(self: PreparationNoise, root: object, release: Release, counts: np.ndarray, columns: int):
+        seen.append((release, np.array(counts), columns))
+        return np.array(counts, float)
+
+    monkeypatch.setattr(PreparationNoise, "noisy", watched)
+    lines = ["1,a,2.5", "x,b,3", ",c,1.5"] * 200
+    for more in ([], ["7,d,0.5"]):
+        path = tmp_path / f"t{len(more)}.csv"
+        path.write_text("p,q,r\n" + "\n".join([*lines, *more]) + "\n")
+        prepare(open_table(path), LOUD, Keys.seeded(len(more)))
+    (_, first, columns), (_, second, _) = (one for one in seen if one[0] is Release.KINDS)
+    moved = second - first
+    assert columns == 3
+    assert np.linalg.norm(moved) <= np.sqrt(columns)
+    assert moved.sum() == 3
 
 
 def test_too_few_rows_and_a_target_without_classes_are_refused(tmp_path: Path) -> None:

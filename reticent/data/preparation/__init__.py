@@ -1,6 +1,6 @@
 """What a domain leaves open, found by releases that are paid for.
 
-    kinds       numbers or words?   a noisy count of the cells that read as numbers
+    kinds       numbers or words?   noisy counts of words, of whole numbers, and of others
     bounds      of numbers          noisy histograms, over powers of four and then over equal cells
     words       of a category       noisy counts; a word that hardly any row has is never shown
     missing     cells               not looked up: every such column gets a feature for them
@@ -32,6 +32,7 @@ from reticent.data.preparation import numbers, words
 from reticent.data.preparation.noise import PreparationNoise, Release
 
 _MOST_CLASSES = 50
+_FEW_PARTS = 0.01  # beside whole numbers, with which a column still counts as whole
 _RARE = 0.01  # the share of rows that may have none of a numeric target's classes
 _TOO_RARE = "no word of it is frequent enough to be shown: free text, an identifier, or too few rows"
 
@@ -113,8 +114,8 @@ def require_enough_rows(table: Table, noise: PreparationNoise) -> None:
 
 
 def _counts_of_a_row(table: Table) -> int:
-    """In how many counts a row is: of each column, the cells that are there and those that are numbers."""
-    return 2 * (len(table.names) - len(table.unsupported))
+    """In how many counts a row is: in one of the three of each column, by what its cell is."""
+    return len(table.names) - len(table.unsupported)
 
 
 def _declared(domain: Domain, target: str | None) -> dict[str, Column]:
@@ -138,23 +139,26 @@ class _Scan:
         self._passes = 0
 
     def kinds(self, target: str | None) -> dict[str, Column]:
-        """Whether each column holds numbers or words."""
+        """Whether each column holds words, numbers, or whole numbers."""
         require_enough_rows(self._table, self._noise)
         names = [name for name in self._table.names if name not in self._table.unsupported]
-        counts = np.zeros((2, len(names)))  # cells that are there, and those of them that are numbers
+        counts = np.zeros((3, len(names)))  # cells that are words, numbers that are not whole, and whole ones
         for cells in self._columns(names):
-            counts[:, names.index(cells.name)] += len(cells.present), len(cells.numbers())
-        noisy = self._noise.noisy(self._root, Release.KINDS, counts, _counts_of_a_row(self._table))
-        kinds: dict[str, type[Number] | type[Category]] = {
-            name: Number if numeric > present / 2 else Category
-            for name, present, numeric in zip(names, *noisy, strict=True)
-        }
-        readable: dict[str, Column] = {
-            name: Number(missing=name != target, lenient=True)
-            if kind is Number
-            else Category(missing=name != target)
-            for name, kind in kinds.items()
-        }
+            found = cells.numbers()
+            whole = int(np.sum(found == np.round(found)))
+            kinds = (len(cells.present) - len(found), len(found) - whole, whole)
+            counts[:, names.index(cells.name)] += kinds
+        each = _counts_of_a_row(self._table)
+        noisy = self._noise.noisy(self._root, Release.KINDS, counts, each)
+        slack = 4 * self._noise.deviation(Release.KINDS, each)
+        readable: dict[str, Column] = {}
+        for name, worded, parts, whole in zip(names, *noisy, strict=True):
+            missing = name != target
+            if parts + whole > worded:
+                is_whole = bool(parts <= _FEW_PARTS * whole + slack < whole)
+                readable[name] = Number(missing=missing, lenient=True, whole=is_whole)
+            else:
+                readable[name] = Category(missing=missing)
         return readable | {
             name: Ignored(reason=f"holds {kind}") for name, kind in self._table.unsupported.items()
         }
@@ -289,6 +293,8 @@ def _bounded(column: Column, bounds: tuple[float, float]) -> Column:
     if isinstance(column, Integer):
         return replace(column, bounds=(math.floor(low), math.ceil(high)))
     assert isinstance(column, Number)
+    if column.whole:
+        low, high = math.floor(low), math.ceil(high)
     return replace(column, bounds=(float(low), float(high)))
 
 
