@@ -113,10 +113,17 @@ class Regression:
     def __init__(self, coordinates: np.ndarray, noise: float) -> None:
         checks.positive(noise=noise)
         self._coordinates = coordinates
-        products = (coordinates.T @ coordinates).astype(np.float64)
+        self._is_short = len(coordinates) < coordinates.shape[1]  # then the matrix of rows is the smaller one
+        left = coordinates if self._is_short else coordinates.T
+        products = (left @ left.T).astype(np.float64)
         self._factor = cho_factor(products + noise * np.eye(len(products)))
 
     def __call__(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights (centres, columns) and biases (columns,) for values (rows, columns)."""
         bias = values.mean(axis=0)
-        return cho_solve(self._factor, self._coordinates.T @ (values - bias)).astype(np.float32), bias
+        away = values - bias
+        if self._is_short:
+            weights = self._coordinates.T @ cho_solve(self._factor, away)
+        else:
+            weights = cho_solve(self._factor, self._coordinates.T @ away)
+        return weights.astype(np.float32), bias

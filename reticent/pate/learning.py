@@ -121,7 +121,7 @@ def _scaled(
         )
     checks.count(teachers=teachers)
     checks.positive(sigma=sigma)
-    # Shares that are 1 for one class have variance (1 - 1/c) / c, and the noise around zero (1 - 1/c) sigma^2.
+    # Shares that are 1 for one class have variance (1 - 1/c) / c, noise around zero (1 - 1/c) sigma^2.
     return around_zero / teachers, classes * (sigma / teachers) ** 2
 
 

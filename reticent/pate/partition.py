@@ -14,6 +14,7 @@ from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 
 _FEWER = "Ask for fewer teachers"
+_OWN_STREAM = 8051
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +118,8 @@ def partition(
             f"{teachers} teachers cannot share {units} {what}.",
             remedy=f"{_FEWER}: {max(2, units // 50)}, say.",
         )
+    if isinstance(seed, int):  # made-up data drawn with the same seed would have the coins in them
+        seed = np.random.default_rng([seed, _OWN_STREAM])
     coins = np.random.default_rng(seed).integers(teachers, size=units)
     # Eight deviations above the mean: never reached by records, and by the records of users rarely.
     mean = rows / teachers
