@@ -29,8 +29,8 @@ from reticent.core.errors import InvalidArgument
 from reticent.synthetic.junction import Clique, JunctionTree
 from reticent.synthetic.measuring import Marginal, combined
 
-_SMOOTHING = 0.4  # k above: by how many deviations a count is missed for a unit of log-odds
-_ITERATIONS = 300
+_SMOOTHING = 0.3  # k above: by how many deviations a count is missed for a unit of log-odds
+ITERATIONS = 300
 
 Factors = Mapping[Clique, np.ndarray]
 
@@ -121,12 +121,18 @@ class GraphicalModel:
 
 
 def estimate(
-    marginals: Iterable[Marginal], sizes: Sequence[int], rows: int, *, start: Factors | None = None
+    marginals: Iterable[Marginal],
+    sizes: Sequence[int],
+    rows: int,
+    *,
+    start: Factors | None = None,
+    iterations: int = ITERATIONS,
 ) -> tuple[GraphicalModel, Factors]:
     """The model of noisy marginals, and its factors, with which a later search may start.
 
     Args:
         rows: the public number of rows.
+        iterations: of the search, at most; a few are enough to see where a model is wrong.
     """
     from scipy.optimize import minimize
     from threadpoolctl import threadpool_limits
@@ -139,7 +145,7 @@ def estimate(
             problem.started(start or {}),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": _ITERATIONS, "maxcor": 20, "ftol": 1e-7, "gtol": 1e-6},
+            options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-7, "gtol": 1e-6},
         )
     return GraphicalModel(problem.tree, problem.potentials(found.x)), problem.split(found.x)
 

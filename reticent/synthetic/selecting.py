@@ -24,7 +24,7 @@ from reticent.synthetic.junction import Clique, cells_of, tree_cells
 from reticent.synthetic.measuring import count
 
 ERROR_MOVES = 1.0  # by a record that is added or removed
-MOST_CELLS = 1 << 17  # of a model: above it a search would take minutes
+MOST_CELLS = 1 << 16  # of a model: above it a search would take minutes
 
 Allowed = Callable[[Sequence[Clique]], Iterable[Clique]]  # given those chosen in this round
 

@@ -21,7 +21,7 @@ from reticent.core.keys import Keys
 from reticent.mechanisms.events import Event, ExponentialMechanism, Gaussian
 from reticent.synthetic import storage
 from reticent.synthetic.codes import checked_codes
-from reticent.synthetic.graphical import Factors, GraphicalModel, estimate
+from reticent.synthetic.graphical import ITERATIONS, Factors, GraphicalModel, estimate
 from reticent.synthetic.junction import Clique
 from reticent.synthetic.measuring import Marginal, measure
 from reticent.synthetic.merging import Merging, merging_of
@@ -31,6 +31,7 @@ from reticent.synthetic.selecting import candidates, errors, select, small_enoug
 __all__ = ["TableModel", "TablePlan", "fit", "plan"]
 
 Progress = Callable[[float], None]
+_LOOK = 60  # iterations of the search between two rounds
 _Kind = TypeVar("_Kind", Gaussian, ExponentialMechanism)
 
 
@@ -160,8 +161,10 @@ class _Fitting:
         for pair in pairs:
             self._marginals.append(measure(rows, pair, sizes, self._next(Gaussian), self._source))
 
-    def _estimate(self, sizes: tuple[int, ...]) -> GraphicalModel:
-        model, self._factors = estimate(self._marginals, sizes, self._plan.rows, start=self._factors)
+    def _estimate(self, sizes: tuple[int, ...], iterations: int = ITERATIONS) -> GraphicalModel:
+        model, self._factors = estimate(
+            self._marginals, sizes, self._plan.rows, start=self._factors, iterations=iterations
+        )
         self._done += 1
         self._on_progress(min(self._done / self._stages, 0.99))
         return model
@@ -169,7 +172,7 @@ class _Fitting:
     def _select(self, rows: np.ndarray, sizes: tuple[int, ...], item: Round) -> list[Clique]:
         """The pairs of one round, by the model of everything before it."""
         pairs = candidates(len(sizes), self._plan.target)
-        expected = self._estimate(sizes).pairs()
+        expected = self._estimate(sizes, _LOOK).pairs()
         measured = [marginal.columns for marginal in self._marginals]
         allowed = spanning(pairs) if self._plan.method == "mst" else small_enough(pairs, measured, sizes)
         events: Iterator[ExponentialMechanism] = (
