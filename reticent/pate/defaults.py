@@ -38,8 +38,11 @@ class Settings:
 def settings(teachers: int, classes: int, pool: int, epsilon: float, delta: float) -> Settings:
     """As many questions as keep a unanimous vote two deviations ahead of the noise on two counts.
 
-    The noise is what the budget leaves for that many. No check: it costs as much as many an answer, and the
-    student can judge an answer by its neighbours'.
+    The noise is what the budget leaves for that many. A student that is given noisy counts hardly minds how
+    many there are, since their information adds up to the same: on a part of MNIST's train file that played
+    the pool, 437, 983 and 2,730 questions gave students of 98.5, 98.7 and 98.7 % (epsilon 2), on a part of
+    Adult's 300 and 1,000 gave 84.1 and 84.0 % (epsilon 1.9). Two deviations was chosen from that. No check:
+    every question would pay for it, and the student judges an answer by its neighbours' anyway.
     """
     checks.count(teachers=teachers, classes=classes, pool=pool)
     checks.positive(epsilon=epsilon)
