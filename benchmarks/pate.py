@@ -230,7 +230,7 @@ def _deviation(values: list[float]) -> float:
 def descent(split: Split, epsilon: float, seed: int) -> float:
     """Accuracy of a linear model by `rt.train`.
 
-    MNIST's steps are those of benchmarks/accuracy.py, which has no bias either; Adult's rate was the better of
+    MNIST's steps are those of benchmarks/accuracy.py, without a bias too; Adult's rate was the better of
     20 and 100 on a fifth of the train file.
     """
     is_image = split.is_smooth
