@@ -28,6 +28,9 @@ from reticent.training.gradients import clipped_gradient_sum
 _FAKES = 512  # in a step of either network
 _MOMENTUM, _SQUARES = 0.5, 0.99  # of Adam: gradients of a game are stale sooner than those of a loss
 _AVERAGING = 0.99
+_LAST = (
+    0.05  # of its rate that an optimizer ends with: a game with noise in it does not come to rest by itself
+)
 
 
 class Adversary(NamedTuple):
@@ -56,9 +59,11 @@ def adversary(
     key: jax.Array,
     *,
     clipping: Clipping,
+    steps: int,
     each: int,
     rate: float,
     generator_rate: float,
+    penalty: float,
 ) -> optax.GradientTransformation:
     """An optimizer of the discriminator that adds what fakes say, and trains the generator on the way.
 
@@ -67,7 +72,10 @@ def adversary(
         frequencies: of the classes among fakes, as released with noise.
         key: of the fakes. They hide nothing; it might be public.
         clipping: that of the records, so that neither side of the game pulls harder.
+        steps: of the discriminator, in all; towards the last one both networks move less and less.
         each: steps of the discriminator for one of the generator.
+        penalty: on the square of the discriminator's slope at fakes, which keeps it from being so sure that
+            the generator learns nothing. At fakes alone: at records it would be one more thing to pay for.
 
     Guarantee:
         Post-processing. It is a function of the noisy mean gradient of the records, of the
@@ -76,8 +84,8 @@ def adversary(
         what was released.
     """
     classes = frequencies.shape[0]
-    of_critic = optax.adam(rate, b1=_MOMENTUM, b2=_SQUARES)
-    of_generator = optax.adam(generator_rate, b1=_MOMENTUM, b2=_SQUARES)
+    of_critic = _adam(rate, steps)
+    of_generator = _adam(generator_rate, max(steps // each, 1))
     fake_sum = clipped_gradient_sum(_fake_loss(classes), clipping=clipping)
 
     def init(params: Params) -> Adversary:
@@ -90,7 +98,8 @@ def adversary(
         noise, labels = _draw(critic_key, state.frequencies)
         fakes = {"x": networks.generate(state.generator, noise, labels, classes), "y": labels}
         total, _ = fake_sum(params, fakes, jnp.ones(_FAKES, bool))
-        both = jax.tree.map(lambda real, fake: real + fake / _FAKES, mean, total)
+        slope = jax.grad(steepness)(params, fakes)
+        both = jax.tree.map(lambda real, fake, flat: real + fake / _FAKES + flat, mean, total, slope)
         updates, moments = of_critic.update(both, state.discriminator, params)
         state = state._replace(taken=state.taken + 1, discriminator=moments)
         critic = optax.apply_updates(params, updates)
@@ -98,6 +107,10 @@ def adversary(
         return updates, jax.lax.cond(
             is_turn, lambda now: improved(now, critic, generator_key), lambda now: now, state
         )
+
+    def steepness(params: Params, fakes: Any) -> jax.Array:
+        slopes = jax.vmap(jax.grad(networks.discriminate, argnums=1), in_axes=(None, 0, 0, None))
+        return penalty / _FAKES * jnp.sum(jnp.square(slopes(params, fakes["x"], fakes["y"], classes)))
 
     def improved(state: Adversary, critic: Any, key: jax.Array) -> Adversary:
         noise, labels = _draw(key, state.frequencies)
@@ -117,6 +130,10 @@ def adversary(
         )
 
     return optax.GradientTransformation(init, update)  # type: ignore[arg-type]
+
+
+def _adam(rate: float, steps: int) -> optax.GradientTransformation:
+    return optax.adam(optax.linear_schedule(rate, rate * _LAST, steps), b1=_MOMENTUM, b2=_SQUARES)
 
 
 def _fake_loss(classes: int) -> Callable[[Params, Any], jax.Array]:

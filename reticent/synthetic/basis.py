@@ -8,6 +8,7 @@ what a private image is; finding them costs no privacy, since no record is invol
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ class Basis(NamedTuple):
         return np.clip(self.centre + coordinates @ self.directions.T, 0, 1).astype(np.float32)
 
 
+@lru_cache(maxsize=8)
 def public_basis(shape: tuple[int, ...], prior: Prior, kept: int) -> Basis:
     """The main `kept` directions of a prior on records of this shape.
 

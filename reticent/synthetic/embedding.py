@@ -60,7 +60,8 @@ class EmbeddingPlan:
 
     Args:
         examples: the declared number of records; it need not be exact.
-        radius: coordinates longer than this are shortened to it. A public guess, not a statistic.
+        radius: how long a record's coordinates usually are; for moments, longer ones are shortened to it. A
+            public guess, not a statistic.
         kept: how many directions of the prior are used.
         noise_multiplier: deviation of the noise on every number of the sum, over `MAX_NORM`.
         beside: what else the same budget pays for, such as preparation.
@@ -203,13 +204,11 @@ def fit(
     if plan.features == "moments":
         maker, tensors = "gaussians", gaussians(noisy, plan.radius, basis.directions.shape[1])
     else:
-        target = noisy[:, 1:] / math.sqrt(1 - _COUNT**2) / plan.examples
-        waves = _frequencies(basis, plan)
+        share = math.sqrt(1 - _COUNT**2)
+        target = noisy[:, 1:] / share / np.maximum(counts, 1.0)[:, None]
         init = keys.take(Stream.INITIALISATION)
-        frequencies = released_frequencies(counts)
-        found = match(
-            target, waves, basis.scales / plan.radius, frequencies, init, lambda s: tell(0.2 + 0.8 * s)
-        )
+        waves = _frequencies(basis)
+        found = match(target, waves, basis.scales / plan.radius, init, lambda part: tell(0.2 + 0.8 * part))
         maker, tensors = "network", flat(found)
     tell(1.0)
     return ImageModel(
@@ -230,19 +229,19 @@ def embedded(records: np.ndarray, basis: Basis, plan: EmbeddingPlan) -> np.ndarr
 
     Guarantee:
         Every row has length at most 1, for all records. u is the vector of coordinates over the radius,
-        shortened to length at most 1; what is no number was made 0 before. With g^2 + a^2 + b^2 = 1:
-        moments   |phi|^2 = g^2 + a^2 |u|^2 + b^2 |uu'|^2, and |uu'| = |u|^2 <= 1 (entries off the diagonal
-                  are kept once, times the root of 2);
-        fourier   |phi|^2 = g^2 + (1 - g^2) mean(cos^2 + sin^2) = 1.
+        finite since what is no number was made 0 before. With g^2 + a^2 + b^2 = 1:
+        moments   u is shortened to length at most 1; |phi|^2 = g^2 + a^2 |u|^2 + b^2 |uu'|^2, and
+                  |uu'| = |u|^2 <= 1 (entries off the diagonal are kept once, times the root of 2);
+        fourier   |phi|^2 = g^2 + (1 - g^2) mean(cos^2 + sin^2) = 1, for every u.
     """
     u = basis.coordinates(records).astype(np.float64) / plan.radius
-    u /= np.maximum(np.linalg.norm(u, axis=1, keepdims=True), 1.0)
     count = np.full((len(u), 1), _COUNT)
     if plan.features == "moments":
+        u /= np.maximum(np.linalg.norm(u, axis=1, keepdims=True), 1.0)
         rows, columns = np.triu_indices(u.shape[1])
         twice = np.where(rows == columns, 1.0, math.sqrt(2))
         return np.concatenate([count, _FIRST * u, _SECOND * twice * u[:, rows] * u[:, columns]], axis=1)
-    angles = u @ _frequencies(basis, plan)
+    angles = u @ _frequencies(basis)
     share = math.sqrt((1 - _COUNT**2) / angles.shape[1])
     return np.concatenate([count, share * np.cos(angles), share * np.sin(angles)], axis=1)
 
@@ -290,7 +289,7 @@ def gaussians(noisy: np.ndarray, radius: float, kept: int) -> Tensors:
     }
 
 
-def _frequencies(basis: Basis, plan: EmbeddingPlan) -> np.ndarray:
+def _frequencies(basis: Basis) -> np.ndarray:
     """The same random frequencies for everybody, (coordinates, waves): public, from a fixed seed."""
     rng = np.random.default_rng(0)
     kept = basis.directions.shape[1]

@@ -59,6 +59,7 @@ class GanPlan:
         prior, kept: the public basis in which records are seen and made; see `public_basis`.
         hidden, generator_hidden: units of the hidden layers.
         rate, generator_rate: of Adam.
+        penalty: on the discriminator's slope at fakes.
         beside: what else the same budget pays for, such as preparation.
     """
 
@@ -72,6 +73,7 @@ class GanPlan:
     generator_hidden: tuple[int, ...] = (256, 256)
     rate: float = 1e-3
     generator_rate: float = 1e-3
+    penalty: float = 0.3
     beside: Event | None = None
 
     def __post_init__(self) -> None:
@@ -81,6 +83,7 @@ class GanPlan:
             checks.count(**{f"{name}[{at}]": size for at, size in enumerate(sizes)})
         checks.positive(epsilon=self.epsilon, count_noise=self.count_noise)
         checks.positive(rate=self.rate, generator_rate=self.generator_rate)
+        checks.not_negative(penalty=self.penalty)
         checks.count(each=self.each, kept=self.kept)
         checks.one_of(PRIORS, prior=self.prior)
         if self.training.unit != "record":
@@ -228,9 +231,11 @@ def fit(
             jnp.asarray(released_frequencies(counts), jnp.float32),
             jax.random.fold_in(init, len(starts)),
             clipping=plan.training.clipping,
+            steps=steps,
             each=plan.each,
             rate=plan.rate,
             generator_rate=plan.generator_rate,
+            penalty=plan.penalty,
         ),
         keys=keys,
         checkpoints=checkpoints,

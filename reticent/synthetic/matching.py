@@ -21,38 +21,34 @@ def match(
     target: np.ndarray,
     waves: np.ndarray,
     scales: np.ndarray,
-    frequencies: np.ndarray,
     key: jax.Array,
     on_progress: Callable[[float], None],
 ) -> Any:
     """Parameters of a generator whose records have nearly these mean features in each class.
 
     Args:
-        target: (classes, 2 * waves), cosines then sines: noisy means over all records, hence a class in the
-            measure of its frequency.
+        target: (classes, 2 * waves), cosines then sines: the noisy means of each class.
         waves: (coordinates, waves), the random frequencies.
         scales: (coordinates,), what the generator's outputs are multiplied by before the features.
 
     Reference:
-        Harder, Adamczewski and Park (2021), Equation 9 (squared distance of joint embeddings),
-        arXiv:2002.11603.
+        Harder, Adamczewski and Park (2021), arXiv:2002.11603, with every class
+        counted alike.
     """
     classes, width = len(target), waves.shape[1]
     params = networks.new(key, networks.generator_starts(classes, _HIDDEN, len(scales)))
     optimizer = optax.adam(optax.cosine_decay_schedule(_RATE, _STEPS))
     goal, waves_, scales_ = (jnp.asarray(part, jnp.float32) for part in (target, waves, scales))
-    often = jnp.asarray(frequencies, jnp.float32)
     draws = jax.random.fold_in(key, 1)
 
     def distance(params: Any, key: jax.Array) -> jax.Array:
         noise = jax.random.normal(key, (_BATCH // classes * classes, networks.NOISE))
         labels = jnp.arange(len(noise)) % classes
         u = scales_ * networks.generate(params, noise, labels, classes)
-        u = u / jnp.maximum(jnp.linalg.norm(u, axis=1, keepdims=True), 1.0)
         angles = u @ waves_
         features = jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], axis=1) / jnp.sqrt(1.0 * width)
         means = jax.nn.one_hot(labels, classes).T @ features * (classes / len(noise))
-        return jnp.sum(jnp.square(often[:, None] * means - goal))
+        return jnp.sum(jnp.square(means - goal))
 
     @jax.jit
     def steps(params: Any, state: Any, start: jax.Array) -> tuple[Any, Any]:

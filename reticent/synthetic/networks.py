@@ -28,7 +28,7 @@ def generator_starts(classes: int, hidden: Sequence[int], outputs: int) -> Any:
 
 
 def discriminator_starts(classes: int, hidden: Sequence[int], inputs: int) -> Any:
-    return _starts((inputs + classes, *hidden, 1))
+    return _starts((inputs + classes, *hidden, classes))
 
 
 def new(key: jax.Array, starts: Any) -> Params:
@@ -54,12 +54,13 @@ def generate_many(params: Params, noise: np.ndarray, labels: np.ndarray, classes
 
 
 def discriminate(params: Params, x: jax.Array, label: jax.Array, classes: int) -> jax.Array:
-    """How real a record of this class looks: a logit."""
-    x = jnp.concatenate([x, _LOUD * jax.nn.one_hot(label, classes)], axis=-1)
+    """How real a record looks as one of this class: a logit. Each class has its own last layer."""
+    chosen = jax.nn.one_hot(label, classes)
+    x = jnp.concatenate([x, _LOUD * chosen], axis=-1)
     *hidden, last = _layers(params)
     for layer in hidden:
         x = jax.nn.leaky_relu(dense(layer, x), _SLOPE)
-    return dense(last, x)[..., 0]
+    return jnp.sum(dense(last, x) * chosen, axis=-1)
 
 
 def _starts(sizes: Sequence[int]) -> Any:
