@@ -10,6 +10,7 @@ from reticent.core import checks
 from reticent.pate.aggregators import Confident, GaussianMax
 
 _AHEAD = 2.0  # deviations of the noise that a unanimous vote is ahead
+_ROUNDED_UP = 1 + 1e-8  # epsilon is found to ten digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,4 +50,5 @@ def settings(teachers: int, classes: int, pool: int, epsilon: float, delta: floa
     mu = 1 / gaussian_dp.noise_multiplier(epsilon, delta)
     reach = teachers * mu / (2 * _AHEAD)  # sigma * sqrt(2) * _AHEAD = teachers, and sigma = sqrt(2 n) / mu
     queries = min(max(round(reach**2), 2 * classes), pool)
-    return Settings(queries=queries, threshold=None, sigma_check=None, sigma_vote=math.sqrt(2 * queries) / mu)
+    sigma = math.sqrt(2 * queries) / mu * _ROUNDED_UP
+    return Settings(queries=queries, threshold=None, sigma_check=None, sigma_vote=sigma)
