@@ -19,6 +19,7 @@ from reticent.cli import (
     audit,
     calibrate,
     datasets,
+    demo,
     domain,
     ledger,
     output,
@@ -38,6 +39,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("demo", epilog=demo.EPILOG)(demo.run)
 app.command("train", epilog=train.EPILOG)(train.run)
 app.command("pate", epilog=pate.EPILOG)(pate.run)
 app.command("synth", epilog=synth.EPILOG)(synth.run)

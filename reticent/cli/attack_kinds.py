@@ -88,8 +88,11 @@ def ready(scores: Scores) -> Told:
 
 
 def _of_scores(found: dict[str, Any], scores: dict[str, Scores], words: list[str]) -> Told:
+    from reticent.attacks.metrics import curve
+
     rows, headings = [], {"attack": "left"}
     for name, one in found["attacks"].items():
+        one["roc"] = curve(scores[name])
         for rate in one["tpr_at_fpr"]:
             headings[f"at {rate['false_positive_rate']:.1%}"] = "right"
         shares = [interval(rate["true_positive_rate"]) for rate in one["tpr_at_fpr"]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from reticent.cli import output
-from reticent.core.errors import InvalidArgument
+from reticent.core.errors import DataError, InvalidArgument
 
 EPILOG = "Example:  reticent audit runs/patients"
 
@@ -24,6 +25,10 @@ def run(
         str, typer.Option(help="How many made-up records join by a coin; auto: from the plan.")
     ] = "auto",
     confidence: Annotated[float, typer.Option(help="With which a contradiction is right.")] = 0.95,
+    write: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="A new JSON file for the numbers.", show_default=False),
+    ] = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Audit a run, by training like it once more with canaries.
@@ -36,6 +41,7 @@ def run(
     from reticent.audit.of_run import audit_like
     from reticent.runs.again import reopened
     from reticent.runs.onlooker import Onlooker
+    from reticent.training.checkpoint import write_whole
 
     if (folder is None) == (train_like is None):
         raise InvalidArgument(
@@ -43,10 +49,15 @@ def run(
         )
     if canaries != "auto" and not canaries.isdigit():
         raise InvalidArgument(f"--canaries {canaries} is no number.", remedy="Write a whole number, or auto.")
+    if write is not None and (write.exists() or not write.parent.is_dir()):
+        raise DataError(f"Cannot write {write}.", remedy="Name a new file in a folder that exists.")
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
     again = reopened(folder or train_like or Path(), onlooker=onlooker)
     count = None if canaries == "auto" else int(canaries)
     found = audit_like(again, canaries=count, confidence=confidence)
+    if write is not None:
+        write_whole(write, (json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n").encode())
+        output.note(f"Wrote {write}.")
     if as_json:
         output.print_json(found.to_json())
     else:

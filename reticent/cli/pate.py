@@ -57,7 +57,7 @@ def run(
     encoding: train.Encoding = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Train by voting teachers: private rows teach, public rows are asked about.
+    """Train by teachers who vote with noise on public rows.
 
     Every private row teaches one of many teachers. They vote on public rows,
     noise is added to the counts, and a student learns from the answers.

@@ -43,7 +43,7 @@ def run(
     from reticent.training.checkpoint import write_whole
 
     goal = folder / "report.html" if write is None else write
-    if goal.is_dir() or not goal.parent.is_dir():
+    if write is not None and (goal.is_dir() or not goal.parent.is_dir()):
         raise DataError(f"Cannot write {goal}.", remedy="Name a file in a folder that exists.")
     facts = facts_of(folder, attacks=attacks, audit=audit)
     known = facts.to_json()

@@ -19,49 +19,53 @@ EPILOG = "Example:  reticent synth patients.csv --epsilon 1 --rows 10000 -o synt
 _HELD_OUT = 0.2  # of the rows, with --evaluate
 
 
+Source = Annotated[str | None, typer.Argument(help="A table, or images of the catalog.", show_default=False)]
+Epsilon = Annotated[float | None, typer.Option(help="What may be spent in all.", show_default=False)]
+Delta = Annotated[
+    float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
+]
+HowMany = Annotated[
+    int | None, typer.Option(help="How many to make.", show_default="as many as were learned from")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="The synthetic table (.npz for images).", show_default=False),
+]
+Folder = Annotated[
+    Path | None, typer.Option(help="A new folder for the generator.", show_default="beside the output")
+]
+From = Annotated[
+    Path | None,
+    typer.Option("--from", help="Sample from the generator in this folder: free.", show_default=False),
+]
+How = Annotated[str, typer.Option(help="auto; mst or aim (tables), embedding or gan (images).")]
+Target = Annotated[str | None, typer.Option(help="A column that matters most.", show_default=False)]
+Ignore = Annotated[
+    str | None, typer.Option(help="Columns to leave out, with commas between.", show_default=False)
+]
+DomainFile = Annotated[Path | None, typer.Option(help="What is public about the table.", show_default=False)]
+Prepare = Annotated[
+    str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
+]
+Evaluate = Annotated[
+    bool, typer.Option("--evaluate", help="Keep a fifth of the rows away, and judge by them.")
+]
+
+
 def run(
-    source: Annotated[
-        str | None, typer.Argument(help="A table, or images of the catalog.", show_default=False)
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="What may be spent in all.", show_default=False)
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option(help="How many to make.", show_default="as many as were learned from")
-    ] = None,
-    write: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="The synthetic table (.npz for images).", show_default=False),
-    ] = None,
-    generator: Annotated[
-        Path | None,
-        typer.Option(help="A new folder for the generator.", show_default="beside the output"),
-    ] = None,
-    take_from: Annotated[
-        Path | None,
-        typer.Option("--from", help="Sample from the generator in this folder: free.", show_default=False),
-    ] = None,
-    method: Annotated[
-        str, typer.Option(help="auto; mst or aim (tables), embedding or gan (images).")
-    ] = "auto",
-    target: Annotated[
-        str | None, typer.Option(help="A column that matters most.", show_default=False)
-    ] = None,
-    ignore: Annotated[
-        str | None, typer.Option(help="Columns to leave out, with commas between.", show_default=False)
-    ] = None,
-    domain: Annotated[
-        Path | None, typer.Option(help="What is public about the table.", show_default=False)
-    ] = None,
-    prepare: Annotated[
-        str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
-    ] = "private",
-    evaluate: Annotated[
-        bool, typer.Option("--evaluate", help="Keep a fifth of the rows away, and judge by them.")
-    ] = False,
+    source: Source = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rows: HowMany = None,
+    write: Output = None,
+    generator: Folder = None,
+    take_from: From = None,
+    method: How = "auto",
+    target: Target = None,
+    ignore: Ignore = None,
+    domain: DomainFile = None,
+    prepare: Prepare = "private",
+    evaluate: Evaluate = False,
     ledger: train.LedgerFile = None,
     dataset: train.DatasetName = None,
     resume: train.Resume = None,

@@ -56,10 +56,11 @@ def _facts(
     stated = Claim(promise["epsilon"], promise["delta"])
     known = claims(events.from_json(record["event"]), stated, adjacency)
     verdict, tone = _verdict(attacked, audited)
+    attacks = () if record.get("kind") == "generator" else attack_facts.sections(attacked, audited, known)
     sections = [
         _meaning(record, known),
         *training_facts.sections(record),
-        *attack_facts.sections(attacked, audited, known),
+        *attacks,
         *record_facts.sections(folder, record),
         Section(id="glossary", title="Words", terms=TERMS),
     ]
@@ -83,13 +84,22 @@ def _lead(
     order, promise = record["order"], record["guarantee"]
     what = f"'{order['target']}'" if order["target"] else "the class"
     unit = "person's record" if promise["unit"] == "record" else "person"
+    is_generator = record.get("kind") == "generator"
+    made = (
+        "A generator of synthetic data was made"
+        if is_generator
+        else (f"A {record['model']['name']} model was trained to predict {what}")
+    )
+    seen = "it, or anything it makes," if is_generator else "the model"
     said = [
-        f"A {record['model']['name']} model was trained to predict {what} from {record['rows']:,} records of "
-        f"{Path(order['source']).name}, with the method '{record['recipe']['method']}'.",
-        f"Whoever sees the model can tell whether any one {unit} was among them at most "
+        f"{made} from {record['rows']:,} records of {Path(order['source']).name}, with the method "
+        f"'{record['recipe']['method']}'.",
+        f"Whoever sees {seen} can tell whether any one {unit} was among them at most "
         f"{100 * best_guess(known):.1f}% of the time, where a coin is right 50% of the time: that is proved, "
         "whatever else they know and however they go about it.",
     ]
+    if is_generator:
+        return tuple(said)
     if attacked is None:
         said.append("No attack was tried on it yet: reticent attack does.")
     elif attacked.get("in_words"):

@@ -147,12 +147,30 @@ def _votes(record: dict[str, Any]) -> list[Section]:
 
 
 def _synthetic(record: dict[str, Any]) -> list[Section]:
+    """What was found when synthetic rows were held against rows that were kept away."""
     quality = record.get("quality") or {}
-    values = tuple(
-        estimate(name, float(value), note="unreleased")
-        for name, value in quality.items()
-        if isinstance(value, int | float)
-    )
+    values = []
+    for name, value in quality.items():
+        if name.startswith("learned"):
+            for one in value:
+                said = f"accuracy, {one['classifier']} {name}"
+                values.append(estimate(said, one["accuracy"], form=".1%", note="unreleased"))
+        elif name.startswith("distances"):
+            for key, words in (("single_mean", "one column"), ("pair_mean", "two columns")):
+                values.append(
+                    estimate(f"{name}, {words}", value[key], form=".3f", note="total variation, unreleased")
+                )
+        elif name.startswith("membership"):
+            values.append(
+                estimate(f"{name}, AUC", value["auc"]["value"], form=".3f", note="a coin has 0.5, unreleased")
+            )
     if not values:
         return []
-    return [Section(id="quality", title="How good the synthetic data are", values=values)]
+    return [
+        Section(
+            id="quality",
+            title="How good the synthetic data are",
+            text=(f"{quality['label'].capitalize()}.",),
+            values=tuple(values),
+        )
+    ]

@@ -27,6 +27,7 @@ from reticent.accounting.tight import guarantee, upper_bound
 from reticent.core.errors import DataError, IntegrityError, ReticentError
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
+from reticent.data.preparation import require_enough_rows
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -205,11 +206,23 @@ def _event(
     """Everything that will be released, decided from what is public."""
     epsilon, delta = share
     if noise is not None:
+        _require_enough(material, rows, noise, share)
         return Composed(events=(noise.event, ApproximateDp(epsilon=epsilon, delta=delta)))
     if material.is_images:
         return _image_plan(material, rows, share).event
     assert material.declared is not None
     return _table_plan(_coder(material, material.declared), rows, share, material.order.method).event
+
+
+def _require_enough(
+    material: SynthMaterial, rows: int, noise: PreparationNoise, share: tuple[float, float]
+) -> None:
+    """Refuses, before it is paid for, what would drown in noise however few values the columns have."""
+    assert material.table is not None
+    if material.declared is None:
+        require_enough_rows(material.table, noise)
+    columns = len(material.table.names) - len(material.order.ignore)
+    planning.plan((2,) * max(columns, 1), rows, share[0], share[1], material.method)
 
 
 def _coder(material: SynthMaterial, domain: Domain) -> Coder:

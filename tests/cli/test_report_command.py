@@ -1,0 +1,79 @@
+"""`reticent report` and `reticent demo`: what people look at first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from reticent.report.demonstration import demonstrate
+
+    folder = tmp_path_factory.mktemp("demo") / "demo"
+    found = demonstrate(folder, epsilon=6.0, shadows=6)
+    assert [row[0] for row in found.rows] == ["without privacy", "with privacy"]
+    return folder
+
+
+def test_a_demonstration_leaves_a_run_attacks_an_audit_a_ledger_and_a_report(shown: Path) -> None:
+    names = {str(path.relative_to(shown)) for path in shown.rglob("*") if path.is_file()}
+    assert {
+        *("demo.ledger", "report.html", "report.json"),
+        *("run/run.json", "run/model.safetensors", "run/audit.json", "run/attacks/attack.json"),
+    } <= names
+    from reticent.ledger.ledger import Ledger
+
+    with Ledger.open(shown / "demo.ledger") as ledger:
+        assert ledger.account("digits").charges == 1
+
+
+def test_numbers_of_the_report_are_those_of_the_run(reticent, shown: Path, tmp_path: Path) -> None:
+    goal = tmp_path / "page.html"
+    code, out, err = reticent("report", shown / "run", "-o", goal, "--json")
+    assert code == 0, err
+    facts = json.loads(out)["facts"]
+    record = json.loads((shown / "run" / "run.json").read_text())
+    attack = json.loads((shown / "run" / "attacks" / "attack.json").read_text())
+    audit = json.loads((shown / "run" / "audit.json").read_text())
+    values = {value["name"]: value["value"] for value in facts["headline"]}
+    assert values["epsilon"] == record["guarantee"]["epsilon"]
+    assert values["accuracy"] == record["metrics"]["accuracy"]
+    assert values["strongest attack, AUC"] == max(one["auc"]["value"] for one in attack["attacks"].values())
+    assert values["epsilon found by the audit"] == audit["verdict"]["bound"]
+    assert json.loads(goal.with_suffix(".json").read_text()) == facts
+    charts = {chart["id"] for section in facts["sections"] for chart in section["charts"]}
+    assert {"spent", "learned", "parts", "roc", "claim"} <= charts
+    assert "demo.ledger" in goal.read_text()
+
+
+def test_a_terminal_gets_the_same_facts(reticent, shown: Path, tmp_path: Path) -> None:
+    code, out, err = reticent("report", shown / "run", "-o", tmp_path / "page.html")
+    assert code == 0, err
+    assert "What the promise means" in out
+    assert "Wrote" in err
+    facts = json.loads((tmp_path / "page.json").read_text())
+    for value in facts["headline"]:
+        assert value["shown"] in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("report", "nowhere"), "no run"),
+        (("report", "RUN", "-o", "no/such/folder/page.html"), "folder that exists"),
+        (("report", "RUN", "--audit", "nowhere.json"), "nowhere.json"),
+        (("demo", "-o", "RUN"), "exists already"),
+        (("demo", "--data", "nothing", "-o", "new"), "nothing"),
+    ],
+)
+def test_mistakes_are_one_line(
+    reticent, shown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = reticent(*(shown / "run" if word == "RUN" else word for word in words))
+    assert code == 1
+    assert said in err
+    assert not out

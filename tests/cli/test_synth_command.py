@@ -1,0 +1,73 @@
+"""`reticent synth`: from a file to a file like it, and one line for a mistake."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    chance = np.random.default_rng(0)
+    lines = ["age;smoker;ill"]
+    for _ in range(3000):
+        smoker = chance.random() < 0.4
+        ill = chance.random() < 0.2 + 0.5 * smoker
+        lines.append(f"{chance.integers(20, 90)};{'yes' if smoker else 'no'};{'yes' if ill else 'no'}")
+    path = tmp_path / "patients.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_rows_like_the_original_a_card_and_more_rows(reticent, table: Path, tmp_path: Path) -> None:
+    goal = tmp_path / "synthetic.csv"
+    words = ("synth", table, "--epsilon", 4, "--rows", 400, "--target", "ill", "--evaluate", "-o", goal)
+    code, out, err = reticent(*words)
+    assert code == 0, err
+    assert "not to be published" in " ".join(out.split())
+    assert "found privately" in err
+    with open(goal, newline="") as file:
+        rows = list(csv.DictReader(file, delimiter=";"))
+    assert list(rows[0]) == ["age", "smoker", "ill"]
+    assert len(rows) == 400
+    assert all(row["age"].lstrip("-").isdigit() for row in rows if row["age"])  # whole, as in the original
+    card = json.loads((tmp_path / "synthetic.csv.card.json").read_text())
+    assert card["guarantee"]["epsilon"] <= 4
+    folder = tmp_path / "synthetic.generator"
+    code, out, err = reticent("synth", "--from", folder, "--rows", 7, "-o", tmp_path / "more.csv", "--json")
+    assert code == 0, err
+    assert json.loads(out)["rows"] == 7
+    assert len((tmp_path / "more.csv").read_text().splitlines()) == 8
+    code, out, _ = reticent("show", folder)
+    assert "generator" in out
+    code, out, err = reticent("report", folder)
+    assert code == 0, err
+    assert "synthetic" in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("patients.csv", "--epsilon", 1), "a place to go"),
+        (("patients.csv", "--epsilon", 1, "-o", "patients.csv"), "exists already"),
+        (("patients.csv", "--epsilon", 1, "-o", "no/such/folder.csv"), "no folder"),
+        (("patients.csv", "--epsilon", 1, "-o", "s.csv", "--ignore", "name"), "name"),
+        (("patients.csv", "--epsilon", 1, "-o", "s.csv", "--method", "gan"), "not for a table"),
+        (("patients.csv", "--epsilon", 0.01, "-o", "s.csv"), "too few"),
+        (("--from", "nowhere", "--rows", 3, "-o", "s.csv"), "no run"),
+    ],
+)
+def test_mistakes_are_one_line(
+    reticent, table: Path, monkeypatch: pytest.MonkeyPatch, words: tuple, said: str
+) -> None:
+    monkeypatch.chdir(table.parent)
+    before = sorted(path.name for path in table.parent.iterdir())
+    code, out, err = reticent("synth", *words)
+    assert code == 1
+    assert said in err
+    assert not out
+    assert sorted(path.name for path in table.parent.iterdir()) == before
