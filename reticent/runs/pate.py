@@ -21,11 +21,13 @@ from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
 from reticent.pate import Answers, Confident, GaussianMax, Questions, Teller, Votes, allowance_for, unreleased
 from reticent.pate.allowance import multiplier_for, release_of
-from reticent.pate.defaults import settings
+from reticent.pate.defaults import Settings, settings
+from reticent.pate.learning import learn
 from reticent.pate.partition import partition
 from reticent.pate.propagation import Graph, neighbour_graph
+from reticent.pate.scaling import PoolScale
 from reticent.pate.selection import far_apart
-from reticent.pate.student import fit_student, soft_labels
+from reticent.pate.student import fit_student
 from reticent.pate.teachers import teach
 from reticent.runs.recipe import Ingredients, Method, Terms, Trained, require_enough
 from reticent.training.checkpoint import write_whole
@@ -35,6 +37,23 @@ ANSWERS = "answers.json"
 _ROWS_EACH = 20  # the fewest, on average, that a teacher can be taught with
 _MOST_TEACHERS = 250
 _RATES = {"mlp": 0.02, "cnn": 0.005}  # of Adam, for models that are no single product
+
+
+class _View:
+    """Rows as teachers and student see them: columns of a table of like size, by the public rows alone.
+
+    In pictures neighbours are mostly of one class, and votes may be smoothed over them.
+    """
+
+    def __init__(self, ingredients: Ingredients) -> None:
+        assert ingredients.public is not None
+        self.pool, self.rows = ingredients.public, ingredients.train_on["x"]
+        self.graph: Graph | None = None
+        if ingredients.problem.is_image:
+            self.graph = neighbour_graph(self.pool)
+        else:
+            scale = PoolScale.of(self.pool)
+            self.pool, self.rows = scale(self.pool), scale(self.rows)
 
 
 class Pate(NamedTuple):
@@ -71,11 +90,11 @@ class Pate(NamedTuple):
                 "Teachers vote for classes, and this run predicts a number.",
                 remedy="Choose a target with classes, or another --method.",
             )
-        graph = neighbour_graph(public)
+        view = _View(ingredients)
         kept = ingredients.checkpoints.path.parent / ANSWERS
         found = _read(kept, ingredients.checkpoints.stamp, len(public), problem.outputs)
         if found is None:
-            found = self._ask(ingredients, graph)
+            found = self._ask(ingredients, view)
             if ingredients.checkpoints.stamp:  # before anybody learns from them
                 _write(kept, ingredients.checkpoints.stamp, *found)
         answers, seen = found
@@ -84,36 +103,47 @@ class Pate(NamedTuple):
                 f"None of {answers.asked} questions was answered: the teachers disagree.",
                 remedy="Use fewer teachers, so that each knows more, or a larger --epsilon.",
             )
-        labels = soft_labels(graph, answers.questions.rows, answers.evidence, classes=problem.outputs)
         with ingredients.onlooker.watch("student") as on_progress:
+            student = learn(
+                view.pool,
+                answers.questions.rows,
+                answers.evidence,
+                classes=problem.outputs,
+                teachers=self.teachers,
+                sigma=self._settings(view, problem.outputs).sigma_vote,
+                graph=view.graph,
+                on_progress=lambda done: on_progress(done / 2),
+            )
             params = fit_student(
                 ingredients.learner.model,
                 public,
-                labels,
+                student.shares,
                 optimizer=_optimizer(self.model, 150),
-                on_progress=on_progress,
+                on_progress=lambda done: on_progress(0.5 + done / 2),
             )
         return Trained(params, _assumptions(problem.rows), unreleased=seen)
 
-    def _ask(self, ingredients: Ingredients, graph: Graph) -> tuple[Answers, dict[str, Any]]:
+    def _settings(self, view: _View, classes: int) -> Settings:
+        return settings(self.teachers, classes, len(view.pool), self._epsilon, self.delta)
+
+    def _ask(self, ingredients: Ingredients, view: _View) -> tuple[Answers, dict[str, Any]]:
         """Teaches, and buys as many answers as the allowance covers."""
-        chosen = settings(self.teachers, ingredients.problem.outputs, graph.rows, self._epsilon, self.delta)
+        chosen = self._settings(view, ingredients.problem.outputs)
         noise = chosen.aggregator
         teller = Teller(
             noise, allowance_for(noise, epsilon=self._epsilon, delta=self.delta), ingredients.keys
         )
-        votes = self._votes(ingredients, graph)
-        assert ingredients.public is not None
-        questions = far_apart(ingredients.public, chosen.queries, seed=0)
+        votes = self._votes(ingredients, view)
+        questions = far_apart(view.pool, chosen.queries, seed=0)
         with ingredients.onlooker.watch("questions") as on_progress:
             answers = teller.answer(votes, Questions(rows=questions))
             on_progress(1.0)
         ingredients.onlooker.say(
-            f"{len(answers)} of {answers.asked} questions about {graph.rows:,} public rows were answered"
+            f"{len(answers)} of {answers.asked} questions about {len(view.pool):,} public rows were answered"
         )
         return answers, _seen(votes, Questions(rows=questions[: answers.asked]), answers, noise, self.delta)
 
-    def _votes(self, ingredients: Ingredients, graph: Graph) -> Votes:
+    def _votes(self, ingredients: Ingredients, view: _View) -> Votes:
         y = ingredients.train_on["y"]
         coins = generator(ingredients.keys, stream=Stream.SAMPLING)
         shards = partition(len(y), self.teachers, seed=coins)
@@ -123,13 +153,14 @@ class Pate(NamedTuple):
             teachers = teach(
                 learner.model,
                 shards,
-                ingredients.train_on["x"],
+                view.rows,
                 y,
                 optimizer=_optimizer(self.model, 100),
                 on_progress=on_progress,
             )
         with onlooker.watch("votes") as on_progress:
-            labels = teachers.vote(ingredients.public, smooth=graph.smooth, on_progress=on_progress)
+            smooth = None if view.graph is None else view.graph.smooth
+            labels = teachers.vote(view.pool, smooth=smooth, on_progress=on_progress)
         return Votes.of_labels(labels, classes=ingredients.problem.outputs)
 
 

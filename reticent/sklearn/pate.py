@@ -19,10 +19,10 @@ from reticent.core.keys import Stream
 from reticent.pate import Questions, Teller, Votes, allowance_for
 from reticent.pate.allowance import multiplier_for, release_of
 from reticent.pate.defaults import settings
+from reticent.pate.learning import learn
 from reticent.pate.partition import Shards, partition
-from reticent.pate.propagation import neighbour_graph
+from reticent.pate.scaling import PoolScale
 from reticent.pate.selection import far_apart
-from reticent.pate.student import soft_labels
 from reticent.pate.teachers import teach_estimators
 from reticent.sklearn.private import PrivateClassifierFit
 from reticent.sklearn.spending import Spending
@@ -89,7 +89,9 @@ class PateClassifier(PrivateClassifierFit):
                 "Answers have Gaussian noise, which needs a delta above 0.",
                 remedy="Leave delta out, or use reticent.pate.LaplaceMax for pure differential privacy.",
             )
-        pool = self._pool(spending)
+        public = self._pool(spending)
+        scale = PoolScale.of(public)
+        pool = scale(public)
         shards = self._shards(len(codes), spending)
         if self.teachers is not None:
             shards.require_classes(codes)
@@ -105,16 +107,21 @@ class PateClassifier(PrivateClassifierFit):
         chosen = settings(shards.teachers, len(self.classes_), len(pool), epsilon, spending.delta)
         noise = chosen.aggregator
         teller = Teller(noise, allowance_for(noise, epsilon=epsilon, delta=spending.delta), spending.keys)
-        rows = x.toarray() if sparse.issparse(x) else x
+        rows = scale(x.toarray() if sparse.issparse(x) else x)
         taught = teach_estimators(
             self._learner(), shards, rows, codes, classes=len(self.classes_), lone="vote"
         )
-        graph = neighbour_graph(pool)
-        votes = Votes.of_labels(taught.vote(pool, smooth=graph.smooth), classes=len(self.classes_))
+        votes = Votes.of_labels(taught.vote(pool), classes=len(self.classes_))
         answers = teller.answer(votes, Questions(rows=far_apart(pool, chosen.queries, seed=0)))
-        self._learn(
-            pool, soft_labels(graph, answers.questions.rows, answers.evidence, classes=len(self.classes_))
+        student = learn(
+            pool,
+            answers.questions.rows,
+            answers.evidence,
+            classes=len(self.classes_),
+            teachers=shards.teachers,
+            sigma=chosen.sigma_vote,
         )
+        self._learn(public, student.shares)
         self.excess_risk_bound_ = None
         notes = (
             f"{shards.teachers} teachers answered {len(answers)} questions about {len(pool)} "
