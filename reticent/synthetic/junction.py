@@ -8,6 +8,7 @@ Everything is a table over few columns in float64; a node's columns are in risin
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -114,6 +115,45 @@ class JunctionTree:
         total = beliefs[node].sum(axis=self.axes_without(node, given), keepdims=True)
         return np.divide(beliefs[node], total, out=np.zeros_like(beliefs[node]), where=total > 0)
 
+    @cached_property
+    def cells(self) -> int:
+        """Of all nodes together."""
+        return sum(cells_of(node, self.sizes) for node in self.nodes)
+
+    def cells_with(self, pair: Clique) -> int:
+        """How many there would be, at most, if two columns were joined.
+
+        One of them is carried along the separators between the two; what it meets there becomes new nodes.
+        """
+        path = self._path(*pair)
+        if len(path) == 1:
+            return self.cells
+        between = [set(self.nodes[one]) & set(self.nodes[two]) for one, two in itertools.pairwise(path)]
+        if not all(between):  # they are in parts that nothing joins
+            return self.cells + cells_of(pair, self.sizes)
+        added = []
+        for carried, separators in ((pair[0], between), (pair[1], between[::-1])):
+            along = [one | two | {carried} for one, two in itertools.pairwise(separators)]
+            added.append(sum(cells_of(node, self.sizes) for node in [*along, separators[-1] | set(pair)]))
+        return self.cells + min(added)
+
+    def _path(self, first: int, second: int) -> list[int]:
+        """The nodes from the last that holds one column to the first that holds the other."""
+        ends = self.home((first,)), self.home((second,))
+        up = []
+        for node in ends:
+            line = [node or 0]
+            while line[-1] > 0:
+                line.append(self.parents[line[-1]])
+            up.append(line)
+        meeting = next(node for node in up[0] if node in up[1])
+        there = up[0][: up[0].index(meeting) + 1] + up[1][: up[1].index(meeting)][::-1]
+        begin = max(at for at, node in enumerate(there) if first in self.nodes[node])
+        end = min(
+            (at for at, node in enumerate(there) if second in self.nodes[node] and at >= begin), default=begin
+        )
+        return there[begin : end + 1]
+
     def _neighbours(self, node: int) -> list[tuple[int, Clique]]:
         found = [(child, self.separators[child]) for child, up in enumerate(self.parents) if up == node]
         return found + [(self.parents[node], self.separators[node])] * (node > 0)
@@ -121,11 +161,6 @@ class JunctionTree:
 
 def cells_of(clique: Iterable[int], sizes: Sequence[int]) -> int:
     return math.prod(sizes[column] for column in clique)
-
-
-def tree_cells(cliques: Iterable[Clique], sizes: Sequence[int]) -> int:
-    """How many cells the nodes of a junction tree of these cliques have together."""
-    return sum(cells_of(node, sizes) for node in maximal(eliminated(list(cliques), sizes)))
 
 
 def eliminated(cliques: Sequence[Clique], sizes: Sequence[int]) -> list[Clique]:

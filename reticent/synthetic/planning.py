@@ -221,7 +221,7 @@ def _scaled(draft: TablePlan, scale: float) -> TablePlan:
 def _choices(draft: TablePlan) -> list[int]:
     """How many pairs each round chooses."""
     columns = len(draft.sizes) - (draft.target is not None)
-    pairs = len(candidates(len(draft.sizes), draft.target))
+    pairs = len(candidates(len(draft.sizes), draft.target if draft.method == "mst" else None))
     if not pairs:
         return []
     if draft.method == "mst":

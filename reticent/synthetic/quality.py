@@ -173,10 +173,11 @@ def usefulness(
     from threadpoolctl import threadpool_limits
 
     _require_rows(x, x_test)
+    classifiers = _classifiers(seed)  # first, for only libraries that are loaded can be limited
     with threadpool_limits(limits=1):  # threads that wait for each other are slow on a busy machine
         return [
             _tested(name, classifier, (x, np.asarray(y)), (x_test, np.asarray(y_test)))
-            for name, classifier in _classifiers(seed).items()
+            for name, classifier in classifiers.items()
         ]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,25 +21,27 @@ from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ExponentialMechanism
-from reticent.synthetic.junction import Clique, cells_of, tree_cells
+from reticent.synthetic.junction import Clique, JunctionTree, cells_of
 from reticent.synthetic.measuring import count
 
 ERROR_MOVES = 1.0  # by a record that is added or removed
 MOST_CELLS = 1 << 16  # of a model: above it a search would take minutes
 
-Allowed = Callable[[Sequence[Clique]], Iterable[Clique]]  # given those chosen in this round
+Fits = Callable[[Sequence[Clique], Clique], bool]  # whether a pair may be added to those of this round
 
 
-def choose(
+def ranked(
     scores: np.ndarray,
     event: ExponentialMechanism,
     source: np.random.Generator,
     *,
     max_change: float = ERROR_MOVES,
-) -> int:
-    """The position of a score, with probability proportional to exp(epsilon score / (2 max_change)).
+) -> np.ndarray:
+    """Positions of scores, the chosen one first: drawn in proportion to exp(epsilon score / (2 max_change)).
 
-    Sampled as the largest exponent plus Gumbel noise, which is the same distribution, in 64 bits.
+    The exponents plus Gumbel noise, sorted. The first of those that a public rule allows is drawn from
+    these in the same proportion, and the rule is asked no more often than it has to be. Only one position
+    may be used: it is one release.
 
     Guarantee:
         Costs `event` if a record that is added or removed moves no score by more than `max_change`.
@@ -49,7 +52,7 @@ def choose(
             "Pairs are chosen under adjacency 'add-or-remove' only.", remedy="Plan for that adjacency."
         )
     exponents = event.epsilon / (2 * max_change) * np.asarray(scores, np.float64)
-    return int(np.argmax(exponents + source.gumbel(size=len(exponents))))
+    return np.argsort(-(exponents + source.gumbel(size=len(exponents))))
 
 
 def errors(
@@ -83,49 +86,51 @@ def errors(
 
 def select(
     scores: Mapping[Clique, float],
-    allowed: Allowed,
+    fits: Fits,
     events: Iterable[ExponentialMechanism],
     source: np.random.Generator,
+    *,
+    again: Sequence[Clique] = (),
 ) -> list[Clique]:
-    """One pair for each event, none of them twice as long as there are others.
+    """One pair for each event: a new one that fits, else one that was measured before, else any.
 
     Guarantee:
-        Costs all of `events`: which pairs are allowed depends on sizes and on earlier choices only.
+        Costs all of `events`: what fits depends on sizes and on earlier choices only.
     """
+    pairs, values = list(scores), np.array(list(scores.values()))
     chosen: list[Clique] = []
     for event in events:
-        able = [pair for pair in allowed(chosen) if pair in scores]
-        able = [pair for pair in able if pair not in chosen] or able or list(scores)
-        chosen.append(able[choose(np.array([scores[pair] for pair in able]), event, source)])
+        order = [pairs[at] for at in ranked(values, event, source)]
+        new = (pair for pair in order if pair not in chosen and fits(chosen, pair))
+        old = (pair for pair in order if pair in chosen or pair in again)
+        chosen.append(next(new, None) or next(old, None) or order[0])
     return chosen
 
 
-def candidates(columns: int, target: int | None) -> list[Clique]:
-    """All pairs; without those of the target, which are measured in any case."""
+def candidates(columns: int, target: int | None = None) -> list[Clique]:
+    """All pairs, or all without those of the target."""
     return [pair for pair in itertools.combinations(range(columns), 2) if target not in pair]
 
 
-def spanning(pairs: Sequence[Clique]) -> Allowed:
-    """Those that join columns which are still apart: together they make a tree."""
-
-    def allowed(chosen: Sequence[Clique]) -> list[Clique]:
-        group = {column: column for pair in pairs for column in pair}
-        for first, second in chosen:
-            old, new = group[first], group[second]
-            group = {column: new if at == old else at for column, at in group.items()}
-        return [pair for pair in pairs if group[pair[0]] != group[pair[1]]]
-
-    return allowed
+def joins(chosen: Sequence[Clique], pair: Clique) -> bool:
+    """Whether a pair joins columns that are still apart: together such pairs make a tree."""
+    reached, more = {pair[0]}, True
+    while more:
+        near = {column for other in chosen if reached & set(other) for column in other}
+        more = not near <= reached
+        reached |= near
+    return pair[1] not in reached
 
 
-def small_enough(
-    pairs: Sequence[Clique], measured: Sequence[Clique], sizes: Sequence[int], *, limit: int = MOST_CELLS
-) -> Allowed:
-    """Those with which the model still has at most `limit` cells, or no more than it has already."""
+def small_enough(measured: Sequence[Clique], sizes: Sequence[int], *, limit: int = MOST_CELLS) -> Fits:
+    """Whether the model with a pair still has at most `limit` cells, or no more than it has already."""
 
-    def allowed(chosen: Sequence[Clique]) -> list[Clique]:
-        here = [*measured, *chosen]
-        most = max(limit, tree_cells(here, sizes))
-        return [pair for pair in pairs if tree_cells([*here, pair], sizes) <= most]
+    @lru_cache(maxsize=1)
+    def tree_of(chosen: tuple[Clique, ...]) -> JunctionTree:
+        return JunctionTree.of([*measured, *chosen], sizes)
 
-    return allowed
+    def fits(chosen: Sequence[Clique], pair: Clique) -> bool:
+        tree = tree_of(tuple(chosen))
+        return tree.cells_with(pair) <= max(limit, tree.cells)
+
+    return fits

@@ -9,7 +9,7 @@ coder.decode(made.sample(10_000, seed), source)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ from reticent.synthetic.junction import Clique
 from reticent.synthetic.measuring import Marginal, measure
 from reticent.synthetic.merging import Merging, merging_of
 from reticent.synthetic.planning import Round, TablePlan, plan
-from reticent.synthetic.selecting import candidates, errors, select, small_enough, spanning
+from reticent.synthetic.selecting import candidates, errors, joins, select, small_enough
 
 __all__ = ["TableModel", "TablePlan", "fit", "plan"]
 
@@ -171,15 +171,18 @@ class _Fitting:
 
     def _select(self, rows: np.ndarray, sizes: tuple[int, ...], item: Round) -> list[Clique]:
         """The pairs of one round, by the model of everything before it."""
-        pairs = candidates(len(sizes), self._plan.target)
+        is_tree = self._plan.method == "mst"
+        pairs = candidates(len(sizes), self._plan.target if is_tree else None)
         expected = self._estimate(sizes, _LOOK).pairs()
         measured = [marginal.columns for marginal in self._marginals]
-        allowed = spanning(pairs) if self._plan.method == "mst" else small_enough(pairs, measured, sizes)
-        events: Iterator[ExponentialMechanism] = (
-            self._next(ExponentialMechanism) for _ in range(item.choices)
-        )
+        is_small = small_enough(measured, sizes)
+
+        def fits(chosen: Sequence[Clique], pair: Clique) -> bool:
+            return is_small(chosen, pair) and (not is_tree or joins(chosen, pair))
+
         scores = errors(rows, pairs, expected, sizes, rows=self._plan.rows, deviation=item.deviation)
-        return select(scores, allowed, events, self._source)
+        events = (self._next(ExponentialMechanism) for _ in range(item.choices))
+        return select(scores, fits, events, self._source, again=measured)
 
 
 def _pair(first: int, second: int) -> Clique:

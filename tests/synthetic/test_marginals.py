@@ -13,10 +13,10 @@ from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian
 from reticent.synthetic.graphical import GraphicalModel, estimate
-from reticent.synthetic.junction import JunctionTree, tree_cells
+from reticent.synthetic.junction import JunctionTree
 from reticent.synthetic.measuring import Marginal, combined, count, measure
 from reticent.synthetic.merging import merging_of
-from reticent.synthetic.selecting import candidates, choose, errors, select, small_enough, spanning
+from reticent.synthetic.selecting import candidates, errors, joins, ranked, select, small_enough
 
 SIZES = (3, 2, 4)
 PAIRS = list(itertools.combinations(range(3), 2))
@@ -111,14 +111,14 @@ def test_the_odds_of_a_choice_stay_within_its_epsilon() -> None:
         worst = max(worst, float(np.abs(np.log(more / fewer)).max()))
     assert 0.3 < worst <= 0.8
     scores = scores_of(neighbours(3)[0]) / 4  # near to each other, so that all of them are drawn
-    drawn = np.bincount([choose(scores, event, source) for _ in range(20_000)], minlength=3)
+    drawn = np.bincount([ranked(scores, event, source)[0] for _ in range(20_000)], minlength=3)
     assert chisquare(drawn, 20_000 * odds(0.8, scores)).pvalue > 1e-6
     assert chisquare(drawn, 20_000 * odds(1.6, scores)).pvalue < 1e-6  # without the factor 2
 
 
 def test_choices_are_under_add_or_remove_only() -> None:
     with pytest.raises(InvalidArgument, match="add-or-remove"):
-        choose(
+        ranked(
             np.zeros(2),
             ExponentialMechanism(epsilon=1.0, adjacency=Adjacency.REPLACE),
             np.random.default_rng(0),
@@ -130,7 +130,7 @@ def test_spanning_choices_make_a_tree() -> None:
     assert all(2 not in pair for pair in pairs)
     source = np.random.default_rng(0)
     scores = {pair: float(source.normal()) for pair in pairs}
-    chosen = select(scores, spanning(pairs), [ExponentialMechanism(epsilon=1.0)] * 4, source)
+    chosen = select(scores, joins, [ExponentialMechanism(epsilon=1.0)] * 4, source)
     assert len(set(chosen)) == 4
     joined = {chosen[0][0]}
     while more := {c for pair in chosen if joined & set(pair) for c in pair} - joined:
@@ -141,10 +141,31 @@ def test_spanning_choices_make_a_tree() -> None:
 def test_adaptive_choices_keep_the_model_small() -> None:
     sizes, pairs = (20,) * 6, candidates(6, None)
     source = np.random.default_rng(0)
-    allowed = small_enough(pairs, [], sizes, limit=4000)
-    chosen = select(dict.fromkeys(pairs, 0.0), allowed, [ExponentialMechanism(epsilon=1.0)] * 20, source)
+    fits = small_enough([], sizes, limit=4000)
+    chosen = select(dict.fromkeys(pairs, 0.0), fits, [ExponentialMechanism(epsilon=1.0)] * 20, source)
     assert len(chosen) == 20  # as many as were paid for, some of them again
-    assert tree_cells(chosen, sizes) <= 4000
+    assert JunctionTree.of(chosen, sizes).cells <= 4000
+
+
+def test_joining_two_columns_adds_no_more_cells_than_foretold() -> None:
+    source, sizes = np.random.default_rng(0), (2, 3, 4, 5, 3, 2, 4, 3)
+    for _ in range(200):
+        pairs = candidates(8)
+        measured = [pairs[at] for at in source.choice(len(pairs), source.integers(0, 10), replace=False)]
+        pair = pairs[source.integers(len(pairs))]
+        tree = JunctionTree.of(measured, sizes)
+        assert JunctionTree.of([*measured, pair], sizes).cells <= 1.25 * tree.cells_with(pair)
+        assert tree.cells_with(pair) >= tree.cells
+
+
+def test_a_choice_among_those_that_fit_has_their_odds() -> None:
+    pairs = candidates(3)
+    scores = dict(zip(pairs, (9.0, 1.0, 0.0), strict=True))
+    event, source = ExponentialMechanism(epsilon=1.0), np.random.default_rng(0)
+    runs = [select(scores, lambda _, pair: pair != pairs[0], [event], source)[0] for _ in range(4000)]
+    share = runs.count(pairs[1]) / len(runs)
+    assert pairs[0] not in runs
+    assert share == pytest.approx(odds(1.0, np.array([1.0, 0.0]))[0], abs=0.04)  # five deviations
 
 
 # Modelling

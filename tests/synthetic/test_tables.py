@@ -110,7 +110,7 @@ def test_senseless_plans_are_refused(wrong: dict) -> None:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> Counter:
     """Every event that a mechanism really used."""
     found: Counter = Counter()
-    really_choose = selecting.choose
+    really_ranked = selecting.ranked
 
     def measured(codes, columns, sizes, event, source):
         found[event] += 1
@@ -118,10 +118,10 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Counter:
 
     def chosen(scores, event, source, **rest):
         found[event] += 1
-        return really_choose(scores, event, source, **rest)
+        return really_ranked(scores, event, source, **rest)
 
     monkeypatch.setattr(tables, "measure", measured)
-    monkeypatch.setattr(selecting, "choose", chosen)
+    monkeypatch.setattr(selecting, "ranked", chosen)
     return found
 
 
