@@ -1,6 +1,7 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-training bench-accuracy bench-tabular bench-convex clean
+.PHONY: help demo test check format bench bench-training bench-accuracy bench-tabular bench-convex bench-pate \
+	bench-synthetic clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -9,10 +10,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/demo ## What a well-known setting costs, and a private model from a bundled table
-	$(BIN)/reticent account --examples 60000 --batch-size 256 --epochs 60 --noise-multiplier 1.1 --delta 1e-5
+demo: .venv/demo ## The whole story in a minute: train twice, attack, audit, report
 	@rm -rf .venv/runs
-	$(BIN)/reticent train digits --epsilon 3 -o .venv/runs/digits
+	$(BIN)/reticent demo -o .venv/runs/demo
 
 test: .venv/dev ## The whole test suite, on every core
 	$(BIN)/python -m pytest --numprocesses logical --dist worksteal
@@ -45,6 +45,13 @@ bench-tabular: .venv/dev ## Tables from a raw file to a model: accuracy, a peer,
 bench-convex: .venv/dev ## Private linear models on a9a and covtype beside a peer, and the theorems' rates (half an hour)
 	$(BIN)/python -m benchmarks.convex_rates --figure docs/figures/convex_rates.svg
 	$(BIN)/python -m benchmarks.convex --write docs/benchmarks/convex.md
+
+bench-pate: .venv/dev ## PATE on MNIST and Adult beside other private methods (half an hour)
+	$(BIN)/python -m benchmarks.pate --seeds 3 --figure docs/figures/pate.svg
+
+bench-synthetic: .venv/dev ## Synthetic tables beside a peer, and synthetic images (an hour)
+	$(BIN)/python -m benchmarks.synthetic
+	$(BIN)/python -m benchmarks.synthetic_images --figure docs/figures/synthetic_mnist.png
 
 clean: ## Removes the environment and every cache
 	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

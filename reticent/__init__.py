@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from reticent import audit as audit
     from reticent import convex as convex
+    from reticent import pate as pate
+    from reticent import synthetic as synthetic
     from reticent.accounting.guarantee import Guarantee as Guarantee
     from reticent.accounting.tight import guarantee as guarantee
     from reticent.accounting.tight import tight as tight
@@ -41,6 +43,8 @@ _HOMES = {
     "audit": "reticent",
     "convex": "reticent",
     "guarantee": "reticent.accounting.tight",
+    "pate": "reticent",
+    "synthetic": "reticent",
     "tight": "reticent.accounting.tight",
     "train": "reticent.training.loop",
 }
@@ -59,6 +63,8 @@ __all__ = [
     "audit",
     "convex",
     "guarantee",
+    "pate",
+    "synthetic",
     "tight",
     "train",
 ]

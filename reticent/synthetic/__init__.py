@@ -1,4 +1,7 @@
-"""Private synthetic data: a table that anyone may use, made of noisy counts.
+"""Private synthetic data: a table, or images, that anyone may use.
+
+generator = rt.synthetic.fit("patients.csv", epsilon=1.0, folder="patients.generator")
+generator.sample(1000)
 
 codes        rows as whole numbers by a public domain, and back (bins: of numbers)
 planning     what will be released and how noisy, decided before the data are seen
@@ -8,4 +11,45 @@ selecting    which pairs to count, chosen privately
 merging      values that hardly any row has, counted together
 graphical    the model of all counts, and its samples (junction: the tree it lives on)
 quality      how good a sample is, and what it gives away
+images       a generator of images (embedding: one noisy sum; gan: DP-SGD on the discriminator)
+ordering     what is asked for; making: from a table to a generator in a folder; generators: sampling from it
+evaluating   all of quality for one generator
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reticent.core.keys import Keys
+    from reticent.synthetic.generators import Generator
+
+__all__ = ["fit", "load"]
+
+
+def fit(
+    source: str | Path, *, epsilon: float, folder: str | Path, keys: Keys | None = None, **more: Any
+) -> Generator:
+    """Learns a generator from a table, or from images of the catalog, into a new folder.
+
+    Args:
+        epsilon: what may be spent in all, preparation included.
+        more: other fields of `ordering.SynthOrder`: delta, target, domain, ignore, method, ledger, dataset.
+
+    Guarantee:
+        The folder, and everything that is sampled from it, costs what its `record["guarantee"]` says.
+    """
+    from reticent.synthetic.generators import Generator
+    from reticent.synthetic.making import make
+    from reticent.synthetic.ordering import SynthOrder
+
+    order = SynthOrder(source=str(source), epsilon=epsilon, **more)
+    return Generator(make(order, Path(folder), keys=keys).folder)
+
+
+def load(folder: str | Path) -> Generator:
+    """The generator in a folder, with everything checked."""
+    from reticent.synthetic.generators import Generator
+
+    return Generator(Path(folder))
