@@ -14,7 +14,7 @@ import numpy as np
 
 from reticent.synthetic.measuring import Marginal
 
-_RARE = 5.0  # deviations of the noise on a count
+_RARE = 2.0  # deviations of the noise on a count
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Merging:
 
 
 def merging_of(singles: Sequence[Marginal], ordered: Sequence[bool]) -> Merging:
-    """Groups of at least five deviations, from the noisy counts of every column in turn."""
+    """Groups of at least two deviations, from the noisy counts of every column in turn."""
     groups, shares = [], []
     for single, is_ordered in zip(singles, ordered, strict=True):
         least = _RARE * single.deviation

@@ -240,14 +240,7 @@ def test_rare_codes_are_merged_and_taken_apart() -> None:
     counts = [np.array([500.0, 3.0, 2.0, 400.0, 1.0]), np.array([5.0, 4.0, 300.0, 2.0, 200.0, 1.0])]
     merging = merging_of([Marginal((at,), item, 2.0) for at, item in enumerate(counts)], (False, True))
     assert merging.groups[0].tolist() == [0, 2, 2, 1, 2]  # rare words together
-    assert merging.groups[1].tolist() == [0, 0, 1, 2, 2, 2] or merging.groups[1].tolist() == [
-        0,
-        0,
-        0,
-        1,
-        1,
-        1,
-    ]
+    assert merging.groups[1].tolist() == [0, 1, 2, 3, 3, 3]  # neighbouring bins, until there are enough
     source = np.random.default_rng(0)
     codes = np.stack([source.integers(0, 5, 4000), source.integers(0, 6, 4000)], axis=1)
     groups = merging.merged(codes)
