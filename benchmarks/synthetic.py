@@ -40,7 +40,7 @@ from reticent.synthetic import nearness, quality
 from reticent.synthetic.codes import Coder
 from reticent.synthetic.tables import TableModel, fit, plan
 
-PEER = Peer("opendp-mbi", ("opendp[mbi]==0.16.0",))
+PEER = Peer("opendp-mbi", ("pandas==3.1.1", "opendp[mbi]==0.16.0"))
 DELTA = 1e-9
 TRAINING = 39_073
 LEFT_OUT = "fnlwgt"
