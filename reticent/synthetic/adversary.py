@@ -98,38 +98,43 @@ def adversary(
         noise, labels = _draw(critic_key, state.frequencies)
         fakes = {"x": networks.generate(state.generator, noise, labels, classes), "y": labels}
         total, _ = fake_sum(params, fakes, jnp.ones(_FAKES, bool))
-        slope = jax.grad(steepness)(params, fakes)
+        slope = jax.grad(_steepness)(params, fakes, classes, penalty)
         both = jax.tree.map(lambda real, fake, flat: real + fake / _FAKES + flat, mean, total, slope)
         updates, moments = of_critic.update(both, state.discriminator, params)
         state = state._replace(taken=state.taken + 1, discriminator=moments)
         critic = optax.apply_updates(params, updates)
         is_turn = state.taken % each == 0
         return updates, jax.lax.cond(
-            is_turn, lambda now: improved(now, critic, generator_key), lambda now: now, state
-        )
-
-    def steepness(params: Params, fakes: Any) -> jax.Array:
-        slopes = jax.vmap(jax.grad(networks.discriminate, argnums=1), in_axes=(None, 0, 0, None))
-        return penalty / _FAKES * jnp.sum(jnp.square(slopes(params, fakes["x"], fakes["y"], classes)))
-
-    def improved(state: Adversary, critic: Any, key: jax.Array) -> Adversary:
-        noise, labels = _draw(key, state.frequencies)
-
-        def loss(params: Params) -> jax.Array:
-            fakes = networks.generate(params, noise, labels, classes)
-            return jnp.mean(jax.nn.softplus(-networks.discriminate(critic, fakes, labels, classes)))
-
-        updates, moments = of_generator.update(jax.grad(loss)(state.generator), state.optimizer)
-        found: Any = optax.apply_updates(state.generator, updates)
-        return state._replace(
-            generator=found,
-            optimizer=moments,
-            average=jax.tree.map(
-                lambda old, new: _AVERAGING * old + (1 - _AVERAGING) * new, state.average, found
-            ),
+            is_turn,
+            lambda now: _improved(now, critic, generator_key, of_generator),
+            lambda now: now,
+            state,
         )
 
     return optax.GradientTransformation(init, update)  # type: ignore[arg-type]
+
+
+def _steepness(params: Params, fakes: Any, classes: int, penalty: float) -> jax.Array:
+    """How steep the discriminator is at fakes: the mean square of its slope, times the penalty."""
+    slopes = jax.vmap(jax.grad(networks.discriminate, argnums=1), in_axes=(None, 0, 0, None))
+    return penalty / _FAKES * jnp.sum(jnp.square(slopes(params, fakes["x"], fakes["y"], classes)))
+
+
+def _improved(
+    state: Adversary, critic: Any, key: jax.Array, optimizer: optax.GradientTransformation
+) -> Adversary:
+    """One step of the generator against this discriminator."""
+    noise, labels = _draw(key, state.frequencies)
+    classes = state.frequencies.shape[0]
+
+    def loss(params: Params) -> jax.Array:
+        fakes = networks.generate(params, noise, labels, classes)
+        return jnp.mean(jax.nn.softplus(-networks.discriminate(critic, fakes, labels, classes)))
+
+    updates, moments = optimizer.update(jax.grad(loss)(state.generator), state.optimizer)
+    found: Any = optax.apply_updates(state.generator, updates)
+    average = jax.tree.map(lambda old, new: _AVERAGING * old + (1 - _AVERAGING) * new, state.average, found)
+    return state._replace(generator=found, optimizer=moments, average=average)
 
 
 def _adam(rate: float, steps: int) -> optax.GradientTransformation:

@@ -22,12 +22,15 @@ PRIORS = ("strokes", "shapes", "waves", "none")
 
 _DRAWN = 4000  # prior images
 _AT_ONCE = 8192  # rows
+# Units are this power of the prior's spread: at 1 fine detail would be as loud as the outline, and a GAN on
+# MNIST learns less of both (89 % downstream instead of 92 %).
+_WHITENED = 0.6
 
 
 class Basis(NamedTuple):
     """Orthonormal directions in the space of records, fixed before any record was seen.
 
-    centre: (inputs,). directions: (inputs, kept). scales: (kept,), how far the prior spreads along each.
+    centre: (inputs,). directions: (inputs, kept). scales: (kept,), the unit in which a network sees each.
     """
 
     centre: np.ndarray
@@ -87,7 +90,8 @@ def public_basis(shape: tuple[int, ...], prior: Prior, kept: int) -> Basis:
     centre = rows.mean(axis=0)
     variances, directions = np.linalg.eigh((rows - centre).T @ (rows - centre) / _DRAWN)
     largest = slice(-1, -kept - 1, -1)
-    parts = centre, directions[:, largest], np.sqrt(np.maximum(variances[largest], 1e-6))
+    spread = np.sqrt(np.maximum(variances[largest], 1e-6))
+    parts = centre, directions[:, largest], spread**_WHITENED
     return Basis(*(np.ascontiguousarray(part, np.float32) for part in parts))
 
 
@@ -106,8 +110,8 @@ def _waves(shape: tuple[int, ...], kept: int) -> Basis:
     for place, (row, column, colour) in enumerate(order[:kept]):
         directions[:, :, colour, place] = np.outer(rows[row], columns[column])
     frequency = np.array([1 + np.hypot(*at[:2]) for at in order[:kept]])
-    scales = 0.25 * math.sqrt(height * width) / frequency**1.5
-    parts = np.full(math.prod(shape), 0.5), directions.reshape(-1, kept), scales
+    spread = 0.25 * math.sqrt(height * width) / frequency**1.5
+    parts = np.full(math.prod(shape), 0.5), directions.reshape(-1, kept), spread**_WHITENED
     return Basis(*(np.ascontiguousarray(part, np.float32) for part in parts))
 
 

@@ -293,7 +293,7 @@ def _frequencies(basis: Basis) -> np.ndarray:
     """The same random frequencies for everybody, (coordinates, waves): public, from a fixed seed."""
     rng = np.random.default_rng(0)
     kept = basis.directions.shape[1]
-    return rng.standard_normal((kept, _WAVES)) * math.sqrt(2.0)
+    return rng.standard_normal((kept, _WAVES))
 
 
 def _is_public(examples: int) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from reticent.accounting import gaussian_dp
 from reticent.accounting.budget import Budget
@@ -34,6 +35,7 @@ from reticent.core.keys import Keys, Stream, step_key
 from reticent.mechanisms import events
 from reticent.mechanisms.events import Composed, Event, Gaussian
 from reticent.mechanisms.sensitivity import BoundedSum
+from reticent.models.model import Params
 from reticent.synthetic import networks
 from reticent.synthetic.adversary import adversary, real_loss
 from reticent.synthetic.basis import PRIORS, Prior, checked_records, public_basis
@@ -66,7 +68,7 @@ class GanPlan:
     training: Plan
     count_noise: float
     epsilon: float
-    each: int = 3
+    each: int = 5
     prior: Prior = "strokes"
     kept: int = 60
     hidden: tuple[int, ...] = (128, 128)
@@ -143,7 +145,7 @@ def plan(
     delta: float,
     examples: int,
     batch_size: int = 2000,
-    steps: int = 3000,
+    steps: int = 6000,
     max_norm: float = 1.0,
     beside: Event | None = None,
     **networks_and_rates: Any,
@@ -214,46 +216,49 @@ def fit(
         budget.charge(plan.event, adjacency=adjacency, purpose="synthesize", unit="record")
     root = keys.take(Stream.NOISE, steps=range(steps, steps + 1))  # the steps before are the discriminator's
     counts = noisy_counts(labels, classes, plan, generator_of(step_key(root, steps)))
-    width = basis.directions.shape[1]
-    init = keys.take(Stream.INITIALISATION)
-    starts = (
-        networks.discriminator_starts(classes, plan.hidden, width),
-        networks.generator_starts(classes, plan.generator_hidden, width),
-    )
-    critic, generator = (networks.new(jax.random.fold_in(init, at), part) for at, part in enumerate(starts))
+    critic, optimizer = _players(counts, basis.directions.shape[1], plan, keys.take(Stream.INITIALISATION))
     run = train(
         real_loss(classes),
         critic,
         {"x": basis.coordinates(records) / basis.scales, "y": labels},
         plan.training,
-        optimizer=adversary(
-            generator,
-            jnp.asarray(released_frequencies(counts), jnp.float32),
-            jax.random.fold_in(init, len(starts)),
-            clipping=plan.training.clipping,
-            steps=steps,
-            each=plan.each,
-            rate=plan.rate,
-            generator_rate=plan.generator_rate,
-            penalty=plan.penalty,
-        ),
+        optimizer=optimizer,
         keys=keys,
         checkpoints=checkpoints,
         on_progress=on_progress and (lambda moment: on_progress(moment.step / steps)),
     )
     game = run.state.optimizer
-    frequencies = np.asarray(game.frequencies, np.float64)
     return ImageModel(
         method="gan",
         maker="network",
         tensors=flat(game.average),
         basis=basis,
-        frequencies=frequencies / frequencies.sum(),
+        frequencies=released_frequencies(game.frequencies),
         shape=records.shape[1:],
         is_bytes=records.dtype == np.uint8,
         plan=plan.to_json(),
         guarantee=plan.guarantee(int(run.state.step), keys.assumptions),
     )
+
+
+def _players(
+    counts: np.ndarray, width: int, plan: GanPlan, key: jax.Array
+) -> tuple[Params, optax.GradientTransformation]:
+    """A fresh discriminator, and the optimizer that holds a fresh generator."""
+    of_critic, of_generator, of_fakes = (jax.random.fold_in(key, number) for number in range(3))
+    classes = len(counts)
+    optimizer = adversary(
+        networks.new(of_generator, networks.generator_starts(classes, plan.generator_hidden, width)),
+        jnp.asarray(released_frequencies(counts), jnp.float32),
+        of_fakes,
+        clipping=plan.training.clipping,
+        steps=plan.training.steps,
+        each=plan.each,
+        rate=plan.rate,
+        generator_rate=plan.generator_rate,
+        penalty=plan.penalty,
+    )
+    return networks.new(of_critic, networks.discriminator_starts(classes, plan.hidden, width)), optimizer
 
 
 def noisy_counts(labels: np.ndarray, classes: int, plan: GanPlan, rng: np.random.Generator) -> np.ndarray:

@@ -189,9 +189,10 @@ def _model(record: dict[str, Any], found: Tensors) -> ImageModel:
     return model
 
 
-def released_frequencies(noisy_counts: np.ndarray) -> np.ndarray:
+def released_frequencies(noisy_counts: Any) -> np.ndarray:
     """Class frequencies from counts with noise; a class that drowned in it is rare, not impossible."""
-    counts = np.maximum(np.asarray(noisy_counts, np.float64), 1e-6 * max(np.max(noisy_counts), 1.0))
+    counts = np.asarray(noisy_counts, np.float64)
+    counts = np.maximum(counts, 1e-6 * max(np.max(counts), 1e-3))
     return counts / counts.sum()
 
 

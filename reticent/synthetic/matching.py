@@ -13,7 +13,8 @@ import optax
 from reticent.synthetic import networks
 
 _HIDDEN = (200, 200)
-_STEPS, _BATCH, _RATE = 2000, 500, 1e-2
+_STEPS, _BATCH, _RATE = 2000, 500, 5e-3
+_SHY = 0.1  # how far apart the first records are, of what they would be
 _TOLD = 50  # times that progress is told
 
 
@@ -37,6 +38,8 @@ def match(
     """
     classes, width = len(target), waves.shape[1]
     params = networks.new(key, networks.generator_starts(classes, _HIDDEN, len(scales)))
+    last = f"dense{len(_HIDDEN)}"
+    params[last]["w"] *= _SHY  # near the centre: where no record is, waves cancel out and nothing is learned
     optimizer = optax.adam(optax.cosine_decay_schedule(_RATE, _STEPS))
     goal, waves_, scales_ = (jnp.asarray(part, jnp.float32) for part in (target, waves, scales))
     draws = jax.random.fold_in(key, 1)
