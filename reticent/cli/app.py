@@ -27,6 +27,7 @@ from reticent.cli import (
     predict,
     report,
     show,
+    sweep,
     synth,
     train,
 )
@@ -47,6 +48,7 @@ app.command("predict", epilog=predict.EPILOG)(predict.run)
 app.command("show", epilog=show.EPILOG)(show.run)
 app.command("attack", epilog=attack.EPILOG)(attack.run)
 app.command("audit", epilog=audit.EPILOG)(audit.run)
+app.command("sweep", epilog=sweep.EPILOG)(sweep.run)
 app.command("report", epilog=report.EPILOG)(report.run)
 app.command("account", epilog=account.EPILOG)(account.run)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.run)

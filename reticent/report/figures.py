@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.report.facts import Chart
 
 FORMATS = (".svg", ".png", ".pdf")
 
@@ -85,3 +86,25 @@ def save(figure, path: Path) -> None:
             f"The picture could not be written to {path}: {error.strerror}.",
             remedy="Choose a folder that exists and that you may write to.",
         ) from None
+
+
+def save_chart(path: Path, chart: Chart) -> None:
+    """A chart of a report as a picture of its own, written whole or not at all."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    check_format(path)
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for line in chart.lines:
+        axes.plot(line.x, line.y, label=line.name, marker=".", linestyle="--" if line.is_dashed else "-")
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
+    axes.set_title(chart.title, fontsize="medium")
+    if chart.is_log_x:
+        axes.set_xscale("log")
+    if chart.is_log_y:
+        axes.set_yscale("log")
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    save(figure, path)

@@ -7,6 +7,8 @@ from typing import Any
 from reticent.report.console import draw_curve
 from reticent.report.facts import Bars, Chart, Facts, Section, Value
 
+_WIDEST = 8  # columns of a table that a terminal can show
+
 
 def print_facts(facts: Facts, console: Any) -> None:
     """The first screen and the evidence; the record and the glossary are for the page."""
@@ -35,6 +37,9 @@ def _print_section(section: Section, console: Any) -> None:
         console.print(Text(line))
     _print_values(section.values, console)
     for table in section.tables:
+        if len(table.headings) > _WIDEST:
+            console.print(Text(f"{table.title}: {len(table.rows)} rows, on the page.", style="dim"))
+            continue
         shown = Table(title=table.title, title_justify="left", box=None, pad_edge=False)
         for name in table.headings:
             shown.add_column(name)

@@ -1,0 +1,115 @@
+"""`reticent sweep`: theory against practice, as a tool."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reticent.cli import output
+from reticent.core.errors import InvalidArgument
+
+EPILOG = (
+    "Example:  reticent sweep location30 --epsilons 1,10,100 --accounting basic,rdp,tight -o sweeps/location"
+)
+
+
+def run(
+    source: Annotated[str, typer.Argument(help="A dataset of the catalog, or a table.", show_default=False)],
+    write: Annotated[
+        Path, typer.Option("-o", "--output", help="A folder; a sweep in it goes on.", show_default=False)
+    ],
+    epsilons: Annotated[str, typer.Option(help="With commas between.")] = "0.1,1,10,100,1000",
+    accounting: Annotated[
+        str, typer.Option(help="How the noise is found, loosest first.")
+    ] = "basic,advanced,zcdp,rdp,tight",
+    model: Annotated[str, typer.Option(help="linear, mlp or both.")] = "linear,mlp",
+    attacks: Annotated[str, typer.Option(help="threshold, shadow or both.")] = "threshold,shadow",
+    target: Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)] = None,
+    domain: Annotated[
+        Path | None, typer.Option(help="What is public about a table.", show_default=False)
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Of every promise.")] = 1e-5,
+    rows: Annotated[int, typer.Option(help="At most so many; half of them train a model.")] = 4000,
+    seeds: Annotated[int, typer.Option(help="Models a cell.")] = 8,
+    as_json: output.AsJson = False,
+) -> None:
+    """Sweep over epsilon and accounting: noise, accuracy, leakage.
+
+    For each way of accounting and each epsilon: the noise it demands, the
+    accuracy that is left, and what attacks find, beside the bound on what
+    any attack can find. Goes on where it stopped. Nothing is charged: it is
+    for public data, or for whoever holds them.
+    """
+    from reticent.report.html import page
+    from reticent.report.sweep_facts import facts
+    from reticent.runs.onlooker import Onlooker
+    from reticent.runs.sweeping import SweepOrder, as_rows, sweep
+    from reticent.training.checkpoint import write_whole
+
+    order = SweepOrder(
+        source=source,
+        target=target,
+        domain=str(domain) if domain else None,
+        epsilons=tuple(_numbers(epsilons)),
+        accounting=tuple(_words(accounting)),
+        models=tuple(_words(model)),
+        attacks=tuple(_words(attacks)),
+        delta=delta,
+        rows=rows,
+        seeds=seeds,
+    )
+    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+    cells = sweep(order, write, onlooker=onlooker)
+    known = facts(order, cells)
+    table = as_rows(cells)
+    write_whole(write / "report.html", page(known).encode())
+    write_whole(write / "report.json", (json.dumps(known.to_json(), indent=2) + "\n").encode())
+    write_whole(write / "sweep.csv", _csv(table).encode())
+    _draw(write, known)
+    if as_json:
+        output.print_json({"folder": str(write), "cells": [cell.to_json() for cell in cells]})
+        return
+    from rich.console import Console
+
+    from reticent.report.terminal import print_facts
+
+    print_facts(known, Console())
+    output.note(f"Wrote report.html, sweep.csv and pictures to {write}.")
+
+
+def _draw(folder: Path, known: object) -> None:
+    from reticent.report.facts import Chart, Facts
+    from reticent.report.figures import save_chart
+
+    assert isinstance(known, Facts)
+    for section in known.sections:
+        for chart in section.charts:
+            if isinstance(chart, Chart):
+                save_chart(folder / f"{chart.id}.svg", chart)
+
+
+def _csv(rows: list[dict[str, object]]) -> str:
+    buffer = io.StringIO(newline="")
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    writer = csv.DictWriter(buffer, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(word) for word in _words(text)]
+    except ValueError:
+        raise InvalidArgument(
+            f"'{text}' is no list of numbers.", remedy="Write them with commas between: 0.1,1,10."
+        ) from None

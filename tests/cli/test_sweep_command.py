@@ -1,0 +1,84 @@
+"""`reticent sweep`: noise, accuracy and leakage over epsilon, gone on with and drawn."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from reticent.core.errors import IntegrityError
+from reticent.runs.sweeping import Cell, SweepOrder, sweep
+
+SMALL = (
+    "--epsilons",
+    "2,1000",
+    "--accounting",
+    "basic,tight",
+    "--model",
+    "linear",
+    "--rows",
+    300,
+    "--seeds",
+    6,
+)
+
+
+def test_a_sweep_is_measured_drawn_and_gone_on_with(
+    reticent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "sweep"
+    code, out, err = reticent("sweep", "digits", *SMALL, "-o", folder, "--json")
+    assert code == 0, err
+    cells = [Cell(**{**cell, "epsilon": float(cell["epsilon"])}) for cell in json.loads(out)["cells"]]
+    noise = {(cell.accounting, cell.epsilon): cell.noise_multiplier for cell in cells}
+    assert (noise["basic", 2.0] or 0) > 3 * (noise["tight", 2.0] or 0)  # what tighter accounting buys
+    accuracy = {(cell.accounting, cell.epsilon): cell.accuracy or 0.0 for cell in cells}
+    assert accuracy["tight", 1000.0] > accuracy["tight", 2.0] > accuracy["basic", 2.0]
+    for cell in cells:
+        for found in (cell.leakage or {}).values():
+            assert found["advantage"]["low"] <= cell.bound
+    with open(folder / "sweep.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(cells) == 5
+    names = {path.name for path in folder.iterdir()}
+    assert {"report.html", "report.json", "utility-linear.svg", "leakage-linear.svg"} <= names
+    text = (folder / "report.html").read_text()
+    assert "no promise" in text  # the words of caution
+
+    def measured_again(*_: object) -> None:
+        raise AssertionError("a cell that was done is measured again")
+
+    monkeypatch.setattr("reticent.runs.sweeping._Bench", measured_again)
+    again = reticent("sweep", "digits", *SMALL, "-o", folder)
+    assert again[0] == 0, again[2]
+    assert "below the bound" in " ".join(again[1].split())
+
+
+def test_another_sweep_and_a_damaged_cell_are_refused(tmp_path: Path) -> None:
+    order = SweepOrder(source="digits", epsilons=(1.0,), accounting=("tight",), models=("linear",))
+    (tmp_path / "sweep-order.json").write_text("{}")
+    with pytest.raises(IntegrityError, match="something else"):
+        sweep(order, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("digits", "--epsilons", "one"), "list of numbers"),
+        (("digits", "--epsilons", "-1"), "epsilon"),
+        (("digits", "--epsilons", ""), "epsilon"),
+        (("digits", "--accounting", "guess"), "guess"),
+        (("digits", "--model", "cnn"), "cnn"),
+        (("digits", "--attacks", "magic"), "magic"),
+        (("digits", "--seeds", "9"), "even"),
+        (("digits", "--rows", "5"), "rows"),
+        (("nothing.csv",), "nothing.csv"),
+    ],
+)
+def test_mistakes_are_one_line(reticent, tmp_path: Path, words: tuple, said: str) -> None:
+    code, out, err = reticent("sweep", *words, "-o", tmp_path / "sweep")
+    assert code == 1
+    assert said in err
+    assert not out
