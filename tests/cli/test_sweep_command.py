@@ -20,8 +20,6 @@ SMALL = (
     "linear",
     "--rows",
     300,
-    "--seeds",
-    6,
 )
 
 
