@@ -50,7 +50,7 @@ MAX_NORM = 1.0  # of phi, hence of what one record adds to the released sum
 # What of phi is the count, the first and the second part: squares that add up to 1.
 _COUNT, _FIRST, _SECOND = math.sqrt(0.1), math.sqrt(0.25), math.sqrt(0.65)
 _SMALLEST = 1e-3  # variance along a direction in which the noise leaves none
-_AT_ONCE = 2048  # rows
+_AT_ONCE = 4_000_000  # numbers
 _WAVES = 1000  # random frequencies
 
 
@@ -250,11 +250,12 @@ def embedded_sum(
     records: np.ndarray, labels: np.ndarray, basis: Basis, plan: EmbeddingPlan, classes: int
 ) -> BoundedSum:
     """The sum of phi over the records of each class, (classes, features): private until noise is added."""
-    parts = []
-    for start in range(0, len(records), _AT_ONCE):
-        here = slice(start, start + _AT_ONCE)
-        parts.append(np.eye(classes)[:, labels[here]] @ embedded(records[here], basis, plan))
-    return BoundedSum(value=sum(parts[1:], parts[0]), max_norm=MAX_NORM)
+    total = np.zeros((classes, embedded(records[:0], basis, plan).shape[1]))
+    size = max(_AT_ONCE // total.shape[1], 1)
+    for start in range(0, len(records), size):
+        here = slice(start, start + size)
+        total += np.eye(classes)[:, labels[here]] @ embedded(records[here], basis, plan)
+    return BoundedSum(value=total, max_norm=MAX_NORM)
 
 
 def release(total: BoundedSum, plan: EmbeddingPlan, rng: np.random.Generator) -> np.ndarray:
@@ -291,9 +292,7 @@ def gaussians(noisy: np.ndarray, radius: float, kept: int) -> Tensors:
 
 def _frequencies(basis: Basis) -> np.ndarray:
     """The same random frequencies for everybody, (coordinates, waves): public, from a fixed seed."""
-    rng = np.random.default_rng(0)
-    kept = basis.directions.shape[1]
-    return rng.standard_normal((kept, _WAVES))
+    return np.random.default_rng(0).standard_normal((basis.directions.shape[1], _WAVES))
 
 
 def _is_public(examples: int) -> str:

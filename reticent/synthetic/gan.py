@@ -47,6 +47,7 @@ from reticent.training.plan import Plan
 
 Progress = Callable[[float], None]
 
+_BATCH = 2000  # records; of more, a step would cost as much and take longer
 _COUNTS = 10.0  # noise on class counts, over that of a single release that would spend the whole budget
 
 
@@ -144,7 +145,7 @@ def plan(
     epsilon: float,
     delta: float,
     examples: int,
-    batch_size: int = 2000,
+    batch_size: int | None = None,
     steps: int = 6000,
     max_norm: float = 1.0,
     beside: Event | None = None,
@@ -154,6 +155,7 @@ def plan(
 
     Args:
         examples: the declared, public number of records.
+        batch_size: expected; 2000, or a quarter of fewer records, unless given.
         networks_and_rates: other fields of `GanPlan`.
 
     Raises:
@@ -165,7 +167,7 @@ def plan(
         epsilon=epsilon,
         delta=delta,
         examples=examples,
-        batch_size=min(batch_size, examples),
+        batch_size=batch_size or min(_BATCH, max(examples // 4, 1)),
         steps=steps,
         max_norm=max_norm,
         beside=counts if beside is None else Composed(events=(beside, counts)),
