@@ -110,6 +110,7 @@ def run(
         with output.watch("sampling") as on_progress:
             found.write(write, count)
             on_progress(1.0)
+        _draw(found, write)
     judged = _judged(found) if evaluate else None
     if as_json:
         output.print_json(
@@ -144,6 +145,18 @@ def _made(
     _check_output(write)
     folder = generator if generator is not None else write.with_name(f"{write.stem}.generator")  # type: ignore[union-attr]
     return make(SynthOrder(**wanted), folder, onlooker=onlooker)
+
+
+def _draw(found: Generator, write: Path) -> None:
+    """A sheet of samples for each class, where they are pictures."""
+    if not found.is_images or len(found.images.shape) < 2:
+        return
+    from reticent.report.sample_figures import save_sample_sheet
+
+    rows = [found.images.sample(10, given=label)[0] for label in range(found.images.classes)]
+    path = write.with_suffix(".png")
+    save_sample_sheet(path, {found.order.method: rows})
+    output.note(f"Wrote a sheet of samples to {path}.")
 
 
 def _check_output(write: Path | None) -> None:

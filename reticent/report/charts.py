@@ -85,7 +85,7 @@ def _axes(
 
 
 def _bars(chart: Bars) -> str:
-    row, left = 34, 200
+    row, left = 34, 230
     height = _TOP + row * len(chart.names) + 34
     reached = [*chart.amounts, *chart.high, *((chart.mark,) if chart.mark is not None else ())]
     top = max((value for value in reached if math.isfinite(value)), default=1.0) or 1.0

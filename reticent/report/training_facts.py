@@ -172,5 +172,30 @@ def _synthetic(record: dict[str, Any]) -> list[Section]:
             title="How good the synthetic data are",
             text=(f"{quality['label'].capitalize()}.",),
             values=tuple(values),
+            charts=_usefulness(quality),
         )
     ]
+
+
+def _usefulness(quality: dict[str, Any]) -> tuple[Bars, ...]:
+    """What classifiers reach on real rows, learned from synthetic ones and from real ones."""
+    scored = [
+        (f"{one['classifier']}, {'synthetic' if 'synthetic' in name else 'real'}", float(one["accuracy"]))
+        for name, value in quality.items()
+        if name.startswith("learned")
+        for one in value
+    ]
+    if not scored:
+        return ()
+    scored.sort()
+    return (
+        Bars(
+            id="usefulness",
+            title="Accuracy on real rows, by what was learned from (estimates, unreleased)",
+            description="; ".join(f"{name}: {share:.1%}" for name, share in scored),
+            unit="accuracy, %",
+            names=tuple(name for name, _ in scored),
+            amounts=tuple(100 * share for _, share in scored),
+            notes=tuple(f"{share:.1%}" for _, share in scored),
+        ),
+    )
