@@ -239,12 +239,12 @@ def _image_plan(
     material: SynthMaterial, rows: int, share: tuple[float, float]
 ) -> embedding.EmbeddingPlan | gan.GanPlan:
     epsilon, delta = share
-    if material.order.method == "gan":
-        return gan.plan(epsilon=epsilon, delta=delta, examples=rows)
     assert material.splits is not None
     shape = material.splits.train["x"].shape[1:]
     # Directions in which drawings that nobody made differ; for what is no square picture, others.
     prior = "strokes" if len(shape) == 2 and shape[0] == shape[1] else "waves" if len(shape) > 1 else "none"
+    if material.order.method == "gan":
+        return gan.plan(epsilon=epsilon, delta=delta, examples=rows, prior=prior)
     return embedding.plan(epsilon=epsilon, delta=delta, examples=rows, prior=prior)
 
 
