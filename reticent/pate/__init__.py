@@ -12,7 +12,7 @@ student      learns from the answers and from the unlabelled pool (propagation, 
 
 from reticent.pate.aggregators import Confident, ExponentialMax, GaussianMax, LaplaceMax
 from reticent.pate.allowance import Allowance, allowance_for
-from reticent.pate.answering import Teller, joined
+from reticent.pate.answering import Teller, joined, reinforced
 from reticent.pate.costs import Release, Sanitised, UnreleasedCost, sanitise, unreleased
 from reticent.pate.oracle import Oracle
 from reticent.pate.votes import Answers, Questions, Votes
@@ -33,6 +33,7 @@ __all__ = [
     "Votes",
     "allowance_for",
     "joined",
+    "reinforced",
     "sanitise",
     "unreleased",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from reticent.core import checks
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
 from reticent.pate.aggregators import Aggregator, Confident, GaussianMax
@@ -77,4 +78,28 @@ def joined(*parts: Answers) -> Answers:
         labels=np.concatenate([part.labels for part in parts]),
         asked=sum(part.asked for part in parts),
         counts=np.concatenate(counts) if len(counts) == len(parts) else None,
+    )
+
+
+def reinforced(answers: Answers, asked: Questions, beliefs: np.ndarray, *, sure: float) -> Answers:
+    """The answers, and the student's own labels where it was asked about, refused, and sure of itself.
+
+    The second half of Interactive-GNMax: teachers who do not contradict a sure student confirm it. That they
+    did not was paid for by the check, so this costs nothing more.
+
+    Args:
+        asked: the questions of that round, in their order; only the first `answers.asked` of them count.
+        beliefs: the student's probabilities for them, (questions, classes).
+        sure: the probability from which on its own label is taken.
+
+    Reference:
+        Papernot et al. (2018), Algorithm 2, arXiv:1802.08908.
+    """
+    checks.inside_unit(sure=sure)
+    rows, beliefs = asked.rows[: answers.asked], np.asarray(beliefs)[: answers.asked]
+    own = ~np.isin(rows, answers.questions.rows) & (beliefs.max(axis=1) >= sure)
+    return Answers(
+        questions=Questions(rows=np.concatenate([answers.questions.rows, rows[own]])),
+        labels=np.concatenate([answers.labels, beliefs[own].argmax(axis=1)]),
+        asked=answers.asked,
     )

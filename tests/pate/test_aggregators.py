@@ -20,6 +20,7 @@ from reticent.pate import (
     Votes,
     allowance_for,
     joined,
+    reinforced,
 )
 
 MANY = 200_000
@@ -188,3 +189,27 @@ def test_a_threshold_that_nobody_reaches_is_refused():
     teller = Teller(noise, allowance_for(noise, epsilon=3.0, delta=1e-6), Keys.seeded(0))
     with pytest.raises(InvalidArgument, match="100 teachers"):
         teller.answer(votes(np.tile([95, 5], (5, 1))), Questions.first(5))
+
+
+def test_an_interactive_student_asks_in_rounds_and_is_confirmed_for_nothing():
+    """The first round teaches it one half; in the second only what would surprise it is answered."""
+    counts = np.where(np.arange(200)[:, None] < 100, [95, 5], [5, 95])
+    pool = votes(counts)
+    noise = Confident(threshold=60.0, sigma_check=8.0, sigma=12.0)
+    teller = Teller(noise, allowance_for(noise, epsilon=8.0, delta=1e-6), Keys.seeded(1))
+    first = teller.answer(pool, Questions.first(20))
+    assert len(first) == 20
+    questions = Questions(rows=np.arange(90, 110))
+    beliefs = np.tile([0.97, 0.03], (20, 1))  # right about the first ten, wrong about the others
+    before = teller.answered
+    second = teller.answer(pool, questions, beliefs=beliefs)
+    assert np.all(second.questions.rows >= 100)
+    assert set(second.labels.tolist()) == {1}
+    confirmed = reinforced(second, questions, beliefs, sure=0.9)
+    assert teller.answered - before == len(second) < len(confirmed)
+    own = dict(zip(confirmed.questions.rows.tolist(), confirmed.labels.tolist(), strict=True))
+    assert all(own[row] == 0 for row in range(90, 100))
+    assert len(reinforced(second, questions, np.full((20, 2), 0.5), sure=0.9)) == len(second)
+    both = joined(first, confirmed)
+    assert both.counts is None
+    assert len(both) == len(first) + len(confirmed)
