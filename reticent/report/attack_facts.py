@@ -100,7 +100,8 @@ def _roc(attacked: dict[str, Any], known: tuple[Claim, ...]) -> list[Chart]:
         Chart(
             id="roc",
             title="Members found against outsiders accused in vain, on logarithmic axes",
-            description=f"The strongest attack, {name}, finds {found['true_positive_rate']['value']:.2%} of "
+            description=f"The attack with the largest AUC, {name}, finds "
+            f"{found['true_positive_rate']['value']:.2%} of "
             f"the members at a false-positive rate of {100 * found['false_positive_rate']:g}%; the limit "
             f"that is proved there is {most_found(known, found['false_positive_rate']):.2%}.",
             x_label="false-positive rate",

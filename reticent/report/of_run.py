@@ -17,6 +17,12 @@ from reticent.report.glossary import TERMS
 from reticent.report.odds import Claim, believed, best_guess, claims
 from reticent.runs import folder as folders
 
+_MODELS = {
+    "linear": "A linear model",
+    "mlp": "A perceptron",
+    "cnn": "A convolutional network",
+    "scattering": "A linear model on scattering features",
+}
 ATTACKS, AUDIT = "attacks", "audit.json"  # beside the run, where reports look for them
 
 
@@ -85,18 +91,18 @@ def _lead(
     what = f"'{order['target']}'" if order["target"] else "the class"
     unit = "person's record" if promise["unit"] == "record" else "person"
     is_generator = record.get("kind") == "generator"
+    model = _MODELS.get(record["model"]["name"], "A model")
     made = (
-        "A generator of synthetic data was made"
-        if is_generator
-        else (f"A {record['model']['name']} model was trained to predict {what}")
+        "A generator of synthetic data was made" if is_generator else f"{model} was trained to predict {what}"
     )
+    guess = bound_from_above("", 100 * best_guess(known), digits=3).shown  # rounded up, as everywhere
     seen = "it, or anything it makes," if is_generator else "the model"
     said = [
         f"{made} from {record['rows']:,} records of {Path(order['source']).name}, with the method "
         f"'{record['recipe']['method']}'.",
-        f"Whoever sees {seen} can tell whether any one {unit} was among them at most "
-        f"{100 * best_guess(known):.1f}% of the time, where a coin is right 50% of the time: that is proved, "
-        "whatever else they know and however they go about it.",
+        f"Whoever sees {seen} can tell whether any one {unit} was among them at most {guess}% of the time, "
+        "where a coin is right 50% of the time: that is proved, whatever else they know and however they go "
+        "about it.",
     ]
     if is_generator:
         return tuple(said)
