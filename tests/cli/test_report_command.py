@@ -42,8 +42,8 @@ def test_numbers_of_the_report_are_those_of_the_run(reticent, shown: Path, tmp_p
     assert values["epsilon"] == record["guarantee"]["epsilon"]
     assert values["accuracy"] == record["metrics"]["accuracy"]
     assert values["strongest attack, AUC"] == max(one["auc"]["value"] for one in attack["attacks"].values())
-    shown = {value["name"]: value["shown"] for value in facts["headline"]}
-    assert any(f"at most {shown['best possible guess, %']}% of the time" in line for line in facts["lead"])
+    printed = {value["name"]: value["shown"] for value in facts["headline"]}
+    assert any(f"at most {printed['best possible guess, %']}% of the time" in line for line in facts["lead"])
     assert values["epsilon found by the audit"] == audit["verdict"]["bound"]
     assert json.loads(goal.with_suffix(".json").read_text()) == facts
     charts = {chart["id"] for section in facts["sections"] for chart in section["charts"]}
