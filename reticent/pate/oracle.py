@@ -15,9 +15,10 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -30,6 +31,11 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.pate.aggregators import Aggregator, Confident
 from reticent.pate.allowance import Allowance
 from reticent.pate.votes import Votes
+
+try:
+    import fcntl
+except ImportError:  # a system without such locks
+    fcntl = None
 
 Voter = Callable[[np.ndarray], Votes]  # what the teachers say of some records
 
@@ -66,23 +72,24 @@ class Oracle:
     ) -> None:
         self._vote, self._aggregator, self.allowance = vote, aggregator, allowance
         self._keys = Keys.from_os() if keys is None else keys
-        self._journal = _Journal(None if journal is None else Path(journal))
         self._answers: dict[str, int | None] = {}
+        self._unanswered: set[str] = set()  # told to nobody, and paid for already
+        self.asked = 0
         self._open = {"event": events.to_json(allowance.event), "aggregator": repr(aggregator)}
-        self._begin(budget)
+        self._journal = _Journal(None if journal is None else Path(journal), self._noted)
+        with self._journal.held():
+            self._begin(budget)
 
     def _begin(self, budget: Budget | None) -> None:
         entries = self._journal.entries
         if not entries:
-            self._secret = secrets.token_hex(16)
-            self._journal.write({"opened": self._open, "secret": self._secret})
-        else:
-            if entries[0].get("opened") != self._open:
-                raise IntegrityError(
-                    f"{self._journal.path} is the journal of other teachers' answers, or of another noise.",
-                    remedy="Name another file, or ask with the settings that it was begun with.",
-                )
-            self._secret = str(entries[0]["secret"])
+            self._journal.write({"opened": self._open, "secret": secrets.token_hex(16)})
+        elif entries[0].get("opened") != self._open:
+            raise IntegrityError(
+                f"{self._journal.path} is the journal of other teachers' answers, or of another noise.",
+                remedy="Name another file, or ask with the settings that it was begun with.",
+            )
+        self._secret = str(entries[0]["secret"])
         if not any("paid" in entry for entry in entries):
             if budget is not None:
                 purpose = f"PATE, private inference {self._secret[:8]}"
@@ -90,12 +97,15 @@ class Oracle:
                     self.allowance.event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record"
                 )
             self._journal.write({"paid": True})
-        for entry in entries:
-            if "answered" in entry:
-                self._answers[str(entry["answered"])] = entry["label"]
-        self.asked = sum("asked" in entry for entry in entries)
-        # What was asked and has no answer was told to nobody, and is paid for already.
-        self._unanswered = {str(entry["asked"]) for entry in entries if "asked" in entry} - set(self._answers)
+
+    def _noted(self, entry: dict[str, Any]) -> None:
+        """What an entry means, whichever process wrote it."""
+        if "asked" in entry:
+            self._unanswered.add(str(entry["asked"]))
+            self.asked += 1
+        if "answered" in entry:
+            self._unanswered.discard(str(entry["answered"]))
+            self._answers[str(entry["answered"])] = entry["label"]
 
     @property
     def answered(self) -> int:
@@ -108,7 +118,11 @@ class Oracle:
         Raises:
             BudgetExceeded: the allowance is spent. Earlier answers stay, and can be asked for again.
         """
-        return [self._one(record) for record in np.asarray(x)]
+        told = []
+        for record in np.asarray(x):
+            with self._journal.held():  # others may ask through the same journal meanwhile
+                told.append(self._one(record))
+        return told
 
     def _one(self, record: np.ndarray) -> int | None:
         digest = self._digest(record)
@@ -121,12 +135,8 @@ class Oracle:
                     remedy="Use the answers there are to train a student, which may be asked without end.",
                 )
             self._journal.write({"asked": digest})
-            self._unanswered.add(digest)
-            self.asked += 1
         label = self._drawn(self._vote(record[None]))
         self._journal.write({"answered": digest, "label": label})
-        self._unanswered.discard(digest)
-        self._answers[digest] = label
         return label
 
     def _drawn(self, votes: Votes) -> int | None:
@@ -147,41 +157,67 @@ class Oracle:
 
 
 class _Journal:
-    """Lines of JSON, each on the disk before the next thing happens."""
+    """Lines of JSON, each on the disk before the next thing happens; one writer at a time."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    def __init__(self, path: Path | None, noted: Callable[[dict[str, Any]], None]) -> None:
+        self.path, self._noted = path, noted
         self.entries: list[dict[str, Any]] = []
-        if path is not None and path.exists():
-            self.entries = self._read(path)
+        self._read_to = 0
 
-    def _read(self, path: Path) -> list[dict[str, Any]]:
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps other processes out, and knows what they wrote before: an allowance is spent once."""
+        if self.path is None:
+            yield
+            return
         try:
-            content = path.read_bytes()
-            whole = content[: content.rfind(b"\n") + 1]
-            entries = [json.loads(line) for line in whole.splitlines()]
+            file = open(self.path, "a+b")  # noqa: SIM115 - closed below, with the lock
         except OSError as error:
-            raise DataError(f"Cannot read {path}: {error.strerror}.", remedy="Check the path.") from error
+            raise DataError(
+                f"Cannot open {self.path}: {error.strerror}.", remedy="Check the path."
+            ) from error
+        with file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            self._catch_up(self.path, file)
+            yield
+
+    def _catch_up(self, path: Path, file: IO[bytes]) -> None:
+        file.seek(self._read_to)
+        content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        try:
+            entries = [json.loads(line) for line in whole.splitlines()]
         except ValueError:
             raise _damaged(path) from None
-        if not all(isinstance(entry, dict) for entry in entries) or (entries and "opened" not in entries[0]):
+        known = [*self.entries, *entries]
+        if not all(isinstance(entry, dict) for entry in entries) or (known and "opened" not in known[0]):
             raise _damaged(path)
+        self._read_to += len(whole)
         if len(whole) < len(content):  # the last line of a process that was killed while it wrote
-            os.truncate(path, len(whole))
-        return entries
+            file.truncate(self._read_to)
+        for entry in entries:
+            self._note(entry)
 
     def write(self, entry: dict[str, Any]) -> None:
+        """Within `held`."""
+        line = json.dumps(entry).encode() + b"\n"
         if self.path is not None:
             try:
                 with open(self.path, "ab") as file:
-                    file.write(json.dumps(entry).encode() + b"\n")
+                    file.write(line)
                     file.flush()
                     os.fsync(file.fileno())
             except OSError as error:
                 raise DataError(
                     f"Cannot write {self.path}: {error.strerror}.", remedy="Make room on that disk."
                 ) from error
+        self._read_to += len(line)
+        self._note(entry)
+
+    def _note(self, entry: dict[str, Any]) -> None:
         self.entries.append(entry)
+        self._noted(entry)
 
 
 def _damaged(path: Path) -> IntegrityError:

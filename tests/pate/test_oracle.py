@@ -159,3 +159,17 @@ def test_a_real_ledger_is_charged_the_whole_allowance(tmp_path: Path):
     )
     spent = ledger.for_dataset("patients").guarantee()
     assert 0.8 < spent.epsilon <= 1.0
+
+
+def test_two_who_share_a_journal_share_the_allowance(tmp_path: Path):
+    """Both are open at once; together they are told no more than one would be."""
+    budget = Counted()
+    first = fresh(tmp_path / "journal", seed=1, budget=budget)
+    second = fresh(tmp_path / "journal", seed=2, budget=budget)
+    most = int(ALLOWANCE.limit / ALLOWANCE.answer)
+    told = first.ask(X[:most])
+    assert second.ask(X[:most]) == told
+    with pytest.raises(BudgetExceeded):
+        second.ask(X[most : most + 1])
+    assert second.asked == first.asked == most
+    assert len(budget.charges) == 1

@@ -189,7 +189,16 @@ def test_nothing_declared_is_found_and_paid(files: Path, tmp_path: Path) -> None
     assert done.record["preparation"]["epsilon"] < 1
     event = events.from_json(done.record["event"])
     assert tight(event, done.record["order"]["delta"]).upper <= 6.0
-    assert set(Generator(tmp_path / "g").sample(200)) >= {"age", "smoker", "ill"}
+    generator = Generator(tmp_path / "g")
+    assert set(generator.sample(200)) >= {"age", "smoker", "ill"}
+    # What was drawn costs no more than the claim that was charged for it.
+    epsilon, delta = done.record["recipe"]["share"]
+    assert tight(generator.model.plan.event, delta).upper <= epsilon * (1 + 1e-6)
+
+
+def test_what_is_drawn_is_what_was_charged(made: Path) -> None:
+    generator = Generator(made)
+    assert events.to_json(generator.model.plan.event) == generator.record["event"]
 
 
 @pytest.mark.parametrize(
