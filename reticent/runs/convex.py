@@ -10,17 +10,15 @@ import numpy as np
 from reticent import convex
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.guarantee import Unit
-from reticent.accounting.solving import bisect
 from reticent.accounting.tight import upper_bound
 from reticent.convex import losses
 from reticent.core.errors import InvalidArgument
 from reticent.data.encoding import has_target
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import ApproximateDp, Composed, Event
+from reticent.mechanisms.events import ApproximateDp, Event
+from reticent.runs.paying import claim_beside
 from reticent.runs.problem import Problem
 from reticent.runs.recipe import Ingredients, Method, Terms, Trained, require_enough
-
-_FITTING = 0.9  # of delta, if there is something beside the fit
 
 
 class Convex(NamedTuple):
@@ -79,16 +77,7 @@ def _priced(name: str) -> Callable[[Terms], Convex]:
                 f"The method '{name}' fits linear models, and this is '{terms.model}'.",
                 remedy="Pass --model linear, or --method sgd.",
             )
-        if terms.beside is None:
-            return Convex(name, terms.epsilon, terms.delta)
-        beside, delta, everyone = terms.beside, _FITTING * terms.delta, Neighbours(Adjacency.ADD_OR_REMOVE)
-
-        def is_too_much(epsilon: float) -> bool:
-            both = Composed(events=(beside, ApproximateDp(epsilon=epsilon, delta=delta)))
-            return upper_bound(both, terms.delta, everyone) > terms.epsilon
-
-        # The last epsilon that fits: the search ends on the first that does not, to many digits.
-        return Convex(name, bisect(is_too_much, 0.0, terms.epsilon, relative=1e-7) * (1 - 1e-6), delta)
+        return Convex(name, *claim_beside(terms.beside, epsilon=terms.epsilon, delta=terms.delta))
 
     return price
 

@@ -41,9 +41,9 @@ from reticent.runs.arrays import Arrays, Divided, divided_by, inputs_of, with_pu
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order, held_out_rows
-from reticent.runs.paying import charge, found_domain
+from reticent.runs.paying import charge, found_domain, preparation_noise, preparation_record
 from reticent.runs.predict import params_in
-from reticent.runs.pricing import event_of, preparation_noise, preparation_record, price, promised
+from reticent.runs.pricing import event_of, price, promised
 from reticent.runs.problem import Problem, checked_delta
 from reticent.runs.recipe import Ingredients, Trained
 from reticent.runs.scoring import score
@@ -71,7 +71,7 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
     material = Material(order)
     order = replace(order, delta=checked_delta(order.delta, material.rows))
     train_rows = material.rows if material.has_test else material.rows - held_out_rows(order, material.rows)
-    noise = preparation_noise(order, material)
+    noise = _noise(order, material)
     recipe = price(order, material, train_rows, noise)
     event = event_of(recipe, noise)
     number = secrets.token_hex(8)
@@ -83,7 +83,7 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
         "order": asdict(order),
         "rows": train_rows,
         "recipe": methods.to_json(order.method, recipe),
-        "preparation": preparation_record(order, noise),
+        "preparation": preparation_record(noise, delta=order.delta or 0.0),
         "event": events.to_json(event),
         "split": secrets.randbits(63),
         "versions": {"reticent": __version__, "jax": jax.__version__, "numpy": np.__version__},
@@ -143,7 +143,7 @@ def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float) -> Fin
     except (KeyError, TypeError, ValueError, AttributeError):
         raise folders.damaged(folder) from None
     material = Material(order)
-    noise = preparation_noise(order, material)
+    noise = _noise(order, material)
     event = event_of(recipe, noise)
     if events.to_json(event) != record["event"] or material.digest(record["number"]) != record["table"]:
         raise IntegrityError(
@@ -203,6 +203,11 @@ def _go_on(
         if type(error) in (DataError, Unavailable) and "--resume" not in error.remedy:
             paid = f" Then go on with: reticent train --resume {folder}.{paid}"
         raise type(error)(error.happened, remedy=f"{error.remedy}{paid}") from error
+
+
+def _noise(order: Order, material: Material) -> PreparationNoise | None:
+    assert order.delta is not None
+    return preparation_noise(material.releases(), epsilon=order.epsilon, delta=order.delta)
 
 
 def _prepared(

@@ -1,21 +1,77 @@
-"""What every run does before it learns anything: pay for all of it, then find what is public."""
+"""What every run does before it learns anything: divide its budget, pay for it, find what is public."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from reticent.accounting import calibrate
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.solving import bisect
+from reticent.accounting.tight import guarantee, upper_bound
 from reticent.core.errors import BudgetExceeded, Inconclusive
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
 from reticent.data.files import Table
 from reticent.data.preparation import prepare
-from reticent.data.preparation.noise import PreparationNoise
+from reticent.data.preparation.noise import PreparationNoise, Release
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import Event
+from reticent.mechanisms.events import ApproximateDp, Composed, Event
 from reticent.runs import folder as folders
 from reticent.runs.onlooker import Onlooker
+
+PREPARATION = 0.1  # of epsilon, and of delta
+_FITTING = 0.9  # of delta, for a claim that is not alone
+
+
+def preparation_noise(
+    releases: Sequence[Release], *, epsilon: float, delta: float
+) -> PreparationNoise | None:
+    """Noise for what has to be found privately, at a tenth of the budget; None if all is declared."""
+    if not releases:
+        return None
+
+    def with_noise(multiplier: float) -> PreparationNoise:
+        # Half of preparation's delta is for words that one row alone has.
+        hidden = 0.5 * PREPARATION * delta
+        return PreparationNoise(noise_multiplier=multiplier, delta=hidden, releases=tuple(releases))
+
+    multiplier = calibrate.noise_for(
+        lambda value: with_noise(value).event,
+        Neighbours(Adjacency.ADD_OR_REMOVE),
+        epsilon=PREPARATION * epsilon,
+        delta=PREPARATION * delta,
+        guess=5 / (PREPARATION * epsilon),
+    )
+    return with_noise(multiplier)
+
+
+def preparation_record(noise: PreparationNoise | None, *, delta: float) -> dict[str, float] | None:
+    """What preparation alone would cost."""
+    if noise is None:
+        return None
+    alone = guarantee(noise.event, PREPARATION * delta, Adjacency.ADD_OR_REMOVE)
+    return {
+        "noise_multiplier": noise.noise_multiplier,
+        "epsilon": alone.epsilon,
+        "delta": PREPARATION * delta,
+    }
+
+
+def claim_beside(beside: Event | None, *, epsilon: float, delta: float) -> tuple[float, float]:
+    """The (epsilon, delta) that something may claim so that, beside an event, the whole budget is kept."""
+    if beside is None:
+        return epsilon, delta
+    own, everyone = _FITTING * delta, Neighbours(Adjacency.ADD_OR_REMOVE)
+
+    def is_too_much(value: float) -> bool:
+        both = Composed(events=(beside, ApproximateDp(epsilon=value, delta=own)))
+        return upper_bound(both, delta, everyone) > epsilon
+
+    # The last epsilon that fits: the search ends on the first that does not, to many digits.
+    return bisect(is_too_much, 0.0, epsilon, relative=1e-7) * (1 - 1e-6), own
 
 
 def charge(record: dict[str, Any], event: Event, onlooker: Onlooker, *, what: str) -> None:

@@ -19,11 +19,8 @@ from typing import Any
 import numpy as np
 
 from reticent import __version__
-from reticent.accounting import calibrate
-from reticent.accounting.dominating import Neighbours
 from reticent.accounting.guarantee import Guarantee
-from reticent.accounting.solving import bisect
-from reticent.accounting.tight import guarantee, upper_bound
+from reticent.accounting.tight import guarantee
 from reticent.core.errors import DataError, IntegrityError, ReticentError
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
@@ -34,7 +31,13 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
 from reticent.runs import folder as folders
 from reticent.runs.onlooker import NOBODY, Onlooker
-from reticent.runs.paying import charge, found_domain
+from reticent.runs.paying import (
+    charge,
+    claim_beside,
+    found_domain,
+    preparation_noise,
+    preparation_record,
+)
 from reticent.runs.problem import checked_delta
 from reticent.synthetic import embedding, gan, planning, tables
 from reticent.synthetic.codes import Coder
@@ -42,9 +45,6 @@ from reticent.synthetic.ordering import SynthMaterial, SynthOrder, order_of, usa
 from reticent.training.checkpoint import Checkpoints, stamp_of
 
 GENERATOR = "generator.model"  # of a table: a file. Of images: generator.json and generator.safetensors
-_EVERYONE = Neighbours(Adjacency.ADD_OR_REMOVE)
-_PREPARATION = 0.1  # of epsilon, and of delta
-_FITTING = 0.9  # of delta, if there is something beside the fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,9 @@ def make(order: SynthOrder, folder: Path, *, keys: Keys | None = None, onlooker:
     material.order = order
     rows = material.rows - round(order.test * material.rows)
     noise = _preparation(material)
-    share = _share(order, noise)
+    assert order.delta is not None
+    # The columns are not known before preparation: beside it, the generator gets a claim.
+    share = claim_beside(noise.event if noise else None, epsilon=order.epsilon, delta=order.delta)
     event = _event(material, rows, noise, share)
     number = secrets.token_hex(8)
     record: dict[str, Any] = {
@@ -81,7 +83,7 @@ def make(order: SynthOrder, folder: Path, *, keys: Keys | None = None, onlooker:
         "order": asdict(order),
         "rows": rows,
         "recipe": {"method": order.method, "in_words": _WORDS[order.method], "share": list(share)},
-        "preparation": _alone(order, noise),
+        "preparation": preparation_record(noise, delta=order.delta),
         "event": events.to_json(event),
         "split": secrets.randbits(63),
         "versions": {"reticent": __version__, "numpy": np.__version__},
@@ -158,46 +160,9 @@ _WORDS = {
 
 
 def _preparation(material: SynthMaterial) -> PreparationNoise | None:
-    releases = material.releases()
-    if not releases:
-        return None
     order = material.order
     assert order.delta is not None
-    hidden = 0.5 * _PREPARATION * order.delta
-
-    def with_noise(multiplier: float) -> PreparationNoise:
-        return PreparationNoise(noise_multiplier=multiplier, delta=hidden, releases=releases)
-
-    multiplier = calibrate.noise_for(
-        lambda value: with_noise(value).event,
-        _EVERYONE,
-        epsilon=_PREPARATION * order.epsilon,
-        delta=_PREPARATION * order.delta,
-        guess=5 / (_PREPARATION * order.epsilon),
-    )
-    return with_noise(multiplier)
-
-
-def _alone(order: SynthOrder, noise: PreparationNoise | None) -> dict[str, float] | None:
-    if noise is None or order.delta is None:
-        return None
-    delta = _PREPARATION * order.delta
-    alone = guarantee(noise.event, delta, Adjacency.ADD_OR_REMOVE)
-    return {"noise_multiplier": noise.noise_multiplier, "epsilon": alone.epsilon, "delta": delta}
-
-
-def _share(order: SynthOrder, noise: PreparationNoise | None) -> tuple[float, float]:
-    """What is left for the generator: its columns are not known before preparation, so it gets a claim."""
-    assert order.delta is not None
-    if noise is None:
-        return order.epsilon, order.delta
-    beside, whole, delta = noise.event, order.delta, _FITTING * order.delta
-
-    def is_too_much(epsilon: float) -> bool:
-        both = Composed(events=(beside, ApproximateDp(epsilon=epsilon, delta=delta)))
-        return upper_bound(both, whole, _EVERYONE) > order.epsilon
-
-    return bisect(is_too_much, 0.0, order.epsilon, relative=1e-7) * (1 - 1e-6), delta
+    return preparation_noise(material.releases(), epsilon=order.epsilon, delta=order.delta)
 
 
 def _event(
