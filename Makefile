@@ -50,7 +50,7 @@ bench-pate: .venv/dev ## PATE on MNIST and Adult beside other private methods (h
 	$(BIN)/python -m benchmarks.pate --seeds 3 --figure docs/figures/pate.svg
 
 bench-synthetic: .venv/dev ## Synthetic tables beside a peer, and synthetic images (an hour)
-	$(BIN)/python -m benchmarks.synthetic
+	$(BIN)/python -m benchmarks.synthetic --peer
 	$(BIN)/python -m benchmarks.synthetic_images --figure docs/figures/synthetic_mnist.png
 
 clean: ## Removes the environment and every cache

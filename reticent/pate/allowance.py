@@ -61,14 +61,7 @@ def allowance_for(aggregator: Aggregator, *, epsilon: float, delta: float) -> Al
     checks.inside_unit(delta=delta)
     match aggregator:
         case GaussianMax() | Confident():
-            multiplier = gaussian_dp.noise_multiplier(epsilon, delta)
-            check = aggregator.check_event.noise_multiplier**-2 if isinstance(aggregator, Confident) else 0.0
-            found = Allowance(
-                limit=multiplier**-2 * (1 - 1e-9),
-                check=check,
-                answer=aggregator.event.noise_multiplier**-2,
-                event=Gaussian(noise_multiplier=multiplier),
-            )
+            found = allowance_of(aggregator, gaussian_dp.noise_multiplier(epsilon, delta))
         case _:
             times = _most_answers(aggregator.event, epsilon, delta)
             found = Allowance(
@@ -80,6 +73,18 @@ def allowance_for(aggregator: Aggregator, *, epsilon: float, delta: float) -> Al
             remedy="Use more noise (and more teachers, so that the votes stand out), or a larger epsilon.",
         )
     return found
+
+
+def allowance_of(aggregator: GaussianMax | Confident, multiplier: float) -> Allowance:
+    """What one Gaussian release of this noise, over one moved vote, is worth in questions: what was paid."""
+    checks.positive(multiplier=multiplier)
+    check = aggregator.check_event.noise_multiplier**-2 if isinstance(aggregator, Confident) else 0.0
+    return Allowance(
+        limit=multiplier**-2 * (1 - 1e-9),
+        check=check,
+        answer=aggregator.event.noise_multiplier**-2,
+        event=Gaussian(noise_multiplier=multiplier),
+    )
 
 
 def release_of(multiplier: float, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE) -> Gaussian:

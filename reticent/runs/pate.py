@@ -19,8 +19,8 @@ from reticent.core.errors import CannotMeet, DataError, IntegrityError
 from reticent.core.generators import generator
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
-from reticent.pate import Answers, Confident, GaussianMax, Questions, Teller, Votes, allowance_for, unreleased
-from reticent.pate.allowance import multiplier_for, release_of
+from reticent.pate import Answers, Confident, GaussianMax, Questions, Teller, Votes, unreleased
+from reticent.pate.allowance import allowance_of, multiplier_for, release_of
 from reticent.pate.defaults import Settings, settings
 from reticent.pate.learning import learn
 from reticent.pate.partition import partition
@@ -130,9 +130,7 @@ class Pate(NamedTuple):
         """Teaches, and buys as many answers as the allowance covers."""
         chosen = self._settings(view, ingredients.problem.outputs)
         noise = chosen.aggregator
-        teller = Teller(
-            noise, allowance_for(noise, epsilon=self._epsilon, delta=self.delta), ingredients.keys
-        )
+        teller = Teller(noise, allowance_of(noise, self.noise_multiplier), ingredients.keys)
         votes = self._votes(ingredients, view)
         questions = far_apart(view.pool, chosen.queries, seed=0)
         with ingredients.onlooker.watch("questions") as on_progress:

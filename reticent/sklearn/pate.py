@@ -16,8 +16,8 @@ from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator
 from reticent.core.keys import Stream
-from reticent.pate import Questions, Teller, Votes, allowance_for
-from reticent.pate.allowance import multiplier_for, release_of
+from reticent.pate import Questions, Teller, Votes
+from reticent.pate.allowance import allowance_of, multiplier_for, release_of
 from reticent.pate.defaults import settings
 from reticent.pate.learning import learn
 from reticent.pate.partition import Shards, partition
@@ -106,7 +106,7 @@ class PateClassifier(PrivateClassifierFit):
         epsilon = gaussian_dp.epsilon(1 / multiplier, spending.delta)
         chosen = settings(shards.teachers, len(self.classes_), len(pool), epsilon, spending.delta)
         noise = chosen.aggregator
-        teller = Teller(noise, allowance_for(noise, epsilon=epsilon, delta=spending.delta), spending.keys)
+        teller = Teller(noise, allowance_of(noise, multiplier), spending.keys)
         rows = scale(x.toarray() if sparse.issparse(x) else x)
         taught = teach_estimators(
             self._learner(), shards, rows, codes, classes=len(self.classes_), lone="vote"

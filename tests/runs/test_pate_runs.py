@@ -91,6 +91,28 @@ def test_answers_cost_no_more_than_was_paid(finished: Path) -> None:
     assert len(answers["rows"]) > 5
 
 
+def test_teachers_are_held_to_what_was_paid(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever noise is chosen: quieter answers than planned are fewer, and never cost more."""
+    tellers, real = [], pate.Teller
+
+    def watched(*words: Any) -> Any:
+        tellers.append(real(*words))
+        return tellers[-1]
+
+    quiet = pate.settings
+    monkeypatch.setattr(pate, "Teller", watched)
+    monkeypatch.setattr(
+        pate, "settings", lambda *given: replace(quiet(*given), sigma_vote=quiet(*given).sigma_vote / 2)
+    )
+    done = fit(ordered(files), tmp_path / "run", keys=Keys.seeded(0))
+    paid = done.record["recipe"]["noise_multiplier"]
+    (teller,) = tellers
+    spent = teller.asked * teller.allowance.check + teller.answered * 2 / teller.aggregator.sigma**2
+    assert 0 < spent <= paid**-2
+
+
 def test_new_rows_are_predicted(finished: Path, files: Path) -> None:
     from reticent.data.files import open_table
 
