@@ -1,6 +1,6 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-training bench-accuracy bench-tabular bench-convex bench-pate \
+.PHONY: help demo test check format docs reference bench bench-training bench-accuracy bench-tabular bench-convex bench-pate \
 	bench-synthetic clean
 
 PYTHON ?= python3
@@ -17,16 +17,23 @@ demo: .venv/demo ## The whole story in a minute: train twice, attack, audit, rep
 test: .venv/dev ## The whole test suite, on every core
 	$(BIN)/python -m pytest --numprocesses logical --dist worksteal
 
-check: .venv/dev ## Format, lint, types, import contracts, and every snippet in the documentation
+check: .venv/dev ## Format, lint, types, import contracts, the site, and every snippet in the documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --quiet --strict --site-dir .venv/site
 	$(BIN)/python -m pytest --quiet tests/docs
 
 format: .venv/dev ## Rewrites the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: .venv/dev ## The documentation as a site, to look at: .venv/site/index.html
+	$(BIN)/mkdocs build --strict --site-dir .venv/site
+
+reference: .venv/dev ## Writes docs/commands.md anew, from the commands themselves
+	$(BIN)/python -m reticent.cli.reference docs/commands.md
 
 bench: .venv/dev ## The short benchmarks: peers beside ours, in one run
 	$(BIN)/python -m benchmarks.startup
