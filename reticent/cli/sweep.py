@@ -13,9 +13,7 @@ import typer
 from reticent.cli import output
 from reticent.core.errors import InvalidArgument
 
-EPILOG = (
-    "Example:  reticent sweep location30 --epsilons 1,10,100 --accounting basic,rdp,tight -o sweeps/location"
-)
+EPILOG = "Example:  reticent sweep digits --epsilons 1,100 --accounting basic,tight --model linear -o sweep"
 
 
 def run(

@@ -1,0 +1,152 @@
+"""The example in the help of every command is run as it stands there, and works.
+
+The files that the examples name are made here and are small; the run that several of them need is made by the
+example of `train`. Nothing is fetched: named datasets are bundled, or stand ready under the names they have.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from reticent.cli import app as cli
+from reticent.cli import reference
+from reticent.core.keys import Keys
+
+PATHS = [path for path, _ in reference.commands(typer.main.get_command(cli.app))]
+ASKED_FOR = {
+    *("train", "predict", "show", "attack", "audit", "account", "calibrate", "pate", "synth", "sweep"),
+    *("ledger", "report", "domain", "datasets", "demo"),
+}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the tables that examples name, and nothing else."""
+    folder = tmp_path_factory.mktemp("tables")
+    write_patients(folder / "patients.csv", rows=6000, seed=0)
+    write_patients(folder / "open.csv", rows=60, seed=1, target=False)
+    write_patients(folder / "new.csv", rows=5, seed=2, target=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def clinic(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a run and a ledger in it, made as the help says."""
+    folder = tmp_path_factory.mktemp("clinic") / "clinic"
+    shutil.copytree(tables, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        draw_the_same_every_time(patch)
+        for path in ("train", "ledger init", "ledger limit"):
+            words = epilog_of(path.split())
+            with pytest.raises(SystemExit) as ended:
+                cli.main(words)
+            assert not ended.value.code, words
+    return folder
+
+
+@pytest.fixture
+def named_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with the files of MNIST and of its sister by name: `get` finds them, and reads none."""
+    from reticent.data import catalog
+
+    root = tmp_path / "data"
+    for name in ("mnist", "fashion_mnist"):
+        entry = catalog.describe(name)
+        (root / entry.folder).mkdir(parents=True)
+        for file in entry.forms[0].files:
+            (root / entry.folder / file.name).touch()
+    monkeypatch.setenv("RETICENT_DATA", str(root))
+    return root
+
+
+def draw_the_same_every_time(patch: pytest.MonkeyPatch) -> None:
+    """An audit may contradict a true claim and a count may be far off: rarely, but not by chance here."""
+    seeds = itertools.count()
+    patch.setattr(Keys, "from_os", lambda: Keys.seeded(next(seeds)))
+    patch.setattr("secrets.randbits", lambda bits: 1)
+
+
+def write_patients(path: Path, *, rows: int, seed: int, target: bool = True) -> None:
+    chance = np.random.default_rng(seed)
+    age, pressure = chance.integers(18, 95, rows), chance.integers(100, 160, rows)
+    smokes = chance.random(rows) < 0.3
+    ill = (age - 60) / 15 + 1.5 * smokes + (pressure - 130) / 15 + chance.normal(size=rows) > 0.5
+    words = np.array(["no", "yes"])
+    columns = {"age": age, "smoker": words[smokes.astype(int)], "pressure": pressure}
+    columns |= {"readmitted": words[ill.astype(int)]} if target else {}
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def epilog_of(path: Sequence[str]) -> list[str]:
+    command = dict(reference.commands(typer.main.get_command(cli.app)))["reticent", *path]
+    return shlex.split(command.epilog.removeprefix("Example:"))[1:]
+
+
+def example_in(text: str) -> str:
+    """The command line after "Example:" in what `--help` printed."""
+    found = re.search(r"^ *Example: +(reticent .*\S) *$", text, re.MULTILINE)
+    assert found, f"no example in:\n{text}"
+    return found[1]
+
+
+def test_the_commands_that_have_to_have_an_example_are_all_here():
+    assert {path[1] for path in PATHS} == ASKED_FOR
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_the_example_in_the_help_works(
+    reticent: Callable[..., tuple[int, str, str]],
+    path: tuple[str, ...],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, told, _ = reticent(*path[1:], "--help")
+    assert code == 0
+    line = example_in(told)
+    assert line.startswith(" ".join(path)), "the example is of another command"
+
+    request.getfixturevalue("named_datasets")
+    starts_from = "tables" if path[1:] in (("train",), ("ledger", "init")) else "clinic"
+    folder = tmp_path / "here"
+    shutil.copytree(request.getfixturevalue(starts_from), folder)
+    monkeypatch.chdir(folder)
+    draw_the_same_every_time(monkeypatch)
+    if path[1:] == ("demo",):
+        play_fewer_models(monkeypatch)
+    if path[1:] == ("ledger", "limit"):
+        (folder / "clinic.ledger").unlink()
+        assert reticent(*epilog_of(["ledger", "init"]))[0] == 0
+    code, out, err = reticent(*shlex.split(line)[1:])
+    assert code == 0, f"$ {line}\n{out}{err}"
+    assert out or err, f"$ {line} said nothing"
+    for goal in re.findall(r"(?<= -o )\S+", line):
+        assert (folder / goal).exists(), f"$ {line} left no {goal}"
+
+
+def play_fewer_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """README's `make demo` is the whole of it; here six models attack instead of sixteen."""
+    from reticent.report import demonstration
+
+    monkeypatch.setattr(demonstration, "demonstrate", partial(demonstration.demonstrate, shadows=6))
+
+
+def test_a_wrong_or_missing_example_would_be_noticed(reticent, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert example_in(" Options\n\n Example:  reticent show runs  \n") == "reticent show runs"
+    with pytest.raises(AssertionError, match="no example"):
+        example_in("Usage: reticent show RUN")
+    assert reticent(*epilog_of(["show"]))[0] == 1  # there is no such run here
