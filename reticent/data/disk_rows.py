@@ -1,0 +1,256 @@
+"""Rows of arrays that lie on disk, by their numbers.
+
+Training draws rows from all over a file that may be larger than memory. A memory map would give them too, but
+each page that was touched stays on the process's account, and a file that shrinks or a disk that fails ends
+the process with a signal. So rows are read with `pread` from the file behind the map: sorted, near ones
+together, by several threads, with the kernel told not to read ahead. What was read stays in the kernel's
+cache as long as there is room for it, and nothing of it stays in this process.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reticent.core import checks
+from reticent.core.errors import DataError, InvalidArgument, suggest
+
+SCRATCH = 1 << 20  # bytes that a thread reads before it hands its rows out, or one row if that is longer
+
+_NEAR = 4096  # bytes; rows that begin closer than this are read together, with what lies between them
+_ROWS = 64  # for fewer, another thread is not worth its while
+
+
+def is_on_disk(array: Any) -> bool:
+    """Whether this is a `numpy.memmap`, or a view of one."""
+    return _mapped(array) is not None
+
+
+class DiskRows:
+    """Rows of memory-mapped arrays by their numbers; resident memory does not grow with the files.
+
+    Arrays in memory may be among them, and are taken from as they are. Each thread holds at most twice
+    `SCRATCH` bytes, or twice a row if that is more, besides the numbers of the rows and the output.
+
+    Args:
+        arrays: one row a record, all of one length.
+        threads: that read at once; a disk answers many questions in the time of one.
+
+    Raises:
+        InvalidArgument: the arrays differ in length, or the rows of one do not lie one after the other in
+            its file (Fortran order, or a view turned around).
+        DataError: a file is no longer there.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, threads: int = 4) -> None:
+        checks.count(threads=threads)
+        lengths = {key: len(array) for key, array in arrays.items()}
+        if len(set(lengths.values())) != 1:
+            listed = ", ".join(f"{key}: {rows}" for key, rows in lengths.items()) or "none given"
+            raise InvalidArgument(
+                f"The arrays differ in length ({listed}).", remedy="Give arrays with one row a record."
+            )
+        self._length = next(iter(lengths.values()))
+        self._arrays = dict(arrays)
+        self._threads = threads
+        with ExitStack() as opened:
+            self._places = {
+                key: _opened(key, array, opened)
+                for key, array in arrays.items()
+                if is_on_disk(array) and array.size
+            }
+            self._pool = opened.enter_context(ThreadPoolExecutor(threads, "disk-rows"))
+            self._close = weakref.finalize(self, opened.pop_all().close)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def take(self, rows: np.ndarray, into: Mapping[str, np.ndarray]) -> None:
+        """Writes `into[key][i] = arrays[key][rows[i]]` for every key of `into`.
+
+        Rows may come in any order and more than once. What stands in `into` beyond them is left alone.
+
+        Raises:
+            InvalidArgument: a row is out of range, or an output has not the shape or kind of its array.
+            DataError: a file has shrunk, or the disk does not answer. `into` may be half filled then.
+        """
+        if not self._close.alive:
+            raise InvalidArgument(
+                "These rows were closed.", remedy="Take before closing, or open them again."
+            )
+        rows = self._checked(rows)
+        for key, out in into.items():
+            self._check_output(key, out, len(rows))
+        order = np.argsort(rows, kind="stable")
+        ranked = rows[order]
+        parts = min(self._threads, -(-len(rows) // _ROWS))
+        cuts = [len(rows) * part // parts for part in range(parts + 1)] if parts else [0]
+        reading = [
+            self._pool.submit(_read, self._places[key], ranked[low:high], order[low:high], out)
+            for key, out in into.items()
+            if key in self._places
+            for low, high in pairwise(cuts)
+        ]
+        for key, out in into.items():
+            if key not in self._places:
+                _copy(self._arrays[key], rows, out[: len(rows)])
+        wait(reading)  # all of them, even if one fails: they write into what belongs to the caller
+        for one in reading:
+            one.result()
+
+    def close(self) -> None:
+        """Closes the files, and lets the threads go. The arrays themselves stay as they are."""
+        self._close()
+
+    def __enter__(self) -> DiskRows:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _checked(self, rows: np.ndarray) -> np.ndarray:
+        rows = np.asarray(rows)
+        if rows.ndim != 1 or (rows.dtype.kind not in "iu" and len(rows)):
+            raise InvalidArgument(
+                f"Rows are {rows.dtype}{list(rows.shape)}, not a list of whole numbers.",
+                remedy="Pass the rows' numbers, counted from 0.",
+            )
+        if len(rows) and (rows.min() < 0 or rows.max() >= self._length):
+            wrong = rows.min() if rows.min() < 0 else rows.max()
+            raise InvalidArgument(
+                f"Row {wrong} was asked for, and there are {self._length}.",
+                remedy="Pass numbers from 0 to one less than that.",
+            )
+        return rows.astype(np.int64)
+
+    def _check_output(self, key: str, out: np.ndarray, count: int) -> None:
+        if key not in self._arrays:
+            raise InvalidArgument(f"There is no array '{key}'.", remedy=suggest(key, self._arrays))
+        array = self._arrays[key]
+        if len(out) < count or out.shape[1:] != array.shape[1:]:
+            raise InvalidArgument(
+                f"{count} rows of '{key}' do not fit into {list(out.shape)}.",
+                remedy=f"Pass an output of shape {[count, *array.shape[1:]]}.",
+            )
+        if not np.can_cast(array.dtype, out.dtype, casting="same_kind"):
+            raise InvalidArgument(
+                f"Array '{key}' is {array.dtype}, its output {out.dtype}.",
+                remedy=f"Pass an output of {array.dtype}.",
+            )
+
+
+class _Place(NamedTuple):
+    """Where the rows of an array lie: row i has `extent` bytes, from byte `offset + i * stride` of a file."""
+
+    path: str
+    descriptor: int
+    offset: int
+    stride: int
+    extent: int
+    like: np.ndarray  # no rows, and the kind and shape of them
+
+
+def _mapped(array: Any) -> np.memmap | None:
+    """The map that an array is a view of."""
+    while array is not None:
+        base = getattr(array, "base", None)
+        if isinstance(array, np.memmap) and isinstance(base, mmap.mmap):
+            return array
+        array = base
+    return None
+
+
+def _opened(key: str, array: np.ndarray, opened: ExitStack) -> _Place:
+    mapped = _mapped(array)
+    assert mapped is not None
+    path = getattr(mapped, "filename", None)
+    if path is None or getattr(mapped, "mode", None) == "c":
+        raise InvalidArgument(
+            f"Array '{key}' is a memory map of {'its own copy' if path else 'a file without a name'}.",
+            remedy="Map the file by its path: numpy.load(path, mmap_mode='r').",
+        )
+    (low, high), start = np.lib.array_utils.byte_bounds(array[:1]), _address(array)
+    stride = array.strides[0] if len(array) > 1 else high - low
+    if low != start or stride < high - low:
+        raise InvalidArgument(
+            f"The rows of array '{key}' do not lie one after the other in {path}.",
+            remedy="Save it in C order: numpy.save(path, numpy.ascontiguousarray(array)).",
+        )
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        raise DataError(
+            f"Cannot read {path}: {error.strerror}.",
+            remedy="Check that it is there and that you may read it.",
+        ) from error
+    opened.callback(os.close, descriptor)
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+    offset = mapped.offset + start - _address(mapped)  # `offset` of a view is still that of the whole map
+    return _Place(str(path), descriptor, offset, stride, high - low, np.asarray(array[:0]))
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _copy(array: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+    if array.dtype == out.dtype:
+        np.take(array, rows, axis=0, out=out, mode="clip")  # checked already; "raise" would copy twice
+    else:
+        out[...] = array[rows]
+
+
+def _read(place: _Place, rows: np.ndarray, order: np.ndarray, out: np.ndarray) -> None:
+    """Fills `out[order]` with these rows, which are sorted."""
+    room = max(1, SCRATCH // place.stride)  # rows
+    gaps = np.diff(rows)
+    is_near = gaps <= max(1, _NEAR // place.stride)
+    # Where each row would stand if everything that is read lay in one long scratch: beside the row before it
+    # if that is far away, else as far from it as in the file, for what lies between is read too.
+    slots = np.concatenate([[0], np.cumsum(np.where(is_near, gaps, 1))])
+    scratch = np.empty(min(room, int(slots[-1]) + 1) * place.stride, dtype=np.uint8)
+    shape = (len(scratch) // place.stride, *place.like.shape[1:])
+    strides = (place.stride, *place.like.strides[1:])
+    found = np.ndarray(shape, place.like.dtype, buffer=scratch, strides=strides)
+    buffer, start = scratch.data, 0
+    while start < len(rows):
+        end = int(np.searchsorted(slots, slots[start] + room))  # rows that fit into the scratch
+        at = slots[start:end] - slots[start]
+        begins = np.concatenate([[start], start + 1 + np.flatnonzero(~is_near[start : end - 1])])
+        ends = np.concatenate([begins[1:], [end]])
+        sizes = (rows[ends - 1] - rows[begins]) * place.stride + place.extent
+        for to, begin, size in zip(
+            (at[begins - start] * place.stride).tolist(),
+            (place.offset + rows[begins] * place.stride).tolist(),
+            sizes.tolist(),
+            strict=True,
+        ):
+            _fill(place, buffer[to : to + size], begin)
+        out[order[start:end]] = found[at]
+        start = end
+
+
+def _fill(place: _Place, buffer: memoryview, begin: int) -> None:
+    done = 0
+    while done < len(buffer):
+        try:
+            count = os.preadv(place.descriptor, [buffer[done:]], begin + done)
+        except OSError as error:
+            raise DataError(
+                f"Cannot read {place.path}: {error.strerror}.", remedy="Check the disk it is on."
+            ) from error
+        if not count:
+            raise DataError(
+                f"{place.path} ends before byte {begin + len(buffer)}: it was cut short after it was opened.",
+                remedy="Write it again, and leave it alone while it is read.",
+            )
+        done += count
