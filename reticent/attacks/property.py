@@ -32,6 +32,7 @@ from reticent.attacks.scores import FEWEST, Scores
 from reticent.attacks.shadow_recipes import PlainRecipe, Recipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.spread import Spread, from_all
 
 Summary = Callable[[Any], np.ndarray]  # from the parameters of one model to numbers
 
@@ -222,12 +223,16 @@ def _trained_on(
 ) -> Iterator[list[Any]]:
     """The parameters of the models, chunk by chunk. Each depends on its number and the seed."""
     root = jax.random.key(seed, impl="threefry2x32")  # rbg keys would give all vectorised models one noise
-    train = jax.jit(jax.vmap(recipe, in_axes=(0, None, None, 0)))
+    spread = Spread()
+    chunk = spread.room_for(chunk)
+    many = jax.vmap(lambda key, mask, x, y: recipe(key, x, y, mask), in_axes=(0, 0, None, None))
+    train = spread.over(many, shared=2)
+    common = spread.shared((jnp.asarray(x), jnp.asarray(y)))
     for start in range(0, len(order), chunk):
         # The last ones again, rather than compile again.
         numbers = order[np.minimum(np.arange(start, start + chunk), len(order) - 1)]
         keys = jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.asarray(numbers))
-        params = jax.device_get(train(keys, jnp.asarray(x), jnp.asarray(y), jnp.asarray(masks[numbers])))
+        params = train(keys, jnp.asarray(masks[numbers]), *common)
         yield [_one_of(params, place) for place in range(min(chunk, len(order) - start))]
 
 
@@ -253,7 +258,7 @@ def _summaries(
         rows += [summary(params) for params in next(trained)]
         on_progress(len(rows) / wanted)
         now = time.perf_counter()
-        if minutes is not None and now - started + (now - began) > 60 * minutes:
+        if minutes is not None and from_all(now - started + (now - began)).max() > 60 * minutes:
             break
     found = np.stack(rows)
     if not np.isfinite(found).all():

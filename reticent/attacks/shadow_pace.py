@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from reticent.core import checks
+from reticent.core.spread import from_all
 
 Chunk = Literal["auto"] | int
 
-_CHUNKS = (8, 16, 32)  # models at once; more of them fall out of a CPU's cache
+_CHUNKS = (8, 16, 32)  # models at once on a device; more of them fall out of a CPU's cache
 _WORTH_A_TRIAL = 6  # compile for another size only while so many compilations of work are left
 
 
@@ -27,17 +29,22 @@ class Progress(NamedTuple):
 
 
 class Sizes:
-    """How many models are trained at once: a pair first, then larger chunks while they are faster."""
+    """How many models are trained at once: a pair first, then larger chunks while they are faster.
 
-    def __init__(self, chunk: Chunk) -> None:
+    Always whole pairs, and as many on every device: a pair is the least on one or two devices, and one model
+    each on four.
+    """
+
+    def __init__(self, chunk: Chunk, *, devices: int = 1) -> None:
         if not isinstance(chunk, str):
             checks.count(chunk=chunk)
         else:
             checks.one_of(["auto"], chunk=chunk)
-        self._fixed = None if isinstance(chunk, str) else max(2, chunk + chunk % 2)
-        self._ladder = list(_CHUNKS)
+        self._least = math.lcm(2, devices)
+        self._fixed = None if isinstance(chunk, str) else -(-chunk // self._least) * self._least
+        self._ladder = [size * devices for size in _CHUNKS]
         self._best: tuple[float, int] | None = None
-        self._next = 2
+        self._next = self._least
 
     def next(self) -> int:
         return self._fixed or self._next
@@ -49,7 +56,7 @@ class Sizes:
             is_faster = True
         else:
             is_faster = size == self._best[1]
-        is_first = size == 2
+        is_first = size == self._least
         if is_first or (is_faster and seconds_left > _WORTH_A_TRIAL * compile_seconds):
             while self._ladder and self._ladder[0] <= size:
                 self._ladder.pop(0)
@@ -75,7 +82,8 @@ class Clock:
     def is_over(self, size: int) -> bool:
         if self._seconds is None or self._each is None:
             return False
-        return time.perf_counter() - self._started + size * self._each > self._seconds
+        spent = from_all(time.perf_counter() - self._started).max()  # processes have to stop together
+        return bool(spent + size * self._each > self._seconds)
 
     def note(self, done: int, seconds_each: float) -> None:
         self._each = seconds_each

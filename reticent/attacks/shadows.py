@@ -3,7 +3,7 @@
 A recipe is a function (key, x, y, mask) -> params that trains one model on the rows where the mask is
 True. It is vectorised over keys and masks, so all its randomness has to come from its key. Keys here are
 of the threefry kind: under `vmap` XLA draws for all keys of the `rbg` kind from the first one, and every
-model would get the same noise.
+model would get the same noise. Where there are several devices, each trains some of the models.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from reticent.attacks.shadow_pace import Chunk, Clock, Progress, Sizes
 from reticent.attacks.shadow_recipes import Disturb, Recipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.spread import Spread, first_does, from_all
 
 Predict = Callable[[Any, jax.Array], jax.Array]
 
@@ -70,29 +72,33 @@ def train_shadows(
         predict: from parameters and ONE record, the logits.
         data: `x` and `y` of the records to play with; every model is trained on half of them.
         always: `x` and `y` of more records that every model is trained on, so that set sizes match.
-        chunk: how many models are vectorised; `auto` tries sizes while that pays. 1 trains one by one.
+        chunk: how many models are vectorised, at least one on each device; `auto` tries sizes while that
+            pays. 1 trains one by one.
         minutes: stops before a chunk that would end later; what was trained comes back.
-        cache: a .npz file. Models in it are not trained again; new ones are added chunk by chunk.
+        cache: a .npz file. Models in it are not trained again; new ones are added chunk by chunk. Several
+            processes need one that all of them see.
         name: tells apart recipes that the cache cannot: it knows the traced program and its constants.
-        on_progress: called after each chunk, first after two models, with an estimate of the time left.
+        on_progress: called after each chunk, first after the smallest, with an estimate of the time left.
 
     Guarantee:
         Every record is in exactly half of the models. Model m depends on the seed and on m, not on how many
-        are trained; in another chunk it is the same up to rounding.
+        are trained; in another chunk, and on more devices, it is the same up to rounding.
 
     Raises:
         DataError, InvalidArgument: the data, the number of models or the cache do not fit.
     """
     rows, labels, audited = joined_records(data, always)
     x, y = jnp.asarray(rows), jnp.asarray(labels)
+    spread = Spread()
     matrix = balanced_halves(audited, shadows, seed=seed)
-    trainer = _Trainer(recipe, predict, x, y, audited, seed, queries, one_by_one=chunk == 1)
+    trainer = _Trainer(recipe, predict, x, y, audited, seed, queries, spread, one_by_one=chunk == 1)
     fingerprint = "" if cache is None else trainer.fingerprint(name)
     found = _cached(cache, fingerprint)
+    _seen_by_all(cache, found)
     if found is not None and found.models >= shadows:
         return found.first(shadows)
     clock = Clock(minutes, shadows, on_progress)
-    sizes = Sizes(chunk)
+    sizes = Sizes(chunk, devices=spread.count)
     done = 0 if found is None else found.models
     while done < shadows:
         size = trainer.size_for(sizes.next(), left=shadows - done)
@@ -112,7 +118,7 @@ def train_shadows(
         sizes.note(size, seconds / size, trainer.compile_seconds, (shadows - done) * seconds / size)
         clock.note(done, seconds / size)
         if cache is not None:
-            found.save(cache)
+            first_does(partial(found.save, cache))
     if found is None:
         raise InvalidArgument(
             f"Not even two shadow models fit into {minutes} minutes.", remedy="Allow more minutes."
@@ -132,10 +138,12 @@ class _Trainer:
         audited: int,
         seed: int,
         queries: Queries | None,
+        spread: Spread,
         *,
         one_by_one: bool,
     ) -> None:
-        self._x, self._y, self._audited, self._seed = x, y, audited, seed
+        self._x, self._y = spread.shared((x, y))
+        self._audited, self._seed, self._spread = audited, seed, spread
         self._models_key, self._copies_key = jax.random.split(jax.random.key(seed, impl="threefry2x32"))
         self._one = self._one_model(recipe, predict, queries)
         self._is_vectorised = not one_by_one
@@ -154,35 +162,40 @@ class _Trainer:
         keys = jax.vmap(lambda model: jax.random.fold_in(self._models_key, model))(jnp.asarray(models))
         extra = len(self._y) - self._audited
         wide = jnp.asarray(np.pad(masks, ((0, 0), (0, extra)), constant_values=True))
-        arguments = (keys, wide, self._x, self._y)
+        arguments = (*self._spread.placed((keys, wide)), self._x, self._y)
         run = self._compiled.get(size) or self._compile(size, arguments)
         started = time.perf_counter()
-        logits, robustness = jax.block_until_ready(run(*arguments))
-        seconds = time.perf_counter() - started
-        found = None if robustness is None else np.asarray(robustness)[:count]
-        return seconds, np.asarray(logits)[:count], found
+        answers = jax.block_until_ready(run(*arguments))
+        seconds = _of_the_slowest(time.perf_counter() - started)
+        logits, robustness = self._spread.gathered(answers)
+        return seconds, logits[:count], None if robustness is None else robustness[:count]
 
     def fingerprint(self, name: str) -> str:
+        """Of what is computed, not of the devices that compute it."""
         mask = jax.ShapeDtypeStruct(self._y.shape, jnp.bool_)
-        traced = jax.make_jaxpr(self._one)(self._models_key, mask, self._x, self._y)
+        x, y = (jax.ShapeDtypeStruct(array.shape, array.dtype) for array in (self._x, self._y))
+        traced = jax.make_jaxpr(self._one)(self._models_key, mask, x, y)
         return _fingerprint(str(traced.jaxpr), traced.consts, self._x, self._y, self._seed, name)
 
     def size_for(self, size: int, *, left: int) -> int:
         """No more than are left, unless a chunk of that size is compiled already and can be filled up."""
-        return size if size in self._compiled else min(size, left)
+        return size if size in self._compiled else min(size, self._spread.room_for(left))
 
     def _compile(self, size: int, arguments: tuple[jax.Array, ...]) -> Any:
         started = time.perf_counter()
         try:
-            lowered = jax.jit(self._many()).lower(*arguments)
+            lowered = self._program().lower(*arguments)
         except NotImplementedError:  # a primitive that has no rule to vectorise it
             if not self._is_vectorised:
                 raise
             self._is_vectorised = False
-            lowered = jax.jit(self._many()).lower(*arguments)
+            lowered = self._program().lower(*arguments)
         self._compiled[size] = lowered.compile()
-        self.compile_seconds = time.perf_counter() - started
+        self.compile_seconds = _of_the_slowest(time.perf_counter() - started)
         return self._compiled[size]
+
+    def _program(self) -> Any:
+        return jax.jit(self._spread.divided(self._many(), shared=2))
 
     def _many(self) -> Callable[..., Any]:
         if self._is_vectorised:
@@ -215,6 +228,11 @@ class _Trainer:
         return one
 
 
+def _of_the_slowest(seconds: float) -> float:
+    """What all processes take the time for, so that they choose the same chunk next."""
+    return float(from_all(seconds).max())
+
+
 def joined_records(
     data: Mapping[str, Any], always: Mapping[str, Any] | None
 ) -> tuple[np.ndarray, np.ndarray, int]:
@@ -240,6 +258,14 @@ def _cached(cache: Path | None, fingerprint: str) -> Shadows | None:
             remedy="Name another file, or delete this one.",
         )
     return found
+
+
+def _seen_by_all(cache: Path | None, found: Shadows | None) -> None:
+    if cache is not None and len(set(from_all(0 if found is None else found.models))) > 1:
+        raise DataError(
+            f"Not all processes see the same shadow models in {cache}.",
+            remedy="Name a file on a disk that all of them share.",
+        )
 
 
 def _fingerprint(program: str, constants: list[Any], x: jax.Array, y: jax.Array, seed: int, name: str) -> str:

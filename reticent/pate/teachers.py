@@ -18,6 +18,7 @@ import optax
 
 from reticent.core import checks
 from reticent.core.errors import DataError
+from reticent.core.spread import Spread
 from reticent.models.losses import classification_loss
 from reticent.models.model import Model, Params
 from reticent.pate.partition import Shards
@@ -59,7 +60,7 @@ class Teachers:
     def vote(
         self, x: Any, *, smooth: Smooth | None = None, on_progress: OnProgress = _silently
     ) -> np.ndarray:
-        """What each teacher takes each public record for: (teachers, queries) int32.
+        """What each teacher takes each public record for: (teachers, queries) int32. Every device asks one.
 
         Args:
             smooth: from the probabilities of the whole public pool to better ones, by public data alone
@@ -69,26 +70,35 @@ class Teachers:
         """
         x = np.asarray(x)
         labels = np.empty((self.count, len(x)), np.int32)
-        for teacher in range(self.count):
-            found = self._probabilities(teacher, x)
-            labels[teacher] = (found if smooth is None else smooth(found)).argmax(axis=1)
-            on_progress((teacher + 1) / self.count)
+        for start in range(0, self.count, self._spread.count):  # one teacher a device
+            group = slice(start, start + self._spread.count)
+            for teacher, found in enumerate(self._probabilities(group, x), start):
+                labels[teacher] = (found if smooth is None else smooth(found)).argmax(axis=1)
+                on_progress((teacher + 1) / self.count)
         return labels
 
-    def _probabilities(self, teacher: int, x: np.ndarray) -> np.ndarray:
-        params = jax.tree.map(lambda leaf: leaf[teacher], self.params)
+    def _probabilities(self, group: slice, x: np.ndarray) -> np.ndarray:
+        """(teachers of the group, queries, classes)"""
+        params = jax.tree.map(lambda leaf: leaf[group], self.params)
         pieces = []
         for start in range(0, len(x), _QUERIES_AT_ONCE):
             piece = x[start : start + _QUERIES_AT_ONCE]
             room = min(_QUERIES_AT_ONCE, len(x)) - len(piece)
             filled = np.pad(piece, [(0, room)] + [(0, 0)] * (x.ndim - 1))
-            pieces.append(np.asarray(self._ask(params, filled))[: len(piece)])
-        return np.concatenate(pieces)
+            pieces.append(self._ask(params, filled)[:, : len(piece)])
+        return np.concatenate(pieces, axis=1)
 
     @cached_property
-    def _ask(self) -> Callable[[Params, np.ndarray], jax.Array]:
-        apply = self.model.apply
-        return jax.jit(lambda params, x: jax.nn.softmax(jax.vmap(lambda row: apply(params, row))(x)))
+    def _spread(self) -> Spread:
+        return Spread()
+
+    @cached_property
+    def _ask(self) -> Callable[[Params, np.ndarray], np.ndarray]:
+        def ask(params: Params, x: jax.Array) -> jax.Array:
+            only = jax.tree.map(lambda leaf: leaf[0], params)  # the teacher of this device
+            return jax.nn.softmax(jax.vmap(lambda row: self.model.apply(only, row))(x))[None]
+
+        return self._spread.over(ask, shared=1)
 
 
 def teach(
@@ -105,7 +115,7 @@ def teach(
     seed: int = 0,
     on_progress: OnProgress = _silently,
 ) -> Teachers:
-    """Trains one model on every shard; many at once, compiled once.
+    """Trains one model on every shard; many at once, compiled once, on all devices.
 
     Args:
         x, y: all private records: inputs of the model, and classes counted from 0 (negative: no label).
@@ -114,7 +124,8 @@ def teach(
         batch_size: records a step, drawn from the shard with replacement; without one each step sees the
             whole shard.
         shrinkage: half the squared length of all matrices times this is added to the loss.
-        chunk: teachers trained together; without one as many as take a quarter of a gigabyte.
+        chunk: teachers trained together, at least one on each device; without one as many as take a quarter
+            of a gigabyte there.
         seed: each teacher starts, and draws batches, by a key of its own.
         on_progress: called with the fraction done, from 0 to 1.
 
@@ -131,18 +142,19 @@ def teach(
     checks.not_negative(shrinkage=shrinkage)
     capacity = shards.indices.shape[1]
     row_bytes = 4 * max(int(np.prod(x.shape[1:])), 1)
-    at_once = max(_ROOM // (row_bytes * capacity), 1) if chunk is None else chunk
+    spread = Spread()
+    at_once = spread.count * max(_ROOM // (row_bytes * capacity), 1) if chunk is None else chunk
     checks.count(chunk=at_once)
-    at_once = min(at_once, shards.teachers)
+    at_once = spread.room_for(min(at_once, shards.teachers))
     optimizer = optax.adam(optax.linear_schedule(1.0, 0.0, steps)) if optimizer is None else optimizer
     one = _one_teacher(model, optimizer, steps, batch_size, shrinkage)
-    many = jax.jit(jax.vmap(one))
+    many = spread.over(jax.vmap(one))
     root = jax.random.key(seed, impl="threefry2x32")  # rbg keys all draw alike under vmap
     parts = []
     for teachers in _chunks(shards.teachers, at_once):
         keys = jax.vmap(lambda teacher: jax.random.fold_in(root, teacher))(jnp.asarray(teachers))
         rows, is_real = shards.indices[teachers], shards.is_real[teachers]
-        parts.append(jax.tree.map(np.asarray, many(keys, x[rows], y[rows], is_real)))
+        parts.append(many(keys, x[rows], y[rows], is_real))
         on_progress(min(len(parts) * at_once / shards.teachers, 1.0))
     params = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: shards.teachers], *parts)
     return Teachers(model=model, count=shards.teachers, params=params)

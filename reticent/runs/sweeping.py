@@ -3,7 +3,8 @@
 For every model, accounting method and epsilon, a handful of models is trained on halves of the rows, by the
 same private steps as `rt.train`. Their accuracies, and the attacks on each by the others, are measured; the
 bound on what any attack can reach comes from epsilon. Cells are kept on disk as they are done, so that a
-sweep goes on where it stopped.
+sweep goes on where it stopped. The models of a cell are divided over all devices; several processes sweep
+together into a folder that all of them see.
 
 For measurements only: seeds are fixed, and nothing is charged. A sweep is about public data, or for whoever
 holds the data.
@@ -16,6 +17,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from reticent.attacks.shadow_recipes import plain_recipe
 from reticent.attacks.shadows import train_shadows
 from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument, ReticentError
+from reticent.core.spread import first_does, from_all
 from reticent.data.encoding import has_target
 from reticent.runs.arrays import divided_by, inputs_of
 from reticent.runs.learners import Learner, learner
@@ -122,8 +125,7 @@ def sweep(order: SweepOrder, folder: Path, *, onlooker: Onlooker = NOBODY) -> li
     Raises:
         IntegrityError: the folder holds the cells of another sweep.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    _same_order(order, folder)
+    first_does(partial(_same_order, order, folder))
     wanted = [(model, "none", math.inf) for model in order.models]
     wanted += list(itertools.product(order.models, order.accounting, order.epsilons))
     bench: _Bench | None = None
@@ -132,11 +134,11 @@ def sweep(order: SweepOrder, folder: Path, *, onlooker: Onlooker = NOBODY) -> li
         for done, (model, accounting, epsilon) in enumerate(wanted):
             path = folder / "cells" / f"{model}-{accounting}-{epsilon:g}.json"
             cell = _read(path)
-            if cell is None:
+            is_kept = from_all(cell is not None).all()
+            if cell is None or not is_kept:
                 bench = bench or _Bench(order, onlooker)
                 cell = bench.measure(model, accounting, epsilon)
-                path.parent.mkdir(exist_ok=True)
-                write_whole(path, (json.dumps(cell.to_json()) + "\n").encode())
+                first_does(partial(_keep, cell, path))
             cells.append(cell)
             on_progress((done + 1) / len(wanted))
     return cells
@@ -236,6 +238,7 @@ class _Bench:
 
 
 def _same_order(order: SweepOrder, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     path, text = folder / "sweep-order.json", json.dumps(asdict(order), sort_keys=True)
     if not path.exists():
         if any(folder.iterdir()):
@@ -246,6 +249,11 @@ def _same_order(order: SweepOrder, folder: Path) -> None:
             f"{folder} holds a sweep of something else.",
             remedy="Choose another folder, or the same settings.",
         )
+
+
+def _keep(cell: Cell, path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    write_whole(path, (json.dumps(cell.to_json()) + "\n").encode())
 
 
 def _read(path: Path) -> Cell | None:
