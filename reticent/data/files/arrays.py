@@ -6,9 +6,11 @@ Pickled objects are never loaded: they could run any code.
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -19,6 +21,7 @@ import pyarrow as pa
 from reticent.core.errors import DataError
 from reticent.data.arrow import compute
 from reticent.data.files.dialect import Dialect
+from reticent.data.files.shards import cannot_be_cut, row_cuts
 from reticent.data.files.table import Table, check_names, damage_reported, damaged
 from reticent.data.kinds import quoted
 
@@ -66,6 +69,16 @@ class ArraysTable(Table):
         }  # fmt: skip
         self._row_count = max(lengths.values())
 
+    def shard(self, number: int, count: int) -> ArraysTable:
+        with damage_reported(self.path, "NumPy arrays"):
+            if _is_packed(self.path):
+                raise cannot_be_cut(self, "a packed NPZ file")
+        cuts = row_cuts([self.row_count], count)
+        shard = copy(self)
+        shard._first_row = self._first_row + cuts[number]
+        shard._row_count = cuts[number + 1] - cuts[number]
+        return shard
+
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
         wanted = set(columns)
         used = [member for member in self._members if wanted & set(member.columns)]
@@ -73,7 +86,7 @@ class ArraysTable(Table):
         step = max(1, _SLICE // max(1, widest))
         total = self.row_count
         with damage_reported(self.path, "NumPy arrays"), ExitStack() as opened:
-            slices = [_slices(self.path, member, step, opened) for member in used]
+            slices = [_slices(self.path, member, self._first_row, total, step, opened) for member in used]
             for first, blocks in zip(range(0, total, step), zip(*slices, strict=True), strict=True):
                 found: dict[str, pa.Array] = {}
                 for member, block in zip(used, blocks, strict=True):
@@ -141,17 +154,31 @@ def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bo
     return shape, is_fortran, dtype
 
 
-def _slices(path: Path, member: _Member, step: int, opened: ExitStack) -> Iterator[np.ndarray]:
-    """An array, `step` rows at a time."""
+def _slices(
+    path: Path, member: _Member, begin: int, rows: int, step: int, opened: ExitStack
+) -> Iterator[np.ndarray]:
+    """So many rows of an array from row `begin`, `step` rows at a time."""
     file = opened.enter_context(member.open())
     _header(path, member.name, file)
-    rows, rest = member.shape[0], member.shape[1:]
+    size, rest = member.dtype.itemsize, member.shape[1:]
     if member.is_fortran and rest:  # its rows are scattered over the whole of it
-        whole = _values(path, file, member.dtype, member.shape[::-1]).T
-        yield from (whole[first : first + step] for first in range(0, rows, step))
+        columns = np.empty((rest[0], rows), dtype=member.dtype)
+        for column in columns:
+            file.seek(begin * size, io.SEEK_CUR)
+            column[:] = _values(path, file, member.dtype, (rows,))
+            file.seek((member.shape[0] - begin - rows) * size, io.SEEK_CUR)
+        yield from (columns.T[first : first + step] for first in range(0, rows, step))
         return
+    file.seek(begin * size * int(np.prod(rest)), io.SEEK_CUR)
     for first in range(0, rows, step):
         yield _values(path, file, member.dtype, (min(step, rows - first), *rest))
+
+
+def _is_packed(path: Path) -> bool:
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
 
 
 def _values(path: Path, file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +16,21 @@ from pyarrow import csv as arrow_csv
 from reticent.core.errors import DataError
 from reticent.data.arrow import compute
 from reticent.data.files.dialect import detect_layout, parse_records
+from reticent.data.files.shards import byte_range, cannot_be_cut, line_ends_before
 from reticent.data.files.table import Table, check_names, damage_reported
 from reticent.data.files.text import (
     LINE_LIMIT,
     SAMPLE,
     CleanText,
     detect_encoding,
+    has_plain_line_ends,
     is_gzip,
     opening,
     size_text,
 )
 
 _BLOCK = 1 << 20  # bytes of text parsed at once, or more if a row needs more
+_END = "\x1a\x1a\x1a"  # each cell of the row that is added to a shard: not what a person writes
 
 
 class DelimitedTable(Table):
@@ -58,14 +62,41 @@ class DelimitedTable(Table):
             )
         self.names = layout.names
         self.dialect = replace(layout.dialect, compression="gzip" if is_gzip(path) else None)
-        self._start = {"skip": layout.skip, "line": layout.line}
+        self._start: dict[str, Any] = {"skip": layout.skip, "line": layout.line}
+        self._tail = b""  # added to a shard whose end is a cut
         self._block = min(line_limit, max(_BLOCK, 2 * max(map(len, text.splitlines()), default=0)))
+
+    def shard(self, number: int, count: int) -> DelimitedTable:
+        if self.dialect.compression:
+            raise cannot_be_cut(self, f"packed with {self.dialect.compression}")
+        if not has_plain_line_ends(self._encoding):
+            raise cannot_be_cut(self, f"text in {self._encoding}")
+        shard = copy(self)
+        with damage_reported(self.path, "text"):
+            first, end = self._bytes()
+            begins, ends = byte_range(self.path, number, count, first=first, end=end)
+        shard._start = {"begin": begins, "end": ends}
+        if ends < end and self.dialect.quote:
+            shard._tail = (self.dialect.delimiter or ",").join([_END] * len(self.names)).encode() + b"\n"
+        if self._encoding == "utf-8-sig":  # the mark is at the head of the file, before all shards
+            shard._encoding = "utf-8"
+        shard._row_count = None
+        shard._part = f" of shard {number + 1} of {count}"
+        return shard
 
     def place(self, row: int) -> str:
         for index, (line, _) in enumerate(self._lines()):
             if index == row:
-                return f"line {line}"
-        return f"row {row + 1}"
+                return f"line {line + line_ends_before(self.path, self._start.get('begin', 0))}"
+        return super().place(row)
+
+    def _bytes(self) -> tuple[int, int]:
+        """The bytes of the file in which the rows are."""
+        if "begin" in self._start:
+            return self._start["begin"], self._start["end"]
+        with CleanText(self.path, encoding=self._encoding) as stream:
+            head = stream.read(self._start["skip"]).decode("utf-8")
+        return len(head.encode(self._encoding)), self.path.stat().st_size
 
     def _sample(self) -> tuple[str, bool]:
         with CleanText(self.path, encoding=self._encoding, line_limit=self._line_limit) as stream:
@@ -81,7 +112,7 @@ class DelimitedTable(Table):
             lines = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8", newline="")
             try:
                 for record in parse_records(iter(lines), self.dialect.delimiter or ",", self.dialect.quote):
-                    yield self._start["line"] + record.starts, len(record.cells)
+                    yield self._start.get("line", 1) + record.starts, len(record.cells)
             except csv.Error:  # a cell too long for Python's parser: rows from here on have no known line
                 return
 
@@ -102,16 +133,25 @@ class DelimitedTable(Table):
 
     def _blocks(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
         ragged: list[Any] = []
-        total = max(1, self.path.stat().st_size)
+        begin = self._start.get("begin", 0)
+        total = max(1, self._start.get("end", self.path.stat().st_size) - begin)
+        is_open = bool(self._tail)  # the row that is added to a shard was not found yet
         with damage_reported(self.path, "text"), self._stream() as stream:
             last = None
             try:
                 for batch in self._open(stream, columns, ragged):
+                    if is_open and stream.is_finished and _is_end(batch):
+                        batch, is_open = batch.slice(0, batch.num_rows - 1), False
                     last = _trimmed(batch)
-                    yield last, stream.position / total
+                    yield last, (stream.position - begin) / total
             except pa.ArrowInvalid as error:
-                raise self._explained(error, ragged) from None
-            self._check_quotes(stream, last)
+                if begin == self._start.get("end"):  # a shard without a byte
+                    return
+                raise self._explained(error, ragged, stream) from None
+            if is_open:
+                raise self._bad_cut()
+            if not self._tail:
+                self._check_quotes(stream, last)
 
     def _stream(self) -> _CountingQuotes:
         return _CountingQuotes(
@@ -119,6 +159,7 @@ class DelimitedTable(Table):
             quote=self.dialect.quote,
             encoding=self._encoding,
             line_limit=self._line_limit,
+            tail=self._tail,
             **self._start,
         )
 
@@ -157,8 +198,18 @@ class DelimitedTable(Table):
                 remedy=f"Close the quote ({self.dialect.quote}), or remove it.",
             )
 
-    def _explained(self, error: pa.ArrowInvalid, ragged: list[Any]) -> Exception:
+    def _bad_cut(self) -> DataError:
+        return DataError(
+            f"{self.path}: a quoted cell with a line end in it spans the end{self._part}.",
+            remedy="Save the table as Parquet, or use another number of processes.",
+        )
+
+    def _explained(self, error: pa.ArrowInvalid, ragged: list[Any], stream: _CountingQuotes) -> Exception:
         """What the parser stumbled over, without its own words: they quote the whole row."""
+        if not ragged and "straddling" in str(error):
+            return _RecordTooLong()
+        if self._tail and stream.is_finished and stream.quotes % 2:
+            return self._bad_cut()
         if ragged:
             row = ragged[0]
             where = self.place(row.number - 1) if row.number else "one row"
@@ -167,8 +218,6 @@ class DelimitedTable(Table):
                 f"{row.expected_columns} columns.",
                 remedy="Correct that line, or quote the cells that hold the delimiter.",
             )
-        if "straddling" in str(error):
-            return _RecordTooLong()
         return DataError(
             f"{self.path} cannot be read as a table with {len(self.names)} columns.",
             remedy="Check the delimiter, or name it: --delimiter.",
@@ -195,6 +244,11 @@ class _CountingQuotes(CleanText):
         piece = super().read(size)
         self.quotes += piece.count(self._quote) if self._quote else 0
         return piece
+
+
+def _is_end(batch: pa.RecordBatch) -> bool:
+    """Whether the last row is the one that was added. In a cell that is still open it would not be a row."""
+    return batch.num_rows > 0 and all(column[-1].as_py() == _END for column in batch.columns)
 
 
 def _trimmed(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from reticent.core.errors import DataError
 from reticent.data.arrow import compute
 from reticent.data.files.dialect import Dialect
+from reticent.data.files.shards import byte_range, cannot_be_cut, line_ends_before
 from reticent.data.files.table import Table, damage_reported
 from reticent.data.files.text import LINE_LIMIT, CleanText, is_gzip
 
@@ -22,6 +24,7 @@ _BLOCK = 1 << 20  # bytes of text
 _CELLS = 1 << 22  # in one batch
 _LINE = re.compile(rb"[+-]?[\d.][\w.+-]*(,[\d.]+)*([ \t]+[\w.]+:[+-]?[\w.][\w.+-]*)*[ \t]*(#.*)?")
 _PAIR = re.compile(rb"[ \t]\d+:")
+_LINE_END = re.compile(rb"\n")
 
 
 def looks_like_libsvm(start: bytes) -> bool:
@@ -37,6 +40,7 @@ class LibsvmTable(Table):
         self.path = path
         self.unsupported = {}
         self._line_limit = line_limit
+        self._bytes = (0, path.stat().st_size)
         self.dialect = Dialect(format="libsvm", compression="gzip" if is_gzip(path) else None)
         lowest, highest, self._row_count = 1, 0, 0
         for rows, _ in self._parsed():
@@ -48,10 +52,20 @@ class LibsvmTable(Table):
         self._lowest = int(lowest)
         self.names = ("label", *(f"feature_{i}" for i in range(self._lowest, int(highest) + 1)))
 
+    def shard(self, number: int, count: int) -> LibsvmTable:
+        if self.dialect.compression:
+            raise cannot_be_cut(self, f"packed with {self.dialect.compression}")
+        shard = copy(self)
+        first, end = self._bytes
+        shard._bytes = byte_range(self.path, number, count, first=first, end=end, line_end=_LINE_END)
+        shard._row_count = None
+        shard._part = f" of shard {number + 1} of {count}"
+        return shard
+
     def place(self, row: int) -> str:
         for rows, _ in self._parsed():
             if row < len(rows.lines):
-                return f"line {rows.lines[row]}"
+                return f"line {line_ends_before(self.path, self._bytes[0]) + rows.lines[row]}"
             row -= len(rows.lines)
         return super().place(row)
 
@@ -70,19 +84,28 @@ class LibsvmTable(Table):
                 yield pa.RecordBatch.from_pydict({name: cells[name] for name in columns}), done
 
     def _parsed(self) -> Iterator[tuple[_Rows, float]]:
-        total = max(1, self.path.stat().st_size)
+        begin, end = self._bytes
         with (
             damage_reported(self.path, "text"),
-            CleanText(self.path, encoding="utf-8", line_limit=self._line_limit) as stream,
-        ):
+            CleanText(
+                self.path, encoding="utf-8", line_limit=self._line_limit, begin=begin,
+                end=None if self.dialect.compression else end,
+            ) as stream,
+        ):  # fmt: skip
             line, rest = 1, b""
             while piece := stream.read(_BLOCK):
                 whole, newline, rest = (rest + piece).rpartition(b"\n")
                 if newline:
-                    yield _parse(self.path, whole, line), stream.position / total
+                    yield self._rows(whole, line), (stream.position - begin) / max(1, end - begin)
                     line += whole.count(b"\n") + 1
             if rest:
-                yield _parse(self.path, rest, line), 1.0
+                yield self._rows(rest, line), 1.0
+
+    def _rows(self, text: bytes, line: int) -> _Rows:
+        try:
+            return _parse(self.path, text, line)
+        except DataError:  # only a message needs to know how many lines come before a shard
+            return _parse(self.path, text, line + line_ends_before(self.path, self._bytes[0]))
 
 
 class _Rows(NamedTuple):

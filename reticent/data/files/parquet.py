@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +13,7 @@ from pyarrow import parquet
 from reticent.core.errors import DataError
 from reticent.data.arrow import compute
 from reticent.data.files.dialect import Dialect
+from reticent.data.files.shards import row_cuts
 from reticent.data.files.table import Table, check_names, damage_reported, damaged
 
 MAGIC = b"PAR1"
@@ -25,6 +28,7 @@ class ParquetTable(Table):
         self.path = path
         with damage_reported(path, "Parquet"), parquet.ParquetFile(path) as file:
             schema, self._row_count = file.schema_arrow, file.metadata.num_rows
+            self._groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
             if set(file.schema.names) and not schema.names:
                 raise damaged(path, "Parquet")
         if not schema.names or not self._row_count:
@@ -36,15 +40,38 @@ class ParquetTable(Table):
             field.name: str(field.type) for field in schema if _plain_type(field.type) is None
         }
 
+    def shard(self, number: int, count: int) -> ParquetTable:
+        cuts = row_cuts(list(self._shares().values()), count)
+        shard = copy(self)
+        shard._first_row = self._first_row + cuts[number]
+        shard._row_count = cuts[number + 1] - cuts[number]
+        return shard
+
+    def _shares(self) -> dict[int, int]:
+        """The row groups that have rows of this table, and how many."""
+        first, last = self._first_row, self._first_row + self.row_count
+        ends = list(accumulate(self._groups))
+        shares = {
+            group: min(end, last) - max(end - self._groups[group], first) for group, end in enumerate(ends)
+        }
+        return {group: rows for group, rows in shares.items() if rows > 0}
+
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        groups = list(self._shares())
+        skip = self._first_row - sum(self._groups[: groups[0]])  # rows of another shard in the first group
         seen = 0
         with damage_reported(self.path, "Parquet"), parquet.ParquetFile(self.path) as file:
-            for batch in file.iter_batches(batch_size=_ROWS, columns=list(columns), use_threads=False):
+            for batch in file.iter_batches(
+                batch_size=_ROWS, row_groups=groups, columns=list(columns), use_threads=False
+            ):
+                batch, skip = batch.slice(min(skip, batch.num_rows)), max(0, skip - batch.num_rows)
+                batch = batch.slice(0, self.row_count - seen)
                 seen += batch.num_rows
                 plain = [_plain(batch.column(name)) for name in columns]
-                yield pa.RecordBatch.from_arrays(plain, names=list(columns)), seen / self._row_count
-        if seen != self._row_count:
-            raise damaged(self.path, "Parquet")
+                yield pa.RecordBatch.from_arrays(plain, names=list(columns)), seen / self.row_count
+                if seen == self.row_count:
+                    return
+        raise damaged(self.path, "Parquet")
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType | None:

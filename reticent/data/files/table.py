@@ -44,6 +44,8 @@ class Table(ABC):
     dialect: Dialect
     unsupported: dict[str, str]
     _row_count: int | None = None
+    _first_row: int = 0  # of a shard: how many rows of the file come before it, where that is known
+    _part: str = ""  # of a shard: what messages call it, where that is not
 
     def batches(self, columns: Collection[str] | None = None) -> Iterator[Rows]:
         """The rows from the first to the last, with these columns only (default: all that can be read).
@@ -81,9 +83,20 @@ class Table(ABC):
             self._row_count = sum(rows.batch.num_rows for rows in self.batches(self.names[:1]))
         return self._row_count
 
+    @property
+    def known_row_count(self) -> int | None:
+        """How many rows there are, or `None` where the file would have to be read to know."""
+        return self._row_count
+
+    def shard(self, number: int, count: int) -> Table:
+        """A contiguous part of the rows; `shards.shard_of` says which, and is to be called instead."""
+        raise DataError(
+            f"{self.path} cannot be read in shards.", remedy="Save it as Parquet, or use one process."
+        )
+
     def place(self, row: int) -> str:
         """Where a row stands, for a message: its number from 1, or its line in a text file."""
-        return f"row {row + 1}"
+        return f"row {self._first_row + row + 1}{self._part}"
 
     @abstractmethod
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.data.files.shards import line_ends_before
 
 LINE_LIMIT = 64 << 20  # bytes; a longer line is no table
 SAMPLE = 1 << 20  # bytes that detection looks at, or the first line if that is longer
@@ -32,16 +33,32 @@ _MARKS = {  # byte-order marks; the longer ones first, since one begins like ano
 class CleanText(io.RawIOBase):
     """The file from its first byte, or from byte `skip` of its clean text, which is on line `line`.
 
+    A part of a file that is not packed is given by `begin` and `end`, bytes of the file as it is on disk, the
+    first of them at the start of a line. `tail` comes after all the rest.
+
     Raises:
         DataError: from `read`, for NUL bytes, bytes that are not text, and over-long lines.
     """
 
     def __init__(
-        self, path: Path, *, encoding: str, skip: int = 0, line: int = 1, line_limit: int = LINE_LIMIT
+        self,
+        path: Path,
+        *,
+        encoding: str,
+        skip: int = 0,
+        line: int = 1,
+        line_limit: int = LINE_LIMIT,
+        begin: int = 0,
+        end: int | None = None,
+        tail: bytes = b"",
     ) -> None:
         self._path = path
         self._raw = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        self._raw.seek(begin)
         self._file = unpacked(self._raw, is_gzip=is_gzip(path))
+        self._begin = begin
+        self._left = None if end is None else end - begin
+        self._tail = tail
         self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._ready = b""
@@ -82,14 +99,30 @@ class CleanText(io.RawIOBase):
 
     def _refill(self) -> bool:
         while not self._ready and not self.is_finished:
-            piece = self._file.read(self._piece)
+            piece = self._piece_of_file()
             self.is_finished = not piece
             clean = self._decoded(piece)
             if self._skip:
                 clean, self._skip = clean[self._skip :], max(0, self._skip - len(clean))
             self._inspect(clean)
             self._ready = clean
+        if not self._ready:
+            self._ready, self._tail = self._tail, b""
         return bool(self._ready)
+
+    def _piece_of_file(self) -> bytes:
+        if self._left is None:
+            return self._file.read(self._piece)
+        piece = self._file.read(min(self._piece, self._left))
+        self._left -= len(piece)
+        if self._left and not piece:
+            raise DataError(
+                f"{self._path} was cut short while it was read.", remedy="Try again once it is complete."
+            )
+        return piece
+
+    def _place(self, line: int) -> str:
+        return f"{self._path}, line {line_ends_before(self._path, self._begin) + line}"
 
     def _decoded(self, piece: bytes) -> bytes:
         try:
@@ -98,7 +131,7 @@ class CleanText(io.RawIOBase):
             before = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
             line = self._line + before.count(b"\n")
             raise DataError(
-                f"{self._path}, line {line} holds bytes that are not {self._encoding.upper()} text.",
+                f"{self._place(line)} holds bytes that are not {self._encoding.upper()} text.",
                 remedy="Say which encoding it is in, such as --encoding latin-1, or save the file as UTF-8.",
             ) from None
         return text.encode("utf-8", errors="replace")
@@ -108,7 +141,7 @@ class CleanText(io.RawIOBase):
         if nul >= 0:
             line = self._line + clean.count(b"\n", 0, nul)
             raise DataError(
-                f"{self._path}, line {line} holds a NUL byte, which no text file does.",
+                f"{self._place(line)} holds a NUL byte, which no text file does.",
                 remedy="Give a table as text (CSV, TSV, libsvm), Parquet or NPZ.",
             )
         # Lines inside this piece are shorter than it; only the one that crosses its edge can be too long.
@@ -116,7 +149,7 @@ class CleanText(io.RawIOBase):
         self._line_length += min(breaks, default=len(clean))
         if self._line_length > self._line_limit:
             raise DataError(
-                f"{self._path}, line {self._line} is longer than {size_text(self._line_limit)}.",
+                f"{self._place(self._line)} is longer than {size_text(self._line_limit)}.",
                 remedy="Such a file is no table: check that its lines end, and that every quote is closed.",
             )
         if breaks:
@@ -149,6 +182,12 @@ def detect_encoding(start: bytes) -> str:
     except UnicodeDecodeError:
         return "latin-1"
     return "utf-8"
+
+
+def has_plain_line_ends(encoding: str) -> bool:
+    """Whether a byte of a line's end is nothing else in this encoding, and each line stands for itself."""
+    name = codecs.lookup(encoding).name
+    return name in ("utf-8", "utf-8-sig", "ascii") or name.startswith(("iso8859-", "cp125", "koi8-"))
 
 
 def check_encoding(encoding: str) -> None:
