@@ -22,7 +22,7 @@ check: .venv/dev ## Format, lint, types, import contracts, the site, and every s
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	$(BIN)/mkdocs build --quiet --strict --site-dir .venv/site
+	$(BIN)/mkdocs build --strict --site-dir .venv/site
 	$(BIN)/python -m pytest --quiet tests/docs
 
 format: .venv/dev ## Rewrites the code in the house format
