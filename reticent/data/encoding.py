@@ -13,8 +13,8 @@ moves only its own row.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,6 +36,8 @@ from reticent.data.domain import Category, Column, Domain, Integer, Label, Numbe
 from reticent.data.files import Rows, Table
 from reticent.data.kinds import classes_of, quoted
 
+_BLOCK = 16 << 20  # bytes of features that are filled at once
+
 NO_CLASS = -1  # of a row whose label is missing, or none of the classes, where the domain is lenient
 
 
@@ -51,8 +53,8 @@ def encode(
 
     `y` holds int32 classes in the order of the label's values, or a numeric target as float32, clipped
     to its bounds and in its own units. Rows are counted first and then streamed, so memory stays close
-    to the size of the arrays themselves. This does not ask whether the domain is public:
-    whoever trains on the result does (`domain.require_public()`).
+    to the size of the arrays themselves, or to that of some rows if they go `into` a folder. This does not
+    ask whether the domain is public: whoever trains on the result does (`domain.require_public()`).
 
     Args:
         target: another target than the domain's.
@@ -70,14 +72,16 @@ def encode(
     table.require(encoder.columns)
     with ExitStack() as unfinished:
         x = _blank(table, (table.row_count, len(encoder.feature_names)), np.float32, into, "x", unfinished)
-        arrays, y = {"x": x}, None
+        outputs, y = {"x": x}, None
         if domain.target is not None:
             kind = np.int32 if isinstance(domain.columns[domain.target], Label) else np.float32
-            y = arrays["y"] = _blank(table, (table.row_count,), kind, into, "y", unfinished)
+            y = outputs["y"] = _blank(table, (table.row_count,), kind, into, "y", unfinished)
         _fill_all(encoder, table, x, y, on_progress)
+        for output in outputs.values():
+            if isinstance(output, _RowsInFile):
+                output.finish()
         unfinished.pop_all()
-    if into is not None:
-        arrays = {name: _published(array, Path(into) / f"{name}.npy") for name, array in arrays.items()}
+    arrays = {name: out.published() if isinstance(out, _RowsInFile) else out for name, out in outputs.items()}
     return Dataset(arrays=arrays, name=table.path.name)
 
 
@@ -215,15 +219,25 @@ class ColumnCells:
 
 
 def _fill_all(
-    encoder: Encoder, table: Table, x: np.ndarray, y: np.ndarray | None, on_progress: Callable[[float], None]
+    encoder: Encoder,
+    table: Table,
+    x: np.ndarray | _RowsInFile,
+    y: np.ndarray | _RowsInFile | None,
+    on_progress: Callable[[float], None],
 ) -> None:
-    filled = 0
-    for rows in table.batches(encoder.columns):
-        filled = rows.first + rows.batch.num_rows
-        if filled <= len(x):
-            here = slice(rows.first, filled)
-            encoder.fill(rows, table, x[here], None if y is None else y[here])
-        on_progress(rows.done)
+    filled, step = 0, max(1, _BLOCK // (4 * len(encoder.feature_names)))
+    for batch in table.batches(encoder.columns):
+        for at in range(0, batch.batch.num_rows, step):
+            rows = Rows(batch.first + at, batch.batch.slice(at, step), batch.done)
+            filled = rows.first + rows.batch.num_rows
+            if filled <= len(x):
+                here = slice(rows.first, filled)
+                blocks = x[here], None if y is None else y[here]
+                encoder.fill(rows, table, *blocks)
+                for output, block in zip((x, y), blocks, strict=True):
+                    if isinstance(output, _RowsInFile) and block is not None:
+                        output.write(block)
+        on_progress(batch.done)
     if filled != len(x):
         raise DataError(f"{table.path} changed while it was read.", remedy="Try again once it is complete.")
 
@@ -271,15 +285,16 @@ def _require_declared(domain: Domain) -> None:
 
 def _blank(
     table: Table, shape: tuple[int, ...], kind: type, into: object, name: str, unfinished: ExitStack
-) -> np.ndarray:
-    """Zeros in memory, or in an unfinished file that is removed if anything fails."""
+) -> np.ndarray | _RowsInFile:
+    """Zeros in memory, or an unfinished file that is removed if anything fails."""
     try:
         if into is None:
             return np.zeros(shape, dtype=kind)
-        path = Path(str(into)) / f"{name}.npy.partial"
+        path = Path(str(into)) / f"{name}.npy"
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.callback(path.unlink, missing_ok=True)
-        return np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=shape)
+        output = _RowsInFile(path, shape, kind)
+        unfinished.callback(output.discard)
+        return output
     except (MemoryError, OSError, ValueError) as error:
         size = int(np.prod(shape, dtype=object)) * np.dtype(kind).itemsize
         raise DataError(
@@ -288,8 +303,52 @@ def _blank(
         ) from error
 
 
-def _published(array: np.ndarray, path: Path) -> np.ndarray:
-    assert isinstance(array, np.memmap)
-    array.flush()
-    os.replace(f"{path}.partial", path)
-    return np.load(path, mmap_mode="r")
+class _RowsInFile:
+    """An array that is written into a file from its first row to its last.
+
+    It is written and not mapped: the pages of a map would count as this process's memory, and a disk that
+    is full would end the process with a signal.
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, ...], kind: type) -> None:
+        self._path, self._partial = path, path.with_name(f"{path.name}.partial")
+        self._shape, self._kind = shape, kind
+        self._file = open(self._partial, "wb")  # noqa: SIM115 - closed by finish or discard
+        header = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """Zeros for these rows, to be filled and written."""
+        return np.zeros((rows.stop - rows.start, *self._shape[1:]), dtype=self._kind)
+
+    def write(self, rows: np.ndarray) -> None:
+        with self._failure_reported():
+            self._file.write(rows.data)
+
+    def finish(self) -> None:
+        with self._failure_reported():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+    def discard(self) -> None:
+        with suppress(OSError):  # what could not be written cannot be written at closing either
+            self._file.close()
+        self._partial.unlink(missing_ok=True)
+
+    def published(self) -> np.ndarray:
+        os.replace(self._partial, self._path)
+        return np.load(self._path, mmap_mode="r")
+
+    @contextmanager
+    def _failure_reported(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DataError(
+                f"Cannot write {self._path}: {error.strerror}.",
+                remedy="Encode into a folder on another disk.",
+            ) from error

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
+import subprocess
+import sys
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -392,3 +396,50 @@ def test_a_bad_cell_in_a_shard_is_named_by_its_line(tmp_path) -> None:
     domain = Domain(columns={"a": Number(bounds=(0, 6)), "b": Label(values=("y", "n"))}, target="b")
     with pytest.raises(DataError, match="line 72, column 'a': 'what' is not a number"):
         encode(shard_of(open_table(path, header=True), 1, 2), domain)
+
+
+def test_a_disk_that_is_full_leaves_no_half_of_an_array(tmp_path, monkeypatch) -> None:
+    def fails(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 70)
+    domain = Domain(columns={"a": Number(bounds=(0, 6)), "b": Number(bounds=(0, 6))})
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(DataError, match=r"Cannot write .*x\.npy: No space left"):
+        encode(open_table(tmp_path / "t.csv"), domain, into=tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+RESIDENT = """
+import sys
+from reticent.data.domain import Category, Domain, Label
+from reticent.data.encoding import encode
+from reticent.data.files import open_table
+from reticent.data.files.shards import shard_of
+
+def resident(_=0):
+    lines = dict(line.split(":") for line in open("/proc/self/status"))
+    found.append(sum(int(lines[name].split()[0]) for name in ("RssAnon", "RssFile")) / 1024)
+
+found = []
+words = Category(values=tuple(f"w{i}" for i in range(1000)))
+domain = Domain(columns={"a": words, "b": Label(values=("y", "n"))}, target="b")
+shard = shard_of(open_table(sys.argv[1]), 1, 2)
+encode(shard_of(shard, 0, 8), domain, into=sys.argv[2], on_progress=resident)
+before = max(found)
+data = encode(shard, domain, into=sys.argv[2], on_progress=resident)
+print(data["x"].nbytes >> 20, max(found) - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_resident_memory_stays_while_a_shard_is_encoded_into_a_folder(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "".join(f"w{i % 999},{'yn'[i % 2]}\n" for i in range(200_000)))
+    said = subprocess.run(
+        [sys.executable, "-c", RESIDENT, str(path), str(tmp_path / "out")],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    size, grown = said.stdout.split()
+    assert int(size) > 350  # MB
+    assert float(grown) < 64
