@@ -75,7 +75,7 @@ def compute(folder: Path) -> Found:
     rows = np.arange(3 * MODELS, dtype=np.float64).reshape(MODELS, 3)  # JAX computes in float32
     found |= Spread().over(noisy_sums, shared=1)(keys_of(MODELS), rows, np.arange(5))
     used = watch_devices()
-    shadows = shadow_models(shadows=MODELS, cache=folder / "shadows.npz")
+    shadows = shadow_models(shadows=MODELS, chunk=MODELS, cache=folder / "shadows.npz")
     assert shadows.robustness is not None
     found |= {"logits": shadows.logits, "robustness": shadows.robustness}
     found["fingerprint"] = np.array(shadows.fingerprint)
@@ -96,7 +96,7 @@ def property_and_sweep(folder: Path) -> Found:
         return {"w": x.T @ (jax.nn.one_hot(y, 3) * mask[:, None]) / 10 + noise}
 
     told = infer_property(means, data, data["y"] == 0, set_size=10, models=20, held_out=20, chunk=6)
-    order = SweepOrder(source="digits", rows=200, epsilons=(8.0,), accounting=("tight",), models=("linear",))
+    order = SweepOrder(source="digits", rows=200, epsilons=(8.0,), accounting=("zcdp",), models=("linear",))
     cells = sweep(order, folder / "sweep")
     return {"property": told.probability, "sweep": np.array(json.dumps(as_rows(cells)))}
 
@@ -151,7 +151,7 @@ def disagree(folder: Path) -> Found:
 
 
 def main(folder: Path, port: str = "", process: str = "") -> None:
-    faulthandler.dump_traceback_later(100, exit=True)  # processes that wait for each other say where
+    faulthandler.dump_traceback_later(170, exit=True)  # processes that wait for each other say where
     if port:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(process))
