@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from reticent import audit as audit
     from reticent import convex as convex
+    from reticent import distributed as distributed
     from reticent import pate as pate
     from reticent import synthetic as synthetic
     from reticent.accounting.guarantee import Guarantee as Guarantee
@@ -42,6 +43,7 @@ _HOMES = {
     "ReticentError": "reticent.core.errors",
     "audit": "reticent",
     "convex": "reticent",
+    "distributed": "reticent",
     "guarantee": "reticent.accounting.tight",
     "pate": "reticent",
     "synthetic": "reticent",
@@ -62,6 +64,7 @@ __all__ = [
     "__version__",
     "audit",
     "convex",
+    "distributed",
     "guarantee",
     "pate",
     "synthetic",

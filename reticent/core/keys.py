@@ -59,7 +59,7 @@ class Keys:
         a key with probability below 2^-100 for any number of runs one could do.
     """
 
-    def __init__(self, secret: bytes, *, is_seeded: bool) -> None:
+    def __init__(self, secret: bytes, *, is_seeded: bool, assumptions: tuple[str, ...] = ()) -> None:
         if len(secret) != _SECRET_BYTES:
             raise InvalidArgument(
                 f"A secret has {_SECRET_BYTES} bytes, got {len(secret)}.",
@@ -70,6 +70,7 @@ class Keys:
         self._taken: dict[Stream, list[range]] = {stream: [] for stream in Stream}
         self._owner = os.getpid()
         self.is_seeded = is_seeded
+        self._assumptions = assumptions
 
     @classmethod
     def from_os(cls) -> Keys:
@@ -90,7 +91,12 @@ class Keys:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What a guarantee has to say about this randomness."""
-        return ("the seed of this run is secret (a seeded run is for tests only)",) if self.is_seeded else ()
+        seeded = "the seed of this run is secret (a seeded run is for tests only)"
+        return (*((seeded,) if self.is_seeded else ()), *self._assumptions)
+
+    def fingerprint(self) -> str:
+        """Tells keys apart, and nothing about what they give out."""
+        return hashlib.blake2b(b"fingerprint", key=self._secret, digest_size=_KEY_BYTES).hexdigest()
 
     def take(self, stream: Stream, *, steps: Sequence[int] = range(1)) -> jax.Array:
         """The root key of a stream, for these steps and no others.

@@ -11,6 +11,8 @@ Reference:
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,16 +31,25 @@ _TAIL = (-1.08439828e-05, -0.000138048409, 0.0011498155, -0.00339587268, 0.00581
          -0.00771754804, 0.00942791388, 1.00168227, 2.83297734)  # fmt: skip
 
 
-def standard_normals(key: jax.Array, count: int) -> jax.Array:
+class Part(NamedTuple):
+    """Where some numbers stand in a longer draw: from `first` on, which may be traced, of `of` in all."""
+
+    first: jax.typing.ArrayLike
+    of: int
+
+
+def standard_normals(key: jax.Array, count: int, *, part: Part | None = None) -> jax.Array:
     """`count` independent standard normal numbers, in float32.
 
     Args:
         key: of 128 bits, as `Keys` gives them, or of 64; it must be used for nothing else.
+        part: the numbers that a longer draw from this key would have there, without drawing the others.
     """
     data = jax.random.key_data(key)
     key_words = jnp.pad(data, (0, 4 - data.shape[0]))  # a key of 64 bits is no stronger for it
-    words = random_words(key_words, -(-count // 4))
-    return normal_of_word(words[:count])
+    if part is None:
+        return normal_of_word(random_words(key_words, -(-count // 4))[:count])
+    return normal_of_word(_words_at(key_words, count, part))
 
 
 def random_words(key: jax.Array, blocks: int) -> jax.Array:
@@ -48,12 +59,25 @@ def random_words(key: jax.Array, blocks: int) -> jax.Array:
     which computes what the others do.
     """
     stretch = min(blocks, _STRETCH)
+    starts = jnp.arange(0, max(blocks, 1), max(stretch, 1), dtype=jnp.uint32)
+    return _stretches(key, starts, stretch)
 
+
+def _words_at(key: jax.Array, count: int, part: Part) -> jax.Array:
+    """The words of `random_words` from one place on: whole stretches are made, two more at most."""
+    stretch = max(min(-(-part.of // 4), _STRETCH), 1)
+    first = jnp.asarray(part.first, jnp.uint32)
+    begun = first // (4 * stretch)
+    starts = (begun + jnp.arange(-(-count // (4 * stretch)) + 1, dtype=jnp.uint32)) * stretch
+    words = _stretches(key, starts, stretch)
+    return lax.dynamic_slice_in_dim(words, first - begun * (4 * stretch), count)
+
+
+def _stretches(key: jax.Array, starts: jax.Array, stretch: int) -> jax.Array:
     def words_from(first: jax.Array) -> jax.Array:
         counters = jnp.zeros((4, stretch), jnp.uint32)
         return threefry(key, counters.at[0].set(first + jnp.arange(stretch, dtype=jnp.uint32)))
 
-    starts = jnp.arange(0, max(blocks, 1), max(stretch, 1), dtype=jnp.uint32)
     return lax.map(words_from, starts).reshape(-1)
 
 

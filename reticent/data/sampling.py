@@ -30,10 +30,15 @@ _DENSE = 16  # up to this many records a batch place, one coin a record is the f
 
 
 class Batch(NamedTuple):
-    """Rows of the data, and which of them are really in the batch; the others only fill it up."""
+    """Rows of the data, and which of them are really in the batch; the others only fill it up.
+
+    Of a batch that is divided over devices, each has a part: its rows, counted from the first one that the
+    device holds, and the places that they have in the whole batch.
+    """
 
     indices: jax.Array  # (capacity,) int32
     is_real: jax.Array  # (capacity,) bool
+    places: jax.Array | None = None  # (capacity,) int32
 
 
 class Sampler(Protocol):

@@ -110,9 +110,8 @@ class Contribution:
         return Several(found, is_real)
 
 
-def source_of(dataset: Dataset, plan: Plan) -> tuple[Source, int]:
-    """The data on the device, and how many units they hold.
-
+def require_unit(dataset: Dataset, plan: Plan) -> None:
+    """
     Raises:
         DataError: the plan protects users and the data name none, or the other way round.
     """
@@ -121,11 +120,23 @@ def source_of(dataset: Dataset, plan: Plan) -> tuple[Source, int]:
             f"The plan protects a {plan.unit}, and dataset '{dataset.name}' has records of a {dataset.unit}.",
             remedy="Give the dataset its users and the plan unit='user' with rows_a_user, or neither.",
         )
+
+
+def source_of(dataset: Dataset, plan: Plan) -> tuple[Source, int]:
+    """The data on the device, and how many units they hold."""
     rows = {key: jnp.asarray(np.asarray(dataset[key])) for key in dataset}
     if dataset.users is None or plan.rows_a_user is None:
         return Source(rows), len(dataset)
     members = Members(*map(jnp.asarray, user_table(dataset.users, plan.rows_a_user)))
     return Source(rows, members), len(members.rows)
+
+
+def first_unit(dataset: Dataset, plan: Plan) -> Source:
+    """A source with the first row alone, which stands for the shape of all others."""
+    rows = {key: jnp.asarray(np.asarray(dataset[key][:1])) for key in dataset}
+    if dataset.users is None or plan.rows_a_user is None:
+        return Source(rows)
+    return Source(rows, Members(*(jnp.zeros((1, plan.rows_a_user), kind) for kind in (jnp.int32, bool))))
 
 
 def user_table(users: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

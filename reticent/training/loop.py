@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -11,27 +12,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 
 from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.core.keys import Keys, Stream
+from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import FixedSize, Poisson, Shuffled
+from reticent.distributed import together
+from reticent.distributed.agreement import by_first, from_first, peers_watched, require_same, shared_keys
 from reticent.training.checkpoint import Checkpoints
-from reticent.training.contributions import Augment, Contribution, Source, source_of
+from reticent.training.contributions import Augment, Contribution, first_unit
+from reticent.training.feeding import BUFFER, Feed, feed_for
 from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum, inputs
 from reticent.training.memory import examples_at_once
+from reticent.training.mesh import Layout, chosen_mesh, require_elementwise
 from reticent.training.plan import Plan
 from reticent.training.progress import bar
 from reticent.training.projection import Projection
-from reticent.training.step import Blocks, Roots, Step, TrainState, Unreleased, private_step
+from reticent.training.step import Blocks, Step, TrainState, Unreleased, private_step
 
 Metric = Callable[[Any, Any], jax.Array]
 Output = Literal["last", "mean"] | float
-
-_MOST_STEPS = 64  # in one compiled call; a progress bar moves after each
 
 
 class Moment(NamedTuple):
@@ -80,8 +84,13 @@ def train(
     views: int = 1,
     unreleased: bool = False,
     on_progress: Callable[[Moment], None] | None = None,
+    mesh: Mesh | None = None,
+    divide_params: bool = False,
+    buffer: int = BUFFER,
 ) -> Run:
     """Trains under differential privacy, as the plan says.
+
+    Every process of a distributed run calls this with its own records and the same plan.
 
     Args:
         loss: of the parameters and one example (a row of every array of `data`), a scalar.
@@ -96,6 +105,10 @@ def train(
         augment: changes an example at random, given a key and the example.
         views: how many changed copies of an example are averaged before clipping.
         unreleased: also record the training loss and the share of clipped gradients. They are private.
+        mesh: the devices that share the work; all there are unless given.
+        divide_params: keep only a part of the parameters, of the optimizer's state and of the noise on each
+            device. For optimizers that treat each number by itself.
+        buffer: bytes of rows in memory, where `data` are memory-mapped and larger than that.
 
     Returns:
         The run. Interrupted from the keyboard, it holds what was reached and the cost of that.
@@ -109,23 +122,31 @@ def train(
         DataError, InvalidArgument: the data and the plan do not fit together.
     """
     started = time.perf_counter()
-    keys = Keys.from_os() if keys is None else keys
+    keys = shared_keys(keys)
     _check_apart(data, evaluate)
     contribution = Contribution(rows=plan.rows_a_user or 1, augment=augment, views=views)
-    source, units = _checked_source(data, plan)
     params = jax.tree.map(jnp.asarray, params)
-    blocks = _blocks(contribution, loss, params, source, plan, strategy, microbatch)
+    layout = _layout(mesh, params, plan, optimizer, project, divide_params)
+    blocks = _blocks(contribution, loss, params, data, plan, strategy, microbatch, layout)
     gradient_sum = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=strategy)
-    keep = _averaging(output)
     step = private_step(
-        gradient_sum, plan, optimizer, project, keep, contribution=contribution, blocks=blocks
+        gradient_sum,
+        plan,
+        optimizer,
+        project,
+        _averaging(output),
+        contribution=contribution,
+        blocks=blocks,
+        exchange=layout.exchange,
     )
-    many = _compiled(step, plan, blocks, units)
-    look = _onlooker(plan, _evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
-    start, is_paid = _first_state(params, optimizer, plan, checkpoints)
-    if budget is not None and not is_paid:
-        budget.charge(plan.event, adjacency=plan.adjacency, purpose="train", unit=plan.unit)
-    state, history, is_complete = _take_steps(many, start, source, plan, keys, look, checkpoints)
+    with closing(_checked_feed(data, plan, layout, keys, buffer)) as feed:
+        look = _onlooker(plan, _evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
+        many, start, is_paid = _started(step, params, optimizer, plan, feed, layout, checkpoints)
+        if budget is not None and not is_paid:
+            by_first(
+                lambda: budget.charge(plan.event, adjacency=plan.adjacency, purpose="train", unit=plan.unit)
+            )
+        state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, checkpoints)
     return Run(
         params=_result(state, output),
         guarantee=plan.guarantee(int(state.step), assumptions=keys.assumptions),
@@ -140,43 +161,71 @@ def train(
 def _take_steps(
     many: Callable[..., Any],
     state: TrainState,
-    source: Source,
+    feed: Feed,
     plan: Plan,
-    keys: Keys,
+    layout: Layout,
     look: Callable[[int, TrainState, Unreleased], Moment],
     checkpoints: Checkpoints | None,
 ) -> tuple[TrainState, list[Moment], bool]:
     """All steps of the plan that are left, or as many as there is patience for."""
     history: list[Moment] = []
     done = int(state.step)
-    save = checkpoints.save if checkpoints is not None else lambda state, force=False: None
+    save = _saving(checkpoints, layout)
     try:
         save(state, force=True)
-        with bar(plan) as advance:
+        with peers_watched(), bar(plan) as advance:
             while done < plan.steps:
-                stop = min(done + _steps_at_once(plan), plan.steps)
-                streams = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
-                roots = Roots(*(keys.take(stream, steps=range(done, stop)) for stream in streams))
-                state, private = jax.block_until_ready(many(state, source, stop, roots))
-                done = stop
+                stop = min(done + feed.steps_at_once, plan.steps)
+                then = range(stop, min(stop + feed.steps_at_once, plan.steps))
+                served, roots = feed.serve(range(done, stop), then)
+                state, private = jax.block_until_ready(many(state, served, np.int32(stop), roots))
+                before, done = done, stop
                 save(state, force=done == plan.steps)
-                if _ends_epoch(plan, done):
-                    history.append(look(done, state, private))
+                if _ends_epoch(plan, before, done):
+                    history.append(look(done, layout.fetched(state), private))
                 advance(done, f"epsilon {history[-1].epsilon:.3f}" if history else "")
     except KeyboardInterrupt:
         save(state, force=True)
-        return state, history, False
-    return state, history, True
+        return layout.fetched(state), history, False
+    return layout.fetched(state), history, True
 
 
-def _first_state(
-    params: Any, optimizer: optax.GradientTransformation, plan: Plan, checkpoints: Checkpoints | None
-) -> tuple[TrainState, bool]:
-    """Where to begin, and whether the run was paid for before: the first checkpoint follows the charge."""
+def _saving(checkpoints: Checkpoints | None, layout: Layout) -> Callable[..., None]:
+    """Saves a state as the first process sees it; the others have nothing to write."""
+    if checkpoints is None:
+        return lambda state, force=False: None
+
+    def save(state: TrainState, force: bool = False) -> None:
+        if layout.is_spread_out:  # no process has all of it, and all have to bring theirs together
+            state, force = together.copied(state), True
+        if together.is_first():
+            checkpoints.save(state, force=force)
+
+    return save
+
+
+def _started(
+    step: Step,
+    params: Any,
+    optimizer: optax.GradientTransformation,
+    plan: Plan,
+    feed: Feed,
+    layout: Layout,
+    checkpoints: Checkpoints | None,
+) -> tuple[Callable[..., Any], TrainState, bool]:
+    """The compiled steps, where to begin, and whether the run was paid for: checkpoints follow the charge."""
     max_norm = jnp.float32(plan.clipping.sensitivity)
     fresh = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=params)
-    saved = None if checkpoints is None else checkpoints.load(fresh)
-    return (fresh, False) if saved is None else (saved, True)
+    require_same({"plan": repr(plan), "model": str(jax.tree.map(jnp.shape, fresh))})
+    saved = None if checkpoints is None else by_first(lambda: checkpoints.load(fresh))
+    is_paid = bool(together.of_first(saved is not None))
+    state = from_first(fresh if saved is None else saved)
+    return _compiled(step, feed, layout, state), layout.placed(state), is_paid
+
+
+def _compiled(step: Step, feed: Feed, layout: Layout, state: TrainState) -> Callable[..., Any]:
+    """Many steps in one compiled call."""
+    return layout.compiled(feed.many(step), state)
 
 
 def _onlooker(
@@ -207,17 +256,38 @@ def _moment(plan: Plan, done: int, held_out: dict[str, float], private: Unreleas
     )
 
 
+def _layout(
+    mesh: Mesh | None,
+    params: Any,
+    plan: Plan,
+    optimizer: optax.GradientTransformation,
+    project: Projection | None,
+    divide_params: bool,
+) -> Layout:
+    layout = Layout(chosen_mesh(mesh, plan.sampler.batch_size), params, is_divided=divide_params)
+    if divide_params:
+        require_elementwise(optimizer)
+        if project is not None:
+            raise InvalidArgument(
+                "A projection looks at all parameters at once, and divided ones are updated apart.",
+                remedy="Leave out divide_params, or project.",
+            )
+    return layout
+
+
 def _blocks(
     contribution: Contribution,
     loss: Loss,
     params: Any,
-    source: Source,
+    data: Dataset | Mapping[str, Any],
     plan: Plan,
     strategy: Strategy,
     microbatch: int | None,
+    layout: Layout,
 ) -> Blocks:
     """How much of a batch is worked on at once, for a loss that is found to be in order."""
     place, seeds = jnp.zeros(1, jnp.int32), contribution.seeds(jax.random.key(0), 1)
+    source = first_unit(_as_dataset(data, "data"), plan)
     example = inputs.row_of(jax.eval_shape(contribution.fetch, source, place, seeds))
     unit_loss = contribution.loss(loss)
     inputs.check_parameters(params)
@@ -225,44 +295,22 @@ def _blocks(
     if microbatch is None:
         microbatch = examples_at_once(unit_loss, params, example, strategy)
     checks.count(microbatch=microbatch)
-    return Blocks.of(plan, microbatch)
+    return Blocks.of(plan, microbatch, layout.devices)
 
 
-def _compiled(step: Step, plan: Plan, blocks: Blocks, units: int) -> Callable[..., Any]:
-    """Many steps in one compiled call; steps from `stop` on are skipped, so that one shape serves all."""
-    count = _steps_at_once(plan)
-
-    @jax.jit
-    def many(
-        state: TrainState, source: Source, stop: jax.Array, roots: Roots
-    ) -> tuple[TrainState, Unreleased]:
-        drawn = plan.sampler.draw(roots.sampling, state.step + jnp.arange(count), units)
-
-        def one(state: TrainState, batch: Any) -> tuple[TrainState, Unreleased]:
-            nothing = Unreleased(jnp.float32(0), jnp.float32(0), jnp.int32(0))
-            return jax.lax.cond(
-                state.step < stop,
-                lambda now: step(now, source, batch, roots),
-                lambda now: (now, nothing),
-                state,
-            )
-
-        return jax.lax.scan(one, state, blocks.padded(drawn))
-
-    return many
-
-
-def _checked_source(data: Dataset | Mapping[str, Any], plan: Plan) -> tuple[Source, int]:
-    """The data on the device and the number of units, once it is clear that the plan was made for them."""
-    source, units = source_of(_as_dataset(data, "data"), plan)
+def _checked_feed(
+    data: Dataset | Mapping[str, Any], plan: Plan, layout: Layout, keys: Keys, buffer: int
+) -> Feed:
+    """Where the rows come from, once it is clear that the plan was made for as many."""
+    feed = feed_for(_as_dataset(data, "data"), plan, layout, keys, buffer)
     declared = plan.sampler.examples
-    if abs(units - declared) > _allowed_difference(plan):
+    if abs(feed.units - declared) > _allowed_difference(plan):
         what = "examples" if plan.unit == "record" else "users"
         raise DataError(
-            f"The plan was made for {declared} {what} and the data have {units}.",
+            f"The plan was made for {declared} {what} and the data have {feed.units}.",
             remedy="Make the plan with the public size of this dataset.",
         )
-    return source, units
+    return feed
 
 
 def _allowed_difference(plan: Plan) -> int:
@@ -315,16 +363,10 @@ def _result(state: TrainState, output: Output) -> Any:
     return state.params if output == "last" else state.average
 
 
-def _steps_at_once(plan: Plan) -> int:
-    an_epoch = -(-plan.sampler.examples // plan.sampler.batch_size)
-    return max(min(_MOST_STEPS, an_epoch, plan.steps), 1)
-
-
-def _ends_epoch(plan: Plan, done: int) -> bool:
+def _ends_epoch(plan: Plan, before: int, done: int) -> bool:
     """True for the first call that ends in a new epoch, and for the last."""
     an_epoch = -(-plan.sampler.examples // plan.sampler.batch_size)
-    before = done - _steps_at_once(plan)
-    return done >= plan.steps or done // an_epoch > max(before, 0) // an_epoch
+    return done >= plan.steps or done // an_epoch > before // an_epoch
 
 
 def _evaluator(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +17,12 @@ from reticent.mechanisms.events import Gaussian
 from reticent.mechanisms.gaussian import add_gaussian_noise
 from reticent.mechanisms.sensitivity import BoundedSum
 from reticent.training.contributions import Contribution, Source
+from reticent.training.exchange import ALONE, Exchange
 from reticent.training.gradients import GradientSum
 from reticent.training.plan import Plan
 from reticent.training.projection import Projection
+
+Tree = TypeVar("Tree")
 
 _GRADIENT, _COUNT = 0, 1  # what of a step's key the noise on each is made from
 
@@ -62,12 +65,14 @@ def private_step(
     *,
     contribution: Contribution,
     blocks: Blocks,
+    exchange: Exchange = ALONE,
 ) -> Step:
     """Makes the function that takes one step; see the paper's Algorithm 1.
 
     Args:
         contribution: what a unit of the data is to the gradient sum.
         blocks: how much of a batch is worked on at once.
+        exchange: what the devices that take the step together tell each other.
 
     Guarantee:
         The new state is a post-processing of the old one and of `plan.event_after(1)`: the noise is that
@@ -77,22 +82,31 @@ def private_step(
         Abadi et al. (2016), Algorithm 1, arXiv:1607.00133v2.
     """
 
-    def block(state: TrainState, source: Source, batch: Batch, seeds: jax.Array) -> tuple[Any, _Seen]:
+    def block(
+        params: Any, max_norm: jax.Array, source: Source, batch: Batch, seeds: jax.Array
+    ) -> tuple[Any, _Seen]:
         units = contribution.fetch(source, batch.indices, seeds)
-        total, unreleased = gradient_sum(state.params, units, batch.is_real, max_norm=state.max_norm)
-        below = jnp.sum(batch.is_real & (unreleased.norms <= state.max_norm))
+        total, unreleased = gradient_sum(params, units, batch.is_real, max_norm=max_norm)
+        below = jnp.sum(batch.is_real & (unreleased.norms <= max_norm))
         return total, _Seen(jnp.sum(unreleased.losses), below, jnp.sum(batch.is_real))
 
     def step(state: TrainState, source: Source, batch: Batch, roots: Roots) -> tuple[TrainState, Unreleased]:
         key = step_key(roots.noise, state.step)
-        seeds = contribution.seeds(step_key(roots.views, state.step), len(batch.indices))
+        whole_params = exchange.whole(state.params)
         total, seen = _summed(
-            lambda part, seeds: block(state, source, part, seeds), blocks, state.params, batch, seeds
+            lambda part, seeds: block(whole_params, state.max_norm, source, part, seeds),
+            blocks,
+            whole_params,
+            *blocks.padded((batch, _seeds(contribution, plan, step_key(roots.views, state.step), batch))),
         )
+        total, seen = exchange.total(total), exchange.count(seen)
         # In units of the norm that clipped, so that no other norm can reach the noise.
         in_units = BoundedSum(value=trees.scale(total, 1 / state.max_norm), max_norm=1.0)
         noise_key = jax.random.fold_in(key, _GRADIENT)
-        noisy = add_gaussian_noise(noise_key, in_units, Gaussian(noise_multiplier=plan.noise_multiplier))
+        event = Gaussian(noise_multiplier=plan.noise_multiplier)
+        parts = exchange.parts(in_units.value)
+        own = {} if parts is None else {"parts": parts}
+        noisy = add_gaussian_noise(noise_key, in_units, event, **own)
         noisy = trees.scale(noisy, state.max_norm)
         mean = trees.scale(noisy, 1 / plan.sampler.batch_size)  # expected, never drawn
         mean = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), mean, state.params)
@@ -113,6 +127,13 @@ def private_step(
         )
 
     return step
+
+
+def _seeds(contribution: Contribution, plan: Plan, key: jax.Array, batch: Batch) -> jax.Array:
+    """What the views of each place are made with: by its place in the whole batch, wherever it is held."""
+    if batch.places is None:
+        return contribution.seeds(key, len(batch.indices))
+    return contribution.seeds(key, plan.sampler.capacity)[batch.places]
 
 
 class _Seen(NamedTuple):
@@ -172,9 +193,9 @@ class Blocks(NamedTuple):
     places: int
 
     @classmethod
-    def of(cls, plan: Plan, microbatch: int | None = None) -> Blocks:
-        """At most `microbatch` units at once; None for no limit."""
-        expected = min(plan.sampler.batch_size, plan.sampler.capacity)
+    def of(cls, plan: Plan, microbatch: int | None = None, devices: int = 1) -> Blocks:
+        """At most `microbatch` units at once; None for no limit. Each device has room for a whole batch."""
+        expected = -(-min(plan.sampler.batch_size, plan.sampler.capacity) // devices)
         whole = 1 if microbatch is None else -(-expected // microbatch)
         main = expected // whole
         # A Poisson draw is larger than expected by about the root of its size.
@@ -182,11 +203,14 @@ class Blocks(NamedTuple):
         certain = whole * main
         return cls(main, whole, chunk, certain + -(-(plan.sampler.capacity - certain) // chunk) * chunk)
 
-    def padded(self, batch: Batch) -> Batch:
-        """The batch with a place for every row of every block."""
-        extra = self.places - batch.indices.shape[-1]
-        widths = [(0, 0)] * (batch.indices.ndim - 1) + [(0, extra)]
-        return Batch(jnp.pad(batch.indices, widths), jnp.pad(batch.is_real, widths))
+    def padded(self, batch: Tree) -> Tree:
+        """The arrays of a batch with a place for every row of every block."""
+
+        def filled(leaf: jax.Array) -> jax.Array:
+            extra = self.places - leaf.shape[0]
+            return jnp.pad(leaf, [(0, extra)] + [(0, 0)] * (leaf.ndim - 1)) if extra > 0 else leaf
+
+        return jax.tree.map(filled, batch)
 
 
 def _next_norm(plan: Plan, max_norm: jax.Array, below: jax.Array, key: jax.Array) -> jax.Array:

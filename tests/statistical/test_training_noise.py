@@ -63,7 +63,7 @@ def released(seed: int = 0) -> dict[str, np.ndarray]:
     keys = Keys.seeded(seed)
     streams = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
     roots = Roots(*(keys.take(stream, steps=range(STEPS)) for stream in streams))
-    batches = blocks.padded(recipe.sampler.draw(roots.sampling, jnp.arange(STEPS), ROWS))
+    batches = recipe.sampler.draw(roots.sampling, jnp.arange(STEPS), ROWS)
     source = Source({"x": jnp.ones(ROWS)})
     state = TrainState(jnp.int32(0), zero, optimizer.init(zero), jnp.float32(NORM), zero)
 

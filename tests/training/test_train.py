@@ -13,7 +13,7 @@ from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import FullBatch, Poisson
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.training import loop
+from reticent.training import feeding, loop
 from reticent.training.clipping import flat
 from reticent.training.contributions import Contribution, Source
 from reticent.training.gradients import clipped_gradient_sum
@@ -95,7 +95,7 @@ def test_a_batch_of_any_size_is_summed_whole(microbatch: int | None) -> None:
     values = np.linspace(0.0, 0.4, ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
     source = Source({"x": jnp.asarray(values)})
     root = Keys.seeded(5).take(Stream.SAMPLING, steps=range(40))
-    batches = blocks.padded(recipe.sampler.draw(root, jnp.arange(40), ROWS))
+    batches = recipe.sampler.draw(root, jnp.arange(40), ROWS)
     sizes = np.asarray(batches.is_real).sum(axis=1)
     assert (sizes > 16).any()
     assert (sizes < 16).any()
@@ -189,7 +189,7 @@ def test_a_budget_is_charged_before_anything_else() -> None:
 
 
 def test_an_interrupted_run_keeps_what_it_has_and_says_what_that_cost(monkeypatch) -> None:
-    monkeypatch.setattr(loop, "_MOST_STEPS", 4)
+    monkeypatch.setattr(feeding, "MOST_STEPS", 4)
 
     def stop_soon(moment):
         raise KeyboardInterrupt
@@ -202,7 +202,7 @@ def test_an_interrupted_run_keeps_what_it_has_and_says_what_that_cost(monkeypatc
 
 
 def test_one_compilation_serves_a_whole_run(monkeypatch) -> None:
-    monkeypatch.setattr(loop, "_MOST_STEPS", 5)  # 12 steps: the last call is only partly used
+    monkeypatch.setattr(feeding, "MOST_STEPS", 5)  # 12 steps: the last call is only partly used
     made = []
     compiled = loop._compiled
     monkeypatch.setattr(loop, "_compiled", lambda *given: made.append(compiled(*given)) or made[-1])
@@ -212,7 +212,7 @@ def test_one_compilation_serves_a_whole_run(monkeypatch) -> None:
 
 def test_calls_of_any_length_take_the_same_steps(monkeypatch) -> None:
     whole = run().params["w"]
-    monkeypatch.setattr(loop, "_MOST_STEPS", 3)
+    monkeypatch.setattr(feeding, "MOST_STEPS", 3)
     assert np.allclose(run().params["w"], whole, atol=1e-6)
 
 

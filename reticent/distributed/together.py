@@ -1,0 +1,72 @@
+"""What several processes tell each other outside of training: small facts, all of them at once.
+
+Every function here is called by every process, in the same order. With one process each is the identity.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def count() -> int:
+    """How many processes work together."""
+    return jax.process_count()
+
+
+def number() -> int:
+    """Which of them this one is, from 0."""
+    return jax.process_index()
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes and pays."""
+    return number() == 0
+
+
+def everyones(values: Any) -> np.ndarray:
+    """An array of the same shape from each process: (processes, ...)."""
+    values = np.asarray(values)
+    if count() == 1:
+        return values[None]
+    from jax.experimental import multihost_utils
+
+    # As bytes: JAX would round 64 bits to 32.
+    raw = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
+    found = np.asarray(multihost_utils.process_allgather(raw))
+    return np.stack([np.frombuffer(row.tobytes(), values.dtype).reshape(values.shape) for row in found])
+
+
+def everyones_json(value: Any) -> list[Any]:
+    """Anything with a JSON form from each process."""
+    text = json.dumps(value, sort_keys=True, allow_nan=False).encode()
+    lengths = everyones(np.int64(len(text)))
+    room = np.zeros(int(lengths.max()), np.uint8)
+    room[: len(text)] = np.frombuffer(text, np.uint8)
+    found = everyones(room)
+    return [json.loads(row[:length].tobytes()) for row, length in zip(found, lengths, strict=True)]
+
+
+def of_first(value: Any) -> Any:
+    """What the first process has, in its JSON form; what the others pass is not looked at."""
+    return value if count() == 1 else everyones_json(value if is_first() else None)[0]
+
+
+def total(values: np.ndarray) -> np.ndarray:
+    """The sum over the processes, exactly: whole numbers stay whole."""
+    return everyones(values).sum(axis=0)
+
+
+def copied(tree: Any) -> Any:
+    """A tree of arrays that lie on several devices, as arrays of NumPy on every process."""
+    from jax.experimental import multihost_utils
+
+    def one(leaf: Any) -> np.ndarray:
+        if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable or leaf.is_fully_replicated:
+            return np.asarray(leaf)
+        return np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
+
+    return jax.tree.map(one, tree)

@@ -1,0 +1,238 @@
+"""What a compiled call of many steps is fed with: data that lie on the device, or the next rows from disk.
+
+Both give every step the same batch: it is drawn by the same function from the same key.
+
+    resident    all rows are on the device; a batch is drawn and looked up inside the compiled call
+    streamed    rows stay on disk; the batches of the next few steps are drawn first, their rows read by
+                another thread while the device works, and handed over as a window
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Keys, Stream
+from reticent.data.dataset import Dataset
+from reticent.data.disk_rows import DiskRows, is_on_disk
+from reticent.data.sampling import Batch
+from reticent.training.contributions import Source
+from reticent.training.mesh import Held, Layout, Range, held_source, own_part
+from reticent.training.plan import Plan
+from reticent.training.step import Roots, Step, TrainState, Unreleased
+
+Many = Callable[..., tuple[TrainState, Unreleased]]
+
+MOST_STEPS = 64  # in one compiled call; a progress bar moves after each
+BUFFER = 2**28  # bytes
+_WINDOWS = 3  # one that the device works on, a copy of it, and the next one
+
+
+class Feed(Protocol):
+    """Where the rows of a run come from."""
+
+    @property
+    def units(self) -> int:
+        """How many units there are, over all processes."""
+        ...
+
+    @property
+    def steps_at_once(self) -> int: ...
+
+    def many(self, step: Step) -> Many:
+        """The steps of one call, to be compiled: of (state, what was served, stop, roots)."""
+        ...
+
+    def serve(self, steps: range, then: range) -> tuple[Any, Roots]:
+        """What a call that takes these steps is given; `then` are the steps of the call after it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def feed_for(dataset: Dataset, plan: Plan, layout: Layout, keys: Keys, buffer: int) -> Feed:
+    """The rows on the device, unless they are memory-mapped and more than the buffer holds."""
+    is_large = sum(np.asarray(dataset[key]).nbytes for key in dataset) > buffer
+    if is_large and any(is_on_disk(dataset[key]) for key in dataset):
+        return _Streamed(dataset, plan, layout, keys, buffer)
+    return _Resident(dataset, plan, layout, keys)
+
+
+def _an_epoch(plan: Plan) -> int:
+    return -(-plan.sampler.examples // plan.sampler.batch_size)
+
+
+def _most_steps(plan: Plan) -> int:
+    return max(min(MOST_STEPS, _an_epoch(plan), plan.steps), 1)
+
+
+def _roots(keys: Keys, steps: range, *streams: Stream) -> list[np.ndarray]:
+    """Keys as plain numbers, which may go to any device."""
+    return [np.asarray(jax.random.key_data(keys.take(stream, steps=steps))) for stream in streams]
+
+
+def _as_keys(roots: Roots) -> Roots:
+    return Roots(*(jax.random.wrap_key_data(root, impl="rbg") for root in roots))
+
+
+def _scanned(
+    step: Step,
+    state: TrainState,
+    stop: jax.Array,
+    roots: Roots,
+    xs: Any,
+    source_and_batch: Callable[[Any], tuple[Source, Batch]],
+) -> tuple[TrainState, Unreleased]:
+    """Steps from `stop` on are skipped, so that one shape serves all."""
+
+    def taken(state: TrainState, source: Source, batch: Batch) -> tuple[TrainState, Unreleased]:
+        return step(state, source, batch, roots)
+
+    def one(state: TrainState, x: Any) -> tuple[TrainState, Unreleased]:
+        nothing = Unreleased(jnp.float32(0), jnp.float32(0), jnp.int32(0))
+        return jax.lax.cond(
+            state.step < stop,
+            lambda now: taken(now, *source_and_batch(x)),
+            lambda now: (now, nothing),
+            state,
+        )
+
+    return jax.lax.scan(one, state, xs)
+
+
+class _Resident:
+    """All rows are on the device, or on the devices."""
+
+    def __init__(self, dataset: Dataset, plan: Plan, layout: Layout, keys: Keys) -> None:
+        self._plan, self._keys = plan, keys
+        self._held, self.units = held_source(layout, dataset, plan)
+        self.steps_at_once = _most_steps(plan)
+
+    def many(self, step: Step) -> Many:
+        def steps(state: TrainState, held: Source | Held, stop: jax.Array, raw: Roots) -> Any:
+            roots = _as_keys(raw)
+            numbers = state.step + jnp.arange(self.steps_at_once)
+            drawn = self._plan.sampler.draw(roots.sampling, numbers, self.units)
+
+            def source_and_batch(batch: Batch) -> tuple[Source, Batch]:
+                if isinstance(held, Held):
+                    return held.source, own_part(batch, held.range)
+                return held, batch
+
+            return _scanned(step, state, stop, roots, drawn, source_and_batch)
+
+        return steps
+
+    def serve(self, steps: range, then: range) -> tuple[Any, Roots]:
+        streams = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
+        return self._held, Roots(*_roots(self._keys, steps, *streams))  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        pass
+
+
+class Window(NamedTuple):
+    """The batches of some steps with their rows: a batch's index is the place of a row in its step."""
+
+    rows: dict[str, Any]  # (steps, places, ...)
+    batch: Batch  # (steps, places)
+
+
+class _Streamed:
+    """Rows stay on disk. Memory: three windows of rows, whatever the size of the files.
+
+    Raises:
+        InvalidArgument: the rows belong to users, or one step alone needs more than the buffer.
+    """
+
+    def __init__(self, dataset: Dataset, plan: Plan, layout: Layout, keys: Keys, buffer: int) -> None:
+        if dataset.unit != plan.unit or plan.unit != "record":
+            raise InvalidArgument(
+                "Rows that stay on disk are records of their own, and these belong to users.",
+                remedy="Load them into memory first, for example with numpy.asarray.",
+            )
+        self._plan, self._layout, self._keys = plan, layout, keys
+        self._like: Mapping[str, np.ndarray] = {key: dataset[key] for key in dataset}
+        self._disk = DiskRows(self._like)
+        self._own = _own_ranges(layout, len(dataset))
+        self._start = self._own[0].low
+        self.units = _all_units(layout, len(dataset))
+        self.steps_at_once = self._fitting(buffer)
+        self._draw = jax.jit(lambda root, numbers: plan.sampler.draw(root, numbers, self.units))
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="reticent-rows")
+        self._next: tuple[range, Future[Any]] | None = None
+
+    def _fitting(self, buffer: int) -> int:
+        """How many steps a window has, so that all windows fit into the buffer."""
+        a_row = sum(array.nbytes // max(len(array), 1) for array in self._like.values())
+        a_step = _WINDOWS * a_row * self._plan.sampler.capacity * len(self._own)
+        if a_step > buffer:
+            raise InvalidArgument(
+                f"Rows of one step and the next take {a_step} bytes, and the buffer has {buffer}.",
+                remedy="Pass a larger buffer, or a smaller batch_size.",
+            )
+        return min(_most_steps(self._plan), buffer // a_step)
+
+    def many(self, step: Step) -> Many:
+        def steps(state: TrainState, window: Window, stop: jax.Array, raw: Roots) -> Any:
+            return _scanned(
+                step, state, stop, _as_keys(raw), window, lambda now: (Source(now.rows), now.batch)
+            )
+
+        return steps
+
+    def serve(self, steps: range, then: range) -> tuple[Any, Roots]:
+        if self._next is None or self._next[0] != steps:
+            self._next = (steps, self._reader.submit(self._window, steps))
+        window = self._next[1].result()
+        self._next = (then, self._reader.submit(self._window, then)) if len(then) else None
+        noise, views = _roots(self._keys, steps, Stream.NOISE, Stream.VIEWS)
+        placed = window[0] if self._layout.mesh is None else self._layout.in_pieces(window)
+        return placed, Roots(np.zeros_like(noise), noise, views)  # type: ignore[arg-type]
+
+    def _window(self, steps: range) -> list[Window]:
+        """The rows of these steps, for each device of this process."""
+        root = self._keys.take(Stream.SAMPLING, steps=steps)
+        numbers = steps.start + jnp.arange(self.steps_at_once)
+        drawn = self._draw(root, numbers)
+        indices, is_real = np.asarray(drawn.indices), np.asarray(drawn.is_real).copy()
+        is_real[len(steps) :] = False  # beyond the last step nothing is read
+        return [self._rows_of(part, indices, is_real) for part in self._own]
+
+    def _rows_of(self, part: Range, indices: np.ndarray, is_real: np.ndarray) -> Window:
+        is_own = is_real & (indices >= part.low) & (indices < part.high)
+        order = np.argsort(~is_own, axis=1, kind="stable").astype(np.int32)  # own places first, in order
+        counts = is_own.sum(axis=1)
+        filled = np.arange(indices.shape[1]) < counts[:, None]
+        wanted = np.take_along_axis(indices, order, axis=1)[filled] - self._start
+        found = {
+            key: np.empty((len(wanted), *array.shape[1:]), array.dtype) for key, array in self._like.items()
+        }
+        self._disk.take(wanted, found)
+        rows = {}
+        for key, array in found.items():
+            rows[key] = np.zeros((*indices.shape, *array.shape[1:]), array.dtype)
+            rows[key][filled] = array
+        slots = np.broadcast_to(np.arange(indices.shape[1], dtype=np.int32), indices.shape)
+        places = None if self._layout.mesh is None else order
+        return Window(rows, Batch(np.ascontiguousarray(slots), filled, places))  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._reader.shutdown(wait=True, cancel_futures=True)
+        self._disk.close()
+
+
+def _own_ranges(layout: Layout, units: int) -> list[Range]:
+    if layout.mesh is None:
+        return [Range(0, units)]
+    return layout.own_ranges(units)
+
+
+def _all_units(layout: Layout, units: int) -> int:
+    return units if layout.mesh is None else max(part.high for part in layout.ranges(units))
