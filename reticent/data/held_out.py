@@ -94,5 +94,4 @@ def _drawn(split: Split, block: int) -> np.ndarray:
         random = np.random.PCG64([split.seed, block]).random_raw(size) >> np.uint64(16) << np.uint64(16)
         keys = random | np.arange(size, dtype=np.uint64)
         mask = keys <= np.partition(keys, held_out - 1)[held_out - 1]
-    mask.flags.writeable = False  # it is shared by all who ask
     return mask

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import gzip
+import io
 import os
 import subprocess
 import sys
+import zipfile
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from reticent.core.errors import DataError, InvalidArgument
 from reticent.data.domain import Domain, Label, Number
 from reticent.data.encoding import encode
 from reticent.data.files import Table, open_table, shards, text
+from reticent.data.files import arrays as arrays_module
 from reticent.data.files.shards import byte_range, line_ends_before, row_cuts, shard_of
 
 
@@ -178,6 +181,14 @@ def test_text_shards_are_the_table_and_know_their_lines(tmp_path, end, encoding,
         path, encoding=None if encoding == "utf-8-sig" else encoding, header=True, delimiter=","
     )
     assert_shards_are_the_table(table, count)
+
+
+def test_a_mark_inside_the_text_is_not_taken_for_the_one_at_its_head(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "\ufeffx,1\n" * 40, encoding="utf-8-sig")
+    table = open_table(path)
+    assert table.dialect.encoding == "utf-8-sig"
+    assert_shards_are_the_table(table, 3)
 
 
 def test_quoted_line_ends_that_no_cut_touches_are_read(tmp_path) -> None:
@@ -349,6 +360,35 @@ def test_shards_of_arrays_are_the_table(tmp_path, count) -> None:
         assert_shards_are_the_table(open_table(tmp_path / f"{number}.npy"), count)
     with pytest.raises(DataError, match="24 processes for 23 rows"):
         shard_of(arrays(tmp_path, 23), 0, 24)
+
+
+def test_a_shard_of_arrays_goes_to_its_rows(tmp_path, monkeypatch) -> None:
+    table = arrays(tmp_path, 100_000)
+    shard = shard_of(table, 3, 4)
+    read = 0
+    values = arrays_module._values
+
+    def watched(path: Path, file: Any, *args: Any) -> np.ndarray:
+        nonlocal read
+        begin = file.tell()
+        found = values(path, file, *args)
+        read += file.tell() - begin
+        return found
+
+    monkeypatch.setattr(arrays_module, "_values", watched)
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", None)
+    assert sum(rows.batch.num_rows for rows in shard.batches()) == 25_000
+    assert read == 25_000 * (3 * 8 + 8 + 2 * 4)
+
+
+def test_a_header_that_promises_more_than_there_is_is_refused(tmp_path) -> None:
+    whole = io.BytesIO()
+    np.save(whole, np.zeros(1000))
+    with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive:
+        archive.writestr("a.npy", whole.getvalue()[:4000])
+        archive.writestr("b.npy", whole.getvalue())
+    with pytest.raises(DataError, match="cut short"):
+        shard_of(open_table(tmp_path / "t.npz"), 1, 2)
 
 
 @given(st.integers(1, 7), st.booleans(), st.data())

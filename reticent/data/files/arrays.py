@@ -7,6 +7,7 @@ Pickled objects are never loaded: they could run any code.
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -70,14 +71,24 @@ class ArraysTable(Table):
         self._row_count = max(lengths.values())
 
     def shard(self, number: int, count: int) -> ArraysTable:
-        with damage_reported(self.path, "NumPy arrays"):
-            if _is_packed(self.path):
-                raise cannot_be_cut(self, "a packed NPZ file")
         cuts = row_cuts([self.row_count], count)
         shard = copy(self)
+        with damage_reported(self.path, "NumPy arrays"):
+            if zipfile.is_zipfile(self.path):
+                shard._members = [m._replace(open=self._opening_unpacked(m)) for m in self._members]
         shard._first_row = self._first_row + cuts[number]
         shard._row_count = cuts[number + 1] - cuts[number]
         return shard
+
+    def _opening_unpacked(self, member: _Member) -> Callable[[], IO[bytes]]:
+        """How to open an array of an archive so that going to a row does not read all before it."""
+        with zipfile.ZipFile(self.path) as archive:
+            info = archive.getinfo(f"{member.name}.npy")
+        if info.compress_type != zipfile.ZIP_STORED:
+            raise cannot_be_cut(self, "a packed NPZ file")
+        if info.file_size < int(np.prod(member.shape, dtype=object)) * member.dtype.itemsize:
+            raise damaged(self.path, "NumPy arrays", EOFError())
+        return partial(_open_unpacked, self.path, info.header_offset)
 
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
         wanted = set(columns)
@@ -118,6 +129,17 @@ def _open_member(path: Path, name: str) -> IO[bytes]:
             return archive.open(name)  # keeps the file open until it is closed itself
         except (RuntimeError, NotImplementedError, KeyError):  # encrypted, or packed in an unknown way
             raise damaged(path, "NumPy arrays") from None
+
+
+def _open_unpacked(path: Path, header: int) -> IO[bytes]:
+    """A file at the first byte of a member whose local header in the archive begins at byte `header`."""
+    with ExitStack() as opened:
+        file = opened.enter_context(open(path, "rb"))
+        file.seek(header + 26)  # the lengths of the name and of the extra field, which come next
+        name, extra = struct.unpack("<HH", file.read(4))
+        file.seek(name + extra, io.SEEK_CUR)
+        opened.pop_all()
+        return file
 
 
 def _described(path: Path, name: str, open_it: Callable[[], IO[bytes]]) -> _Member:
@@ -172,13 +194,6 @@ def _slices(
     file.seek(begin * size * int(np.prod(rest)), io.SEEK_CUR)
     for first in range(0, rows, step):
         yield _values(path, file, member.dtype, (min(step, rows - first), *rest))
-
-
-def _is_packed(path: Path) -> bool:
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
 
 
 def _values(path: Path, file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

@@ -63,7 +63,7 @@ class DelimitedTable(Table):
         self.names = layout.names
         self.dialect = replace(layout.dialect, compression="gzip" if is_gzip(path) else None)
         self._start: dict[str, Any] = {"skip": layout.skip, "line": layout.line}
-        self._tail = b""  # added to a shard whose end is a cut
+        self._head, self._tail = b"", b""  # added to a shard whose beginning, or end, is a cut
         self._block = min(line_limit, max(_BLOCK, 2 * max(map(len, text.splitlines()), default=0)))
 
     def shard(self, number: int, count: int) -> DelimitedTable:
@@ -76,6 +76,8 @@ class DelimitedTable(Table):
             first, end = self._bytes()
             begins, ends = byte_range(self.path, number, count, first=first, end=end)
         shard._start = {"begin": begins, "end": ends}
+        if number:  # a blank line, after which Arrow takes nothing for the mark at the head of a file
+            shard._head = b"\n"
         if ends < end and self.dialect.quote:
             shard._tail = (self.dialect.delimiter or ",").join([_END] * len(self.names)).encode() + b"\n"
         if self._encoding == "utf-8-sig":  # the mark is at the head of the file, before all shards
@@ -145,8 +147,6 @@ class DelimitedTable(Table):
                     last = _trimmed(batch)
                     yield last, (stream.position - begin) / total
             except pa.ArrowInvalid as error:
-                if begin == self._start.get("end"):  # a shard without a byte
-                    return
                 raise self._explained(error, ragged, stream) from None
             if is_open:
                 raise self._bad_cut()
@@ -159,6 +159,7 @@ class DelimitedTable(Table):
             quote=self.dialect.quote,
             encoding=self._encoding,
             line_limit=self._line_limit,
+            head=self._head,
             tail=self._tail,
             **self._start,
         )

@@ -103,7 +103,7 @@ def line_ends_before(path: Path, end: int) -> int:
     """How many lines end before a byte of a file. Only a message needs to know: this reads all before it."""
     lines, was_return = 0, False
     with open(path, "rb") as file:
-        while piece := file.read(min(_PIECE << 4, end - file.tell())):
+        while piece := file.read(min(_PIECE, end - file.tell())):
             lines += piece.count(b"\n") + piece.count(b"\r") - piece.count(b"\r\n")
             lines -= was_return and piece.startswith(b"\n")
             was_return = piece.endswith(b"\r")

@@ -34,7 +34,7 @@ class CleanText(io.RawIOBase):
     """The file from its first byte, or from byte `skip` of its clean text, which is on line `line`.
 
     A part of a file that is not packed is given by `begin` and `end`, bytes of the file as it is on disk, the
-    first of them at the start of a line. `tail` comes after all the rest.
+    first of them at the start of a line. `head` comes before what is read, and `tail` after it.
 
     Raises:
         DataError: from `read`, for NUL bytes, bytes that are not text, and over-long lines.
@@ -50,6 +50,7 @@ class CleanText(io.RawIOBase):
         line_limit: int = LINE_LIMIT,
         begin: int = 0,
         end: int | None = None,
+        head: bytes = b"",
         tail: bytes = b"",
     ) -> None:
         self._path = path
@@ -61,7 +62,7 @@ class CleanText(io.RawIOBase):
         self._tail = tail
         self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._ready = b""
+        self._ready = head
         self._skip = skip
         self._line = line
         self._line_length = 0
