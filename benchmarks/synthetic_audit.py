@@ -9,7 +9,7 @@ and its bound holds with 99% confidence: the threshold is chosen on half of the 
 What is shown of a claim depends on how many runs there are, so they are printed too.
 
     releases    the attacker sees everything that was charged: counts, choices, sums, noisy gradients
-    model       the attacker sees the finished generator: its density, its class frequencies, what it makes
+    model       the attacker sees the finished generator: its density, its moments, what it makes
 """
 
 from __future__ import annotations
@@ -86,12 +86,8 @@ def embedding_games(features: Any, runs: int, models: int, seed: int) -> dict[st
         epsilon=play.EPSILON, delta=play.DELTA, examples=20, features=features, prior="none", radius=1.0
     )
     found = {"releases": play.bound(play.embedding_scores(play.lonely_vector(), asked, runs=runs, seed=seed))}
-    if features == "moments":  # the class frequencies of the other are made of the same numbers
-
-        def frequencies(world: Any, keys: Any) -> Any:
-            return embedding.fit(world[0], world[1], asked, classes=2, keys=keys).frequencies
-
-        made = play.frequency_scores(play.lonely_vector(), frequencies, runs=models, seed=seed)
+    if features == "moments":
+        made = play.moment_scores(play.lonely_vector(), asked, runs=models, seed=seed)
         found["model"] = play.bound(made)
     return found
 

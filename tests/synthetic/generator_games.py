@@ -7,7 +7,7 @@ and whatever a generator does with the releases is post-processing. Games on fin
 them.
 
     tables      `table_scores`, `table_model_scores`
-    embedding   `embedding_scores`, `frequency_scores`
+    embedding   `embedding_scores`, `moment_scores`, `frequency_scores`
     gan         `captured`, `gan_scores`, `step_scores`
 
 Games call the package's own `fit`, and stop it after the last release. A bug that somebody planted in
@@ -224,6 +224,22 @@ def frequency_scores(
     keys = _fresh_keys(runs, seed)
     scores = [[float(frequencies(world, next(keys))[1]) for _ in range(runs)] for world in worlds]
     return Scores(*map(np.array, scores))
+
+
+def moment_scores(worlds: Worlds, plan: embedding.EmbeddingPlan, *, runs: int, seed: int = 0) -> Scores:
+    """What finished generators make of the canary's class: their mean and second moment where it stands.
+
+    A mean and a spread say nearly all of the noisy sum that they were made from.
+    """
+    way, keys = worlds[0][0][-1] / np.linalg.norm(worlds[0][0][-1]), _fresh_keys(runs, seed)
+
+    def score(x: Any, y: Any) -> float:
+        made = embedding.fit(x, y, plan, classes=2, keys=next(keys))
+        times = max(plan.examples * float(made.frequencies[1]), 1.0)  # by which the sum was divided
+        mean, spread = (way @ made.tensors[name][1] / plan.radius for name in ("means", "spreads"))
+        return times * float(0.25 * mean + 0.65 * (mean**2 + spread @ spread))  # as much as each has of phi
+
+    return Scores(*(np.array([score(x, y) for _ in range(runs)]) for x, y in worlds))
 
 
 class Game(NamedTuple):

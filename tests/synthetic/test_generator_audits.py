@@ -289,9 +289,9 @@ def one_step() -> Game:
 
 def test_a_budget_that_is_checked_after_the_step_is_caught(one_step: Game) -> None:
     """Whoever looks at the budget after a step takes one more than it covers."""
-    assert bound(gan_scores(one_step, runs=2 * RUNS)[0]) <= EPSILON
+    assert bound(gan_scores(one_step, runs=RUNS)[0]) <= EPSILON
     late = one_step._replace(training=replace(one_step.training, steps=2))
-    assert bound(gan_scores(late, runs=2 * RUNS)[0]) > EPSILON
+    assert bound(gan_scores(late, runs=4 * RUNS)[0]) > EPSILON
 
 
 def test_two_discriminators_that_share_records_are_caught(one_step: Game) -> None:
@@ -300,7 +300,7 @@ def test_two_discriminators_that_share_records_are_caught(one_step: Game) -> Non
     Here are no teachers: `fit` trains one discriminator by one call of `train`, on all records. What would
     go wrong with several is played: two of them see the same record, and are charged as one.
     """
-    first, second = (gan_scores(one_step, runs=2 * RUNS, seed=seed)[0] for seed in (1, 2))
+    first, second = (gan_scores(one_step, runs=4 * RUNS, seed=seed)[0] for seed in (1, 2))
     both = Scores(*(one + other for one, other in zip(first, second, strict=True)))
     assert bound(first) <= EPSILON < bound(both)
 
