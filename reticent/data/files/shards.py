@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
@@ -73,17 +73,17 @@ def row_cuts(groups: Sequence[int], count: int) -> list[int]:
     >>> row_cuts([100], 3)
     [0, 33, 66, 100]
     """
-    ends = np.unique(np.cumsum(np.asarray(groups, dtype=np.int64)))
-    ends = ends[ends > 0]
-    total = int(ends[-1])
+    ends = sorted({end for end in accumulate(groups) if end})
+    total = ends[-1]
     shares = [total * shard // count for shard in range(1, count)]
     if len(ends) < count:
         return [0, *shares, total]
     cuts, at = [0], -1
     for shard, share in enumerate(shares, start=1):
-        nearest = int(np.abs(ends - share).argmin())
+        after = bisect_left(ends, share)
+        nearest = after - (after > 0 and share - ends[after - 1] <= ends[after] - share)
         at = min(max(nearest, at + 1), len(ends) - 1 - (count - shard))
-        cuts.append(int(ends[at]))
+        cuts.append(ends[at])
     return [*cuts, total]
 
 
