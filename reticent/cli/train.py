@@ -32,6 +32,11 @@ LedgerFile = Annotated[Path | None, typer.Option(help="Charge this ledger first.
 DatasetName = Annotated[
     str | None, typer.Option(help="The dataset's name in the ledger.", show_default=False)
 ]
+Coordinator = Annotated[
+    str | None, typer.Option(help="HOST:PORT of process 0, to train in several.", show_default=False)
+]
+Processes = Annotated[int | None, typer.Option(help="How many processes there are.", show_default=False)]
+Process = Annotated[int | None, typer.Option(help="Which one this is, from 0.", show_default=False)]
 Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.", show_default=False)]
 
 
@@ -71,6 +76,9 @@ def run(
         int | None, typer.Option(help="For pate: how many.", show_default="a hundredth of the rows")
     ] = None,
     resume: Resume = None,
+    coordinator: Coordinator = None,
+    processes: Processes = None,
+    process: Process = None,
     delimiter: Delimiter = None,
     header: Header = None,
     encoding: Encoding = None,
@@ -81,7 +89,12 @@ def run(
     What is not declared about the table is found privately, from a tenth of
     the budget. The whole cost is charged before any noise is drawn. The
     folder holds the model, its guarantee and how it was made.
+
+    Several processes train one model together if each is started with the
+    same words and a --process of its own. Each reads its part of the table;
+    process 0 pays and has the folder.
     """
+    join(coordinator, processes, process)
     done = trained(
         resume,
         write,
@@ -99,18 +112,37 @@ def run(
         layout=layout_of(delimiter, header, encoding),
         public=public,
         teachers=teachers,
+        is_silent=bool(process),
     )
-    show(done, as_json=as_json)
+    if not process:
+        show(done, as_json=as_json)
+
+
+def join(coordinator: str | None, processes: int | None, process: int | None) -> None:
+    """Joins the other processes, if there are any."""
+    given = [coordinator, processes, process]
+    if all(value is None for value in given):
+        return
+    if coordinator is None or processes is None or process is None:
+        raise InvalidArgument(
+            "Processes find each other by three words, and not all were given.",
+            remedy="Pass --coordinator HOST:PORT, --processes N and --process I, or none of them.",
+        )
+    from reticent import distributed
+
+    distributed.start(coordinator, processes=processes, process=process)
 
 
 def trained(resume: Path | None, write: Path | None, **wanted: Any) -> Finished:
     """Follows an order of these fields into a new folder, or goes on with one."""
     from reticent.runs.fit import fit
     from reticent.runs.fit import resume as go_on
-    from reticent.runs.onlooker import Onlooker
+    from reticent.runs.onlooker import NOBODY, Onlooker
     from reticent.runs.order import Order
 
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+    if wanted.pop("is_silent", False):
+        onlooker = NOBODY
     if resume is not None:
         return go_on(resume, onlooker=onlooker)
     if wanted["source"] is None or wanted["epsilon"] is None or write is None:

@@ -55,9 +55,24 @@ def of_first(value: Any) -> Any:
     return value if count() == 1 else everyones_json(value if is_first() else None)[0]
 
 
-def total(values: np.ndarray) -> np.ndarray:
+def total(values: Any) -> np.ndarray:
     """The sum over the processes, exactly: whole numbers stay whole."""
     return everyones(values).sum(axis=0)
+
+
+def joined(rows: np.ndarray) -> np.ndarray:
+    """The rows of all processes, one process after the other; each may have another number of them."""
+    if count() == 1:
+        return rows
+    lengths = everyones(np.int64(len(rows)))
+    room = np.zeros((int(lengths.max()), *rows.shape[1:]), rows.dtype)
+    room[: len(rows)] = rows
+    return np.concatenate([part[:length] for part, length in zip(everyones(room), lengths, strict=True)])
+
+
+def share(rows: int) -> slice:
+    """Which of so many rows this process has, where all of them could have all."""
+    return slice(rows * number() // count(), rows * (number() + 1) // count())
 
 
 def copied(tree: Any) -> Any:

@@ -1,9 +1,14 @@
-"""The rows of a run as arrays: those to train on, and those held out."""
+"""The rows of a run as arrays: those to train on, and those held out.
+
+Which rows are held out depends on their number in the table and on a public seed. So each of several
+processes divides its own shard, and all of them together divide the table as one process would.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +17,12 @@ from reticent.core.errors import DataError
 from reticent.data import catalog
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain
-from reticent.data.encoding import encode, has_target
+from reticent.data.encoding import encode, feature_names, has_target
 from reticent.data.files import Table
-from reticent.runs.learners import Learner
+from reticent.data.held_out import Split
+from reticent.distributed import together
+from reticent.runs import on_disk
+from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import Onlooker
 from reticent.runs.order import HELD_OUT, Material, public_of_held_out
 from reticent.runs.problem import Problem, of_table
@@ -28,18 +36,36 @@ class Divided(NamedTuple):
     problem: Problem
     train_on: Arrays
     held_out: Arrays
+    are_inputs: bool = False  # as the learner takes them: rows that stay on disk are written that way
 
 
 def divided_by(
-    record: Mapping[str, Any], material: Material, domain: Domain | None, onlooker: Onlooker
+    record: Mapping[str, Any],
+    material: Material,
+    domain: Domain | None,
+    onlooker: Onlooker,
+    *,
+    scratch: Path | None = None,
 ) -> Divided:
-    """The rows of a run as its record divides them: the same ones every time."""
+    """The rows of a run as its record divides them: the same ones every time.
+
+    Args:
+        scratch: a folder for rows that are too many for the memory.
+    """
     rows, seed = record["rows"], record["split"]
     if material.splits is not None:
         return of_catalog(material.order.source, material.splits, rows=rows, seed=seed)
     assert material.table is not None
     assert domain is not None
-    return of_file(material.table, domain, rows=rows, seed=seed, onlooker=onlooker)
+    split = Split(rows=material.rows, held_out=material.rows - rows, seed=seed)
+    if scratch is not None and on_disk.is_too_large(material.table, domain):
+        problem = of_table(domain, len(feature_names(domain)), rows)
+        learn = learner(material.order.model, problem)
+        parts = on_disk.written(
+            material.table, domain, split, first=material.first, learn=learn, into=scratch, onlooker=onlooker
+        )
+        return Divided(problem, *parts, are_inputs=True)
+    return of_file(material.table, domain, split, first=material.first, onlooker=onlooker)
 
 
 def with_public(
@@ -62,18 +88,25 @@ def with_public(
     return divided._replace(held_out=kept), held_out["x"][:taken]
 
 
+def parts_as_inputs(learn: Learner, divided: Divided, onlooker: Onlooker) -> tuple[Arrays, Arrays]:
+    """The rows to train on and the others, as the learner takes them."""
+    if divided.are_inputs:
+        return divided.train_on, divided.held_out
+    return inputs_of(learn, divided.train_on, onlooker), inputs_of(learn, divided.held_out, onlooker)
+
+
 def inputs_of(learn: Learner, part: Arrays, onlooker: Onlooker) -> Arrays:
     """Rows as the learner takes them."""
     with onlooker.watch(f"features for {learn.name}") as on_progress:
         return {**part, "x": learn.inputs(part["x"], on_progress)}
 
 
-def of_file(table: Table, domain: Domain, *, rows: int, seed: int, onlooker: Onlooker) -> Divided:
-    """The rows of a table, divided by chance: so many to train on, and the others."""
+def of_file(table: Table, domain: Domain, split: Split, *, first: int, onlooker: Onlooker) -> Divided:
+    """The rows of a table, which begin at row `first` of all, divided by chance."""
     with onlooker.watch("encoding") as on_progress:
         data = encode(table, domain, on_progress=on_progress)
-    problem = of_table(domain, data["x"].shape[1], rows)
-    train_on, held_out = _by_chance(data, rows, seed)
+    problem = of_table(domain, data["x"].shape[1], split.rows - split.held_out)
+    train_on, held_out = _by_chance(data, split, first)
     known = has_target(held_out["y"])
     return Divided(problem, train_on, {key: column[known] for key, column in held_out.items()})
 
@@ -87,10 +120,13 @@ def of_catalog(name: str, splits: catalog.Splits, *, rows: int, seed: int) -> Di
             remedy="Use the library: reticent.models.text_bag and rt.train.",
         )
     if splits.test is None:
-        train_on, held_out = _by_chance(splits.train, rows, seed)
+        split = Split(rows=len(splits.train), held_out=len(splits.train) - rows, seed=seed)
+        share = together.share(len(splits.train))
+        train_on, held_out = _by_chance(splits.train.take(share), split, share.start)
     else:
         train_on, held_out = (
-            {key: np.asarray(part[key]) for key in part} for part in (splits.train, splits.test)
+            {key: np.asarray(part[key][together.share(len(part))]) for key in part}
+            for part in (splits.train, splits.test)
         )
     if splits.domain is not None and splits.domain.target is not None:
         return Divided(of_table(splits.domain, train_on["x"].shape[1], rows), train_on, held_out)
@@ -99,7 +135,9 @@ def of_catalog(name: str, splits: catalog.Splits, *, rows: int, seed: int) -> Di
     return Divided(problem, train_on, held_out)
 
 
-def _by_chance(data: Dataset, rows: int, seed: int) -> tuple[Arrays, Arrays]:
-    order = np.random.default_rng(seed).permutation(len(data))
-    first, second = ({key: data[key][part] for key in data} for part in (order[:rows], order[rows:]))
-    return first, second
+def _by_chance(data: Dataset, split: Split, first: int) -> tuple[Arrays, Arrays]:
+    """Rows to train on in their order, and the others in a random one: some may be taken for public."""
+    is_held_out = split.is_held_out(first, len(data))
+    order = np.random.default_rng([split.seed, first]).permutation(np.flatnonzero(is_held_out))
+    train_on, held_out = ({key: data[key][part] for key in data} for part in (~is_held_out, order))
+    return train_on, held_out

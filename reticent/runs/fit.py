@@ -8,13 +8,17 @@
 A run that was stopped goes on from what is in its folder. It is never charged twice: the run's own number
 is the purpose of its charge, and is looked for before another is made. Nothing is released twice: what was
 found is on the disk before it is said, and one process at a time works in a folder.
+
+Of several processes that train together, each reads its own shard of the table. The first one has the
+folder, and pays before any of them draws noise.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,17 +31,20 @@ from reticent.accounting.guarantee import Guarantee
 from reticent.core.errors import (
     DataError,
     IntegrityError,
+    InvalidArgument,
     ReticentError,
     Unavailable,
 )
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
 from reticent.data.preparation.noise import PreparationNoise
+from reticent.distributed import together
+from reticent.distributed.agreement import by_all, by_first, from_first, shared_keys
 from reticent.mechanisms import events
 from reticent.mechanisms.events import Event
 from reticent.runs import folder as folders
-from reticent.runs import methods
-from reticent.runs.arrays import Arrays, Divided, divided_by, inputs_of, with_public
+from reticent.runs import methods, on_disk
+from reticent.runs.arrays import Arrays, Divided, divided_by, inputs_of, parts_as_inputs, with_public
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order, held_out_rows
@@ -67,14 +74,15 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
         BudgetExceeded: the ledger does not cover it; nothing was charged.
     """
     started = time.perf_counter()
-    folders.require_new(folder)
-    material = Material(order)
+    by_first(lambda: folders.require_new(folder))
+    material = Material.of(order)
+    _require_method(order)
     order = replace(order, delta=checked_delta(order.delta, material.rows))
     train_rows = material.rows if material.has_test else material.rows - held_out_rows(order, material.rows)
     noise = _noise(order, material)
     recipe = price(order, material, train_rows, noise)
     event = event_of(recipe, noise)
-    number = secrets.token_hex(8)
+    number, split = together.of_first((secrets.token_hex(8), secrets.randbits(63)))
     record = {
         "version": folders.VERSION,
         "state": "started",
@@ -85,25 +93,52 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
         "recipe": methods.to_json(order.method, recipe),
         "preparation": preparation_record(noise, delta=order.delta or 0.0),
         "event": events.to_json(event),
-        "split": secrets.randbits(63),
+        "split": split,
         "versions": {"reticent": __version__, "jax": jax.__version__, "numpy": np.__version__},
     }
-    # Where nothing has to be released first, what is wrong with the rows is found before they are paid for.
-    ready = None if noise is not None else divided_by(record, material, material.public_domain, onlooker)
-    if ready is not None:
-        learner(order.model, ready.problem)
-    folders.create(folder)
-    with folders.held(folder):
-        folders.require_new(folder)
-        try:
-            folders.write_record(folder, record)
-            charge(record, event, onlooker, what="train")
-        except ReticentError:
-            folders.discard(folder)
-            raise
-        return _go_on(
-            folder, record, material, noise, event, keys or Keys.from_os(), onlooker, started, ready
+    keys = shared_keys(keys)
+    with on_disk.scratch() as scratch:
+        # Where nothing has to be released first, what is wrong with the rows is found before it is paid.
+        ready = None
+        if noise is None:
+            ready = by_all(
+                lambda: divided_by(record, material, material.public_domain, onlooker, scratch=scratch)
+            )
+            learner(order.model, ready.problem)
+        by_first(lambda: folders.create(folder))
+        with _held_by_first(folder):
+            by_first(lambda: _pay(folder, record, event, onlooker))
+            return _go_on(folder, record, material, noise, event, keys, onlooker, started, scratch, ready)
+
+
+def _require_method(order: Order) -> None:
+    """
+    Raises:
+        InvalidArgument: several processes were started for a method that one alone can follow.
+    """
+    if together.count() > 1 and methods.choose(order.method) not in methods.SHARED:
+        raise InvalidArgument(
+            f"Method '{order.method}' needs all rows at once, and {together.count()} processes share them.",
+            remedy=f"Choose --method {' or '.join(methods.SHARED)}, or train in one process.",
         )
+
+
+def _pay(folder: Path, record: dict[str, Any], event: Event, onlooker: Onlooker) -> None:
+    folders.require_new(folder)
+    try:
+        folders.write_record(folder, record)
+        charge(record, event, onlooker, what="train")
+    except ReticentError:
+        folders.discard(folder)
+        raise
+
+
+@contextmanager
+def _held_by_first(folder: Path) -> Iterator[None]:
+    """The folder, kept by the first process for all."""
+    with ExitStack() as stack:
+        by_first(lambda: stack.enter_context(folders.held(folder)))
+        yield
 
 
 def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBODY) -> Finished:
@@ -114,17 +149,23 @@ def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBOD
         IntegrityError: it was priced for something else, or something in the folder is damaged.
     """
     started = time.perf_counter()
-    if folders.read_record(folder)["state"] != "finished":
-        with folders.held(folder):
-            return _resume(folder, keys or Keys.from_os(), onlooker, started)
-    with suppress(DataError), folders.held(folder):
-        folders.tidy(folder)
+    record = _record_of_first(folder)
+    if record["state"] != "finished":
+        with _held_by_first(folder), on_disk.scratch() as scratch:
+            return _resume(folder, shared_keys(keys), onlooker, started, scratch)
+    if together.is_first():
+        with suppress(DataError), folders.held(folder):
+            folders.tidy(folder)
     onlooker.say(f"{folder} is finished already.")
-    return Finished(folder=folder, record=folders.read_record(folder))
+    return Finished(folder=folder, record=record)
 
 
-def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float) -> Finished:
-    record = folders.read_record(folder)
+def _record_of_first(folder: Path) -> dict[str, Any]:
+    return together.of_first(by_first(lambda: folders.read_record(folder)))
+
+
+def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float, scratch: Path) -> Finished:
+    record = _record_of_first(folder)
     if record["state"] == "finished":  # by another process, a moment ago
         return Finished(folder=folder, record=record)
     if record["state"] == "failed":
@@ -142,7 +183,8 @@ def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float) -> Fin
         order, recipe = Order(**record["order"]), methods.read(record["recipe"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise folders.damaged(folder) from None
-    material = Material(order)
+    material = Material.of(order)
+    _require_method(order)
     noise = _noise(order, material)
     event = event_of(recipe, noise)
     if events.to_json(event) != record["event"] or material.digest(record["number"]) != record["table"]:
@@ -150,8 +192,8 @@ def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float) -> Fin
             f"The data or the domain of {folder} are not what the run was priced for.",
             remedy="Put them back as they were, or start anew in another folder.",
         )
-    charge(record, event, onlooker, what="train")
-    return _go_on(folder, record, material, noise, event, keys, onlooker, started)
+    by_first(lambda: charge(record, event, onlooker, what="train"))
+    return _go_on(folder, record, material, noise, event, keys, onlooker, started, scratch)
 
 
 def _go_on(
@@ -163,6 +205,7 @@ def _go_on(
     keys: Keys,
     onlooker: Onlooker,
     started: float,
+    scratch: Path,
     ready: Divided | None = None,
 ) -> Finished:
     """Everything after the payment. Whatever stops it says that the run is paid for, and how to go on."""
@@ -170,15 +213,13 @@ def _go_on(
     try:
         if record["state"] != "paid":
             record["state"] = "paid"
-            folders.write_record(folder, record)
+            by_first(lambda: folders.write_record(folder, record))
         domain = _prepared(folder, record, material, noise, keys, onlooker)
-        divided = ready or divided_by(record, material, domain, onlooker)
+        divided = ready or by_all(lambda: divided_by(record, material, domain, onlooker, scratch=scratch))
         divided, public = with_public(material, domain, divided, onlooker)
         learn = learner(order.model, divided.problem)
         onlooker.say(f"training {learn.name} on {divided.problem.rows:,} rows: {recipe.in_words}")
-        train_on, held_out = (
-            inputs_of(learn, part, onlooker) for part in (divided.train_on, divided.held_out)
-        )
+        train_on, held_out = parts_as_inputs(learn, divided, onlooker)
         stamp = stamp_of(
             record["recipe"], record["event"], domain.to_toml() if domain else "", record["number"]
         )
@@ -219,11 +260,11 @@ def _prepared(
     onlooker: Onlooker,
 ) -> Domain | None:
     """The public domain: declared, found just now, or found before the run was stopped."""
-    path = folder / folders.DOMAIN
     if material.table is None:
         return None
-    if path.exists():
-        return Domain.read(path)
+    written = together.of_first(by_first(lambda: folders.domain_text(folder)))
+    if written is not None:
+        return Domain.from_toml(written, source=str(folder / folders.DOMAIN))
     if noise is None:
         assert material.public_domain is not None
         return folders.write_domain(folder, material.public_domain)
@@ -235,8 +276,12 @@ def _prepared(
 
 def _released(folder: Path, learn: Learner) -> Trained | None:
     """The model that a process wrote before it was stopped: it is out, and is not drawn a second time."""
-    assumptions = folders.assumptions_of_model(folder)
-    return None if assumptions is None else Trained(params_in(folder, learn, None), assumptions)
+    assumptions = together.of_first(by_first(lambda: folders.assumptions_of_model(folder)))
+    if assumptions is None:
+        return None
+    params = by_first(lambda: params_in(folder, learn, None))
+    like = learn.model.init(jax.random.key(0)) if params is None else params
+    return Trained(from_first(like), tuple(assumptions))
 
 
 def _finish(
@@ -249,10 +294,11 @@ def _finish(
     sentence: Guarantee,
 ) -> Finished:
     named = dict(zip(paths_of(trained.params), map(np.asarray, jax.tree.leaves(trained.params)), strict=True))
+    digest = by_first(lambda: folders.write_model(folder, named, trained.assumptions))
     record.pop("table", None)
     record |= {
         "state": "finished",
-        "model": {"name": learn.name, "digest": folders.write_model(folder, named, trained.assumptions)},
+        "model": {"name": learn.name, "digest": digest},
         "problem": asdict(problem),
         "guarantee": sentence.to_json(),
         "sentence": str(sentence),
@@ -260,6 +306,6 @@ def _finish(
         "history": list(trained.history),
         **({"unreleased": dict(trained.unreleased)} if trained.unreleased else {}),
     }
-    folders.write_record(folder, record)
-    folders.tidy(folder)
-    return Finished(folder=folder, record=record)
+    by_first(lambda: folders.write_record(folder, record))
+    by_first(lambda: folders.tidy(folder))
+    return Finished(folder=folder, record=together.of_first(record))

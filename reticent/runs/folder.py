@@ -24,9 +24,10 @@ import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
 from reticent.data.domain import Domain
+from reticent.distributed.agreement import by_first
 from reticent.training.checkpoint import write_whole
 
-VERSION = 1
+VERSION = 2  # 2: rows are held out block by block, in the order of the table
 RUN, DOMAIN, MODEL, CHECKPOINT = "run.json", "domain.toml", "model.safetensors", "checkpoint"
 LOCK = ".lock"
 
@@ -138,8 +139,15 @@ def _locked(folder: Path) -> int | None:
 
 def write_domain(folder: Path, domain: Domain) -> Domain:
     """Puts it on the disk, and returns what is there."""
-    write_whole(folder / DOMAIN, domain.to_toml().encode())
-    return Domain.read(folder / DOMAIN)
+    text = domain.to_toml()
+    by_first(lambda: write_whole(folder / DOMAIN, text.encode()))
+    return Domain.from_toml(text, source=str(folder / DOMAIN))
+
+
+def domain_text(folder: Path) -> str | None:
+    """What `domain.toml` says; None if there is none yet."""
+    path = folder / DOMAIN
+    return Domain.read(path).to_toml() if path.exists() else None
 
 
 def write_record(folder: Path, record: dict[str, Any]) -> None:

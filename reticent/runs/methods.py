@@ -24,6 +24,9 @@ METHODS: dict[str, Method] = {
 }
 
 
+SHARED = ("sgd", "gd")  # those that several processes can follow together, each with its own rows
+
+
 def choose(name: str) -> str:
     """The method of this name; `auto` is sgd, which needs less noise for as much learning."""
     return "sgd" if name == "auto" else name

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import DataError, DomainError, InvalidArgument
 from reticent.data import catalog
 from reticent.data.domain import Domain
 from reticent.data.files import Table, open_table
+from reticent.data.files.shards import shard_of
 from reticent.data.preparation import releases_for
 from reticent.data.preparation.noise import Release
+from reticent.distributed import together
+from reticent.distributed.agreement import by_all, require_same
 from reticent.runs.learners import ModelName
 from reticent.runs.methods import METHODS
 
 Prepare = Literal["private", "public"]
 
 HELD_OUT = "held-out"
+_PIECES = 64  # of a file, shared out among the processes that take its digest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +89,14 @@ class Order:
 
 
 class Material:
-    """What an order is about: a table with its domain, or a dataset of the catalog."""
+    """What an order is about: a table with its domain, or a dataset of the catalog.
+
+    Of a table, each process has its own shard.
+
+    Attributes:
+        rows: of all processes together.
+        first: how many of them come before those of this process.
+    """
 
     def __init__(self, order: Order) -> None:
         self.order = order
@@ -92,7 +106,8 @@ class Material:
             self.splits = catalog.load(order.source)
             self.rows = len(self.splits.train)
         else:
-            self.table = open_table(order.source, **order.layout)
+            whole = open_table(order.source, **order.layout)
+            self.table = shard_of(whole, together.number(), together.count())
             if order.target is None:
                 raise InvalidArgument(
                     f"Which column of {order.source} is to be predicted?",
@@ -110,8 +125,34 @@ class Material:
                     remedy="Choose linear or mlp, or leave it to auto.",
                 )
             self.rows = self.table.row_count
+        self.first = 0
         self.declared = Domain.read(order.domain) if order.domain else None
         self.public = None if order.public in (None, HELD_OUT) else self._opened_public(order.public)
+
+    @classmethod
+    def of(cls, order: Order) -> Material:
+        """What an order is about, as all processes see it.
+
+        Raises:
+            InvalidArgument: they see different files, or were given different orders.
+        """
+        material = by_all(lambda: cls(order))
+        require_same({"order": repr(order), **material._facts()})
+        if material.table is not None:
+            counts = together.everyones(np.int64(material.rows))
+            material.rows, material.first = int(counts.sum()), int(counts[: together.number()].sum())
+        return material
+
+    def _facts(self) -> dict[str, str]:
+        """What every process has to see alike."""
+        declared = {} if self.declared is None else {"domain": self.declared.to_toml()}
+        if self.table is None:
+            return declared
+        return declared | {
+            "columns": ", ".join(self.table.names),
+            "format of the table": self.table.dialect.describe(),
+            "size of the table": f"{self.table.path.stat().st_size} bytes",
+        }
 
     def _opened_public(self, path: str) -> Table:
         """Unlabelled rows with the same columns; if the target is among theirs, it is not read."""
@@ -141,15 +182,20 @@ class Material:
         return public_of_held_out(held_out_rows(self.order, self.rows))
 
     def digest(self, key: str) -> str:
-        """Of the table's bytes; nothing for a dataset of the catalog, which has a checksum of its own."""
+        """Of the table's bytes; nothing for a dataset of the catalog, which has a checksum of its own.
+
+        Each process reads its share of the bytes, and all come to the same digest, however many there are.
+        """
         if self.table is None:
             return ""
-        hashed = hashlib.blake2b(key=key.encode(), digest_size=16)
-        for table in (self.table, *((self.public,) if self.public else ())):
-            with open(table.path, "rb") as file:
-                while piece := file.read(1 << 22):
-                    hashed.update(piece)
-        return hashed.hexdigest()
+        tables = (self.table, *((self.public,) if self.public else ()))
+        own = {
+            f"{at} {piece}": _digest_of_piece(table.path, piece, key)
+            for at, table in enumerate(tables)
+            for piece in range(together.number(), _PIECES, together.count())
+        }
+        found = {name: digest for theirs in together.everyones_json(own) for name, digest in theirs.items()}
+        return hashlib.blake2b(repr(sorted(found.items())).encode(), digest_size=16).hexdigest()
 
     @property
     def has_test(self) -> bool:
@@ -189,6 +235,18 @@ class Material:
                 )
             self.declared.require_public()
         return needed
+
+
+def _digest_of_piece(path: Path, piece: int, key: str) -> str:
+    hashed = hashlib.blake2b(key=key.encode(), digest_size=16)
+    size = os.path.getsize(path)
+    at, end = size * piece // _PIECES, size * (piece + 1) // _PIECES
+    with open(path, "rb") as file:
+        file.seek(at)
+        while at < end and (content := file.read(min(1 << 22, end - at))):
+            hashed.update(content)
+            at += len(content)
+    return hashed.hexdigest()
 
 
 def public_of_held_out(rows: int) -> int:

@@ -16,6 +16,7 @@ from reticent.data.domain import Domain
 from reticent.data.files import Table
 from reticent.data.preparation import prepare
 from reticent.data.preparation.noise import PreparationNoise, Release
+from reticent.distributed.agreement import by_first
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
@@ -117,7 +118,7 @@ def found_domain(
             found = prepare(table, noise, keys, domain=declared, target=target, on_progress=on_progress)
     except Inconclusive as error:  # a second one was not paid for
         record |= {"state": "failed", "failure": str(error)}
-        folders.write_record(folder, record)
+        by_first(lambda: folders.write_record(folder, record))
         raise
     domain = folders.write_domain(folder, found.domain)  # before a word of it is said
     for line in found.found:

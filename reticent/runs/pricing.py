@@ -30,7 +30,7 @@ def price(order: Order, material: Material, rows: int, noise: PreparationNoise |
     )
     recipe = methods.price(order.method, terms)
     if noise is not None and material.table is not None and material.declared is None:
-        require_enough_rows(material.table, noise)
+        require_enough_rows(material.table, noise, material.rows)
     return recipe
 
 

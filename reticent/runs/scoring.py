@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from reticent.distributed import together
 from reticent.runs.learners import Learner
 from reticent.runs.problem import Problem
 
@@ -17,10 +18,11 @@ def score(learn: Learner, params: Any, problem: Problem, test: dict[str, np.ndar
     These rows belong to the same people as the others, and no noise is on the result: it is an estimate for
     whoever holds the data, not part of what may be published under the guarantee.
     """
-    scores = predicted(learn, params, test["x"])
-    label = {"label": "unreleased estimate on held-out rows", "rows": len(test["y"])}
+    scores = together.joined(predicted(learn, params, test["x"]))
+    targets = together.joined(np.asarray(test["y"]))
+    label = {"label": "unreleased estimate on held-out rows", "rows": len(targets)}
     if not problem.is_classification:
-        wanted = np.asarray(test["y"], np.float64)  # the square of a large float32 would be infinite
+        wanted = np.asarray(targets, np.float64)  # the square of a large float32 would be infinite
         error = float(np.sqrt(np.mean(np.square(scores[:, 0] - wanted))))
         spread = float(np.std(wanted))
         return {
@@ -28,16 +30,18 @@ def score(learn: Learner, params: Any, problem: Problem, test: dict[str, np.ndar
             "root mean squared error": error,
             "of the target's spread": error / max(spread, 1e-12),
         }
-    found: dict[str, Any] = {**label, "accuracy": float(np.mean(scores.argmax(axis=1) == test["y"]))}
-    if problem.outputs == 2 and len(np.unique(test["y"])) == 2:
+    found: dict[str, Any] = {**label, "accuracy": float(np.mean(scores.argmax(axis=1) == targets))}
+    if problem.outputs == 2 and len(np.unique(targets)) == 2:
         from sklearn.metrics import roc_auc_score
 
-        found["auroc"] = float(roc_auc_score(test["y"], scores[:, 1] - scores[:, 0]))
+        found["auroc"] = float(roc_auc_score(targets, scores[:, 1] - scores[:, 0]))
     return found
 
 
 def predicted(learn: Learner, params: Any, inputs: np.ndarray) -> np.ndarray:
     """The scores of many rows, in pieces that fit into memory."""
     apply = jax.jit(jax.vmap(learn.scores, in_axes=(None, 0)))
+    if not len(inputs):
+        return np.asarray(apply(params, np.zeros((1, *inputs.shape[1:]), inputs.dtype)))[:0]
     pieces = [np.asarray(apply(params, inputs[at : at + 4096])) for at in range(0, len(inputs), 4096)]
-    return np.concatenate(pieces) if pieces else np.zeros((0, 1), np.float32)
+    return np.concatenate(pieces)

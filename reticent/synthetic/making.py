@@ -185,7 +185,7 @@ def _require_enough(
     """Refuses, before it is paid for, what would drown in noise however few values the columns have."""
     assert material.table is not None
     if material.declared is None:
-        require_enough_rows(material.table, noise)
+        require_enough_rows(material.table, noise, material.rows)
     columns = len(material.table.names) - len(material.order.ignore)
     planning.plan((2,) * max(columns, 1), rows, share[0], share[1], material.method)
 

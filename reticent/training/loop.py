@@ -182,7 +182,7 @@ def _take_steps(
                 before, done = done, stop
                 save(state, force=done == plan.steps)
                 if _ends_epoch(plan, before, done):
-                    history.append(look(done, layout.fetched(state), private))
+                    history.append(look(done, layout.copied(state), private))
                 advance(done, f"epsilon {history[-1].epsilon:.3f}" if history else "")
     except KeyboardInterrupt:
         save(state, force=True)
@@ -377,17 +377,22 @@ def _evaluator(
     held = _as_dataset(evaluate, "evaluate")
     arrays = {key: jnp.asarray(np.asarray(held[key])) for key in held}
     named: dict[str, Metric] = {"loss": loss, **metrics}
-    chunk = min(1024, len(held))
+    chunk = max(min(1024, len(held)), 1)
 
     @jax.jit
-    def means(params: Any) -> dict[str, jax.Array]:
+    def values(params: Any) -> dict[str, jax.Array]:
         def one(example: Any) -> dict[str, jax.Array]:
             return {name: jnp.float32(metric(params, example)) for name, metric in named.items()}
 
-        values = jax.lax.map(one, arrays, batch_size=chunk)
-        return {name: jnp.mean(value) for name, value in values.items()}
+        return jax.lax.map(one, arrays, batch_size=chunk)
 
-    return lambda params: {name: float(value) for name, value in means(params).items()}
+    def means(params: Any) -> dict[str, float]:
+        """Over the rows of all processes."""
+        found = {name: np.asarray(value, np.float64) for name, value in values(params).items()}
+        sums = together.total(np.array([*(value.sum() for value in found.values()), len(held)]))
+        return dict(zip(found, (sums[:-1] / max(sums[-1], 1)).tolist(), strict=True))
+
+    return means
 
 
 def _private_facts(private: Unreleased) -> dict[str, float]:

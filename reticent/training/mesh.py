@@ -134,6 +134,10 @@ class Layout:
             return tree
         return jax.tree.map(jnp.asarray, together.copied(tree))
 
+    def copied(self, tree: Any) -> Any:
+        """A tree that this process alone may compute with."""
+        return tree if self.mesh is None else together.copied(tree)
+
     def in_pieces(self, pieces: list[Any]) -> Any:
         """One tree of arrays over all devices, from a tree of NumPy arrays for each of this process's own."""
         sharding = NamedSharding(self.mesh, PartitionSpec(self._axes))  # type: ignore[arg-type]

@@ -6,7 +6,8 @@
     missing     cells               not looked up: every such column gets a feature for them
 
 Only what was declared, and what these releases found, is in the domain that comes out. The number of
-rows and the names of the columns are taken to be public.
+rows and the names of the columns are taken to be public. Of a table that several processes share, each
+counts its own shard; what they counted is added up before the noise, which all draw from the same key.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from reticent.data.files import Table
 from reticent.data.kinds import MISSING_MARKERS, quoted
 from reticent.data.preparation import numbers, words
 from reticent.data.preparation.noise import PreparationNoise, Release
+from reticent.distributed import together
 
 _MOST_CLASSES = 50
 _FEW_PARTS = 0.01  # beside whole numbers, with which a column still counts as whole
@@ -99,15 +101,16 @@ def releases_for(domain: Domain | None, target: str | None = None) -> tuple[Rele
     return (Release.RANGES, Release.QUANTILES) * has_bounds + (Release.WORDS,) * has_words
 
 
-def require_enough_rows(table: Table, noise: PreparationNoise) -> None:
-    """
+def require_enough_rows(table: Table, noise: PreparationNoise, rows: int) -> None:
+    """Asks whether so many rows are enough.
+
     Raises:
         CannotMeet: the noise would hide what columns hold of which nothing is declared.
     """
     deviation = noise.deviation(Release.KINDS, _counts_of_a_row(table))
-    if deviation > table.row_count / 4:
+    if deviation > rows / 4:
         raise CannotMeet(
-            f"{table.path}: {table.row_count} rows are too few to find out what "
+            f"{table.path}: {rows} rows are too few to find out what "
             f"{len(table.names)} columns hold: the noise on each count would be {deviation:.0f}.",
             remedy="Declare the columns in a domain file (reticent domain TABLE -o FILE).",
         )
@@ -137,10 +140,11 @@ class _Scan:
         self._table, self._noise, self._root = table, noise, root
         self._markers, self._on_progress = markers, on_progress
         self._passes = 0
+        self._rows = int(together.total(np.int64(table.row_count)))
 
     def kinds(self, target: str | None) -> dict[str, Column]:
         """Whether each column holds words, numbers, or whole numbers."""
-        require_enough_rows(self._table, self._noise)
+        require_enough_rows(self._table, self._noise, self._rows)
         names = [name for name in self._table.names if name not in self._table.unsupported]
         counts = np.zeros((3, len(names)))  # cells that are words, numbers that are not whole, and whole ones
         for cells in self._columns(names):
@@ -148,6 +152,7 @@ class _Scan:
             whole = int(np.sum(found == np.round(found)))
             kinds = (len(cells.present) - len(found), len(found) - whole, whole)
             counts[:, names.index(cells.name)] += kinds
+        counts = together.total(counts)
         each = _counts_of_a_row(self._table)
         noisy = self._noise.noisy(self._root, Release.KINDS, counts, each)
         slack = 4 * self._noise.deviation(Release.KINDS, each)
@@ -172,6 +177,7 @@ class _Scan:
         counters: dict[str, Counter[str]] = {name: Counter() for name in wanted}
         for cells in self._columns(wanted):
             counters[cells.name].update(cells.words())
+        counters = _together(counters)
         lists = {name: sorted(counter) for name, counter in counters.items()}
         flat = np.array([counters[name][word] for name in wanted for word in lists[name]], float)
         noisy = self._noise.noisy(self._root, Release.WORDS, flat, len(wanted)).tolist()
@@ -182,7 +188,7 @@ class _Scan:
             here = noisy[start : start + len(lists[name])]
             start += len(lists[name])
             chosen = words.shown(lists[name], here, above)
-            rest = self._table.row_count - words.covered(lists[name], here, chosen)
+            rest = self._rows - words.covered(lists[name], here, chosen)
             result[name] = self._named(
                 columns[name], name, chosen, rest=rest, deviation=deviation, is_target=name == target
             )
@@ -195,7 +201,7 @@ class _Scan:
         if not is_target:
             return replace(column, values=tuple(chosen)) if chosen else Ignored(reason=_TOO_RARE)
         # A few rare classes make no continuum, and the rest is as uncertain as all the counts together.
-        most = _RARE * self._table.row_count + 4 * deviation * math.sqrt(len(chosen))
+        most = _RARE * self._rows + 4 * deviation * math.sqrt(len(chosen))
         if isinstance(column, Number) and (rest > most or not 1 < len(chosen) <= _MOST_CLASSES):
             return column
         if len(chosen) < 2:
@@ -243,7 +249,7 @@ class _Scan:
 
     def _histograms(self, release: Release, counts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Noisy histograms, in each of which a row counts once."""
-        stacked = np.stack(list(counts.values())) if counts else np.zeros((0, 1))
+        stacked = together.total(np.stack(list(counts.values()))) if counts else np.zeros((0, 1))
         return dict(zip(counts, self._noise.noisy(self._root, release, stacked, len(counts)), strict=True))
 
     def _columns(self, names: list[str]) -> Iterator[_Cells]:
@@ -273,6 +279,14 @@ class _Cells:
         """How often each word occurs."""
         found = compute.value_counts(as_words(self.present))
         return dict(zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True))
+
+
+def _together(counters: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
+    """How often each word occurs in the tables of all processes."""
+    if together.count() == 1:
+        return counters
+    theirs = together.everyones_json(counters)
+    return {name: sum((Counter(found[name]) for found in theirs), Counter()) for name in counters}
 
 
 def _lacks(column: Column, field: str) -> bool:
