@@ -27,7 +27,8 @@ from reticent.convex.terms import Release, Terms
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import theory
-from reticent.training.loop import Output, train
+from reticent.training.averaging import Output
+from reticent.training.loop import train
 from reticent.training.plan import Plan
 from reticent.training.projection import Projection, onto_ball
 

@@ -79,3 +79,8 @@ def _rows(name: str, key: str, array: np.ndarray) -> int:
             remedy="Give an array whose first axis counts the records.",
         )
     return len(array)
+
+
+def as_dataset(data: Dataset | Mapping[str, np.ndarray], name: str) -> Dataset:
+    """A dataset, or named arrays as one."""
+    return data if isinstance(data, Dataset) else Dataset(arrays=dict(data), name=name)

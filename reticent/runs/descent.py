@@ -17,9 +17,10 @@ from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
 from reticent.runs.learners import Learner
 from reticent.runs.recipe import Ingredients, Terms, Trained, require_enough
-from reticent.training.loop import Moment, train
+from reticent.training.loop import train
 from reticent.training.plan import Plan
 from reticent.training.plan_json import from_json, to_json
+from reticent.training.watching import Moment
 
 
 class Descent(NamedTuple):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,11 @@ from reticent.accounting.guarantee import Guarantee
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
-from reticent.data.dataset import Dataset
+from reticent.data.dataset import Dataset, as_dataset
 from reticent.data.sampling import FixedSize, Poisson, Shuffled
 from reticent.distributed import together
 from reticent.distributed.agreement import by_first, from_first, peers_watched, require_same, shared_keys
+from reticent.training.averaging import Output, averaging, result
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.contributions import Augment, Contribution, first_unit
 from reticent.training.feeding import BUFFER, Feed, feed_for
@@ -33,22 +34,7 @@ from reticent.training.plan import Plan
 from reticent.training.progress import bar
 from reticent.training.projection import Projection
 from reticent.training.step import Blocks, Step, TrainState, Unreleased, private_step
-
-Metric = Callable[[Any, Any], jax.Array]
-Output = Literal["last", "mean"] | float
-
-
-class Moment(NamedTuple):
-    """Where a run stands after some steps: what a person watching wants to know.
-
-    held_out: metrics on rows that were not trained on. unreleased: private, and only when asked for.
-    """
-
-    step: int
-    epoch: float
-    epsilon: float
-    held_out: Mapping[str, float]
-    unreleased: Mapping[str, float]
+from reticent.training.watching import Metric, Moment, evaluator, onlooker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,13 +120,13 @@ def train(
         plan,
         optimizer,
         project,
-        _averaging(output),
+        averaging(output),
         contribution=contribution,
         blocks=blocks,
         exchange=layout.exchange,
     )
     with closing(_checked_feed(data, plan, layout, keys, buffer)) as feed:
-        look = _onlooker(plan, _evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
+        look = onlooker(plan, evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
         many, start, is_paid = _started(step, params, optimizer, plan, feed, layout, checkpoints)
         if budget is not None and not is_paid:
             by_first(
@@ -148,7 +134,7 @@ def train(
             )
         state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, checkpoints)
     return Run(
-        params=_result(state, output),
+        params=result(state, output),
         guarantee=plan.guarantee(int(state.step), assumptions=keys.assumptions),
         plan=plan,
         history=tuple(history),
@@ -228,34 +214,6 @@ def _compiled(step: Step, feed: Feed, layout: Layout, state: TrainState) -> Call
     return layout.compiled(feed.many(step), state)
 
 
-def _onlooker(
-    plan: Plan,
-    held_out: Callable[[Any], dict[str, float]],
-    output: Output,
-    on_progress: Callable[[Moment], None] | None,
-    unreleased: bool,
-) -> Callable[[int, TrainState, Unreleased], Moment]:
-    """Says where a run stands, and tells whoever wants to know."""
-
-    def look(done: int, state: TrainState, private: Unreleased) -> Moment:
-        moment = _moment(plan, done, held_out(_result(state, output)), private if unreleased else None)
-        if on_progress is not None:
-            on_progress(moment)
-        return moment
-
-    return look
-
-
-def _moment(plan: Plan, done: int, held_out: dict[str, float], private: Unreleased | None) -> Moment:
-    return Moment(
-        step=done,
-        epoch=done * plan.sampler.batch_size / plan.sampler.examples,
-        epsilon=plan.epsilon_after(done),
-        held_out=held_out,
-        unreleased={} if private is None else _private_facts(private),
-    )
-
-
 def _layout(
     mesh: Mesh | None,
     params: Any,
@@ -287,7 +245,7 @@ def _blocks(
 ) -> Blocks:
     """How much of a batch is worked on at once, for a loss that is found to be in order."""
     place, seeds = jnp.zeros(1, jnp.int32), contribution.seeds(jax.random.key(0), 1)
-    source = first_unit(_as_dataset(data, "data"), plan)
+    source = first_unit(as_dataset(data, "data"), plan)
     example = inputs.row_of(jax.eval_shape(contribution.fetch, source, place, seeds))
     unit_loss = contribution.loss(loss)
     inputs.check_parameters(params)
@@ -302,7 +260,7 @@ def _checked_feed(
     data: Dataset | Mapping[str, Any], plan: Plan, layout: Layout, keys: Keys, buffer: int
 ) -> Feed:
     """Where the rows come from, once it is clear that the plan was made for as many."""
-    feed = feed_for(_as_dataset(data, "data"), plan, layout, keys, buffer)
+    feed = feed_for(as_dataset(data, "data"), plan, layout, keys, buffer)
     declared = plan.sampler.examples
     if abs(feed.units - declared) > _allowed_difference(plan):
         what = "examples" if plan.unit == "record" else "users"
@@ -324,14 +282,10 @@ def _allowed_difference(plan: Plan) -> int:
             return 1
 
 
-def _as_dataset(data: Dataset | Mapping[str, Any], name: str) -> Dataset:
-    return data if isinstance(data, Dataset) else Dataset(arrays=dict(data), name=name)
-
-
 def _check_apart(data: Dataset | Mapping[str, Any], evaluate: Dataset | Mapping[str, Any] | None) -> None:
     if evaluate is None:
         return
-    ours, theirs = _as_dataset(data, "data"), _as_dataset(evaluate, "evaluate")
+    ours, theirs = as_dataset(data, "data"), as_dataset(evaluate, "evaluate")
     for key in ours:
         if key in theirs.arrays and np.may_share_memory(np.asarray(ours[key]), np.asarray(theirs[key])):
             raise DataError(
@@ -340,66 +294,7 @@ def _check_apart(data: Dataset | Mapping[str, Any], evaluate: Dataset | Mapping[
             )
 
 
-def _averaging(output: Output) -> Callable[[Any, Any, jax.Array], Any]:
-    """How the average of the iterates is kept."""
-    if output == "last":
-        return lambda average, params, step: average
-    if output == "mean":
-        return lambda average, params, step: jax.tree.map(
-            lambda old, new: old + (new - old) / (step + 1).astype(new.dtype), average, params
-        )
-    if isinstance(output, str):
-        raise InvalidArgument(
-            f"output={output!r} is not known.", remedy="Pass 'last', 'mean', or a decay such as 0.99."
-        )
-    checks.probability(output=output)
-    decay = float(output)
-    return lambda average, params, step: jax.tree.map(
-        lambda old, new: jnp.where(step == 0, new, decay * old + (1 - decay) * new), average, params
-    )
-
-
-def _result(state: TrainState, output: Output) -> Any:
-    return state.params if output == "last" else state.average
-
-
 def _ends_epoch(plan: Plan, before: int, done: int) -> bool:
     """True for the first call that ends in a new epoch, and for the last."""
     an_epoch = -(-plan.sampler.examples // plan.sampler.batch_size)
     return done >= plan.steps or done // an_epoch > before // an_epoch
-
-
-def _evaluator(
-    loss: Loss, evaluate: Dataset | Mapping[str, Any] | None, metrics: Mapping[str, Metric]
-) -> Callable[[Any], dict[str, float]]:
-    if evaluate is None:
-        return lambda params: {}
-    held = _as_dataset(evaluate, "evaluate")
-    arrays = {key: jnp.asarray(np.asarray(held[key])) for key in held}
-    named: dict[str, Metric] = {"loss": loss, **metrics}
-    chunk = max(min(1024, len(held)), 1)
-
-    @jax.jit
-    def values(params: Any) -> dict[str, jax.Array]:
-        def one(example: Any) -> dict[str, jax.Array]:
-            return {name: jnp.float32(metric(params, example)) for name, metric in named.items()}
-
-        return jax.lax.map(one, arrays, batch_size=chunk)
-
-    def means(params: Any) -> dict[str, float]:
-        """Over the rows of all processes."""
-        found = {name: np.asarray(value, np.float64) for name, value in values(params).items()}
-        sums = together.total(np.array([*(value.sum() for value in found.values()), len(held)]))
-        return dict(zip(found, (sums[:-1] / max(sums[-1], 1)).tolist(), strict=True))
-
-    return means
-
-
-def _private_facts(private: Unreleased) -> dict[str, float]:
-    taken = np.asarray(private.size) > 0
-    if not taken.any():
-        return {}
-    return {
-        "unreleased training loss": float(np.mean(np.asarray(private.loss)[taken])),
-        "unreleased clipped share": float(np.mean(np.asarray(private.clipped)[taken])),
-    }

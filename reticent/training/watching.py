@@ -1,0 +1,96 @@
+"""What a person who watches a run is told, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.data.dataset import Dataset, as_dataset
+from reticent.distributed import together
+from reticent.training.averaging import Output, result
+from reticent.training.gradients import Loss
+from reticent.training.plan import Plan
+from reticent.training.step import TrainState, Unreleased
+
+Metric = Callable[[Any, Any], jax.Array]
+
+
+class Moment(NamedTuple):
+    """Where a run stands after some steps: what a person watching wants to know.
+
+    held_out: metrics on rows that were not trained on. unreleased: private, and only when asked for.
+    """
+
+    step: int
+    epoch: float
+    epsilon: float
+    held_out: Mapping[str, float]
+    unreleased: Mapping[str, float]
+
+
+def onlooker(
+    plan: Plan,
+    held_out: Callable[[Any], dict[str, float]],
+    output: Output,
+    on_progress: Callable[[Moment], None] | None,
+    unreleased: bool,
+) -> Callable[[int, TrainState, Unreleased], Moment]:
+    """Says where a run stands, and tells whoever wants to know."""
+
+    def look(done: int, state: TrainState, private: Unreleased) -> Moment:
+        moment = _moment(plan, done, held_out(result(state, output)), private if unreleased else None)
+        if on_progress is not None:
+            on_progress(moment)
+        return moment
+
+    return look
+
+
+def _moment(plan: Plan, done: int, held_out: dict[str, float], private: Unreleased | None) -> Moment:
+    return Moment(
+        step=done,
+        epoch=done * plan.sampler.batch_size / plan.sampler.examples,
+        epsilon=plan.epsilon_after(done),
+        held_out=held_out,
+        unreleased={} if private is None else _private_facts(private),
+    )
+
+
+def evaluator(
+    loss: Loss, evaluate: Dataset | Mapping[str, Any] | None, metrics: Mapping[str, Metric]
+) -> Callable[[Any], dict[str, float]]:
+    if evaluate is None:
+        return lambda params: {}
+    held = as_dataset(evaluate, "evaluate")
+    arrays = {key: jnp.asarray(np.asarray(held[key])) for key in held}
+    named: dict[str, Metric] = {"loss": loss, **metrics}
+    chunk = max(min(1024, len(held)), 1)
+
+    @jax.jit
+    def values(params: Any) -> dict[str, jax.Array]:
+        def one(example: Any) -> dict[str, jax.Array]:
+            return {name: jnp.float32(metric(params, example)) for name, metric in named.items()}
+
+        return jax.lax.map(one, arrays, batch_size=chunk)
+
+    def means(params: Any) -> dict[str, float]:
+        """Over the rows of all processes."""
+        found = {name: np.asarray(value, np.float64) for name, value in values(params).items()}
+        sums = together.total(np.array([*(value.sum() for value in found.values()), len(held)]))
+        return dict(zip(found, (sums[:-1] / max(sums[-1], 1)).tolist(), strict=True))
+
+    return means
+
+
+def _private_facts(private: Unreleased) -> dict[str, float]:
+    taken = np.asarray(private.size) > 0
+    if not taken.any():
+        return {}
+    return {
+        "unreleased training loss": float(np.mean(np.asarray(private.loss)[taken])),
+        "unreleased clipped share": float(np.mean(np.asarray(private.clipped)[taken])),
+    }
