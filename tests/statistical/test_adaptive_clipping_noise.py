@@ -1,0 +1,189 @@
+"""The noise of a step whose clipping norm adapts: by the norm that clipped, and on the count as planned.
+
+Every test states how often it would fail on correct code; seeds are fixed, so none of them flickers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from scipy.special import chdtrc
+
+from reticent.core.keys import Keys, Stream
+from reticent.data.sampling import Batch, FullBatch
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.training import step as step_module
+from reticent.training.clipping import flat
+from reticent.training.contributions import Contribution, Source
+from reticent.training.gradients import clipped_gradient_sum
+from reticent.training.plan import AdaptiveNorm, Plan
+from reticent.training.step import Blocks, Roots, Step, TrainState, private_step
+
+pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
+
+ROWS, STEPS, NOISE, COUNT_NOISE, NUMBERS = 400, 300, 2.0, 6.0, 256
+FIRST_NORM = 0.5
+NORMS = FIRST_NORM * 2.0 ** (np.arange(STEPS) % 7 - 3)  # a step begins with this one, whatever came before
+# So fast that the next norm is one and a half times this one, or two thirds of it, in a usual step.
+ADAPTIVE = AdaptiveNorm(quantile=0.5, rate=50.0, noise_multiplier=COUNT_NOISE)
+
+
+class Seen(NamedTuple):
+    """A run of which half the gradients are zero and half are far above any norm, with opposite signs."""
+
+    noise: np.ndarray  # (steps, NUMBERS): what a step released, and the sum is zero
+    next_norms: np.ndarray  # (steps,): that would clip the step after each
+    below: int  # how many gradients are no longer than the norm
+
+
+def plan() -> Plan:
+    return Plan(
+        sampler=FullBatch(examples=ROWS),
+        clipping=flat(FIRST_NORM),
+        noise_multiplier=NOISE,
+        steps=STEPS,
+        delta=1e-5,
+        adjacency=Adjacency.ADD_OR_REMOVE,
+        adaptive=ADAPTIVE,
+    )
+
+
+def unchanged(step: Step) -> Step:
+    return step
+
+
+def run(seed: int = 0, change: Callable[[Step], Step] = unchanged) -> Seen:
+    recipe = plan()
+    optimizer = optax.sgd(float(ROWS))  # undoes the division by the batch size
+    step = change(
+        private_step(
+            clipped_gradient_sum(lambda p, e: e["x"] * jnp.sum(p), clipping=recipe.clipping),
+            recipe,
+            optimizer,
+            None,
+            lambda average, params, at: average,
+            contribution=Contribution(),
+            blocks=Blocks.of(recipe),
+        )
+    )
+    pushes = np.concatenate([np.zeros(ROWS // 2), np.tile([1e20, -1e20], ROWS // 4)])
+    source = Source({"x": jnp.asarray(pushes, jnp.float32)})
+    keys = Keys.seeded(seed)
+    streams = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
+    roots = Roots(*(keys.take(stream, steps=range(STEPS)) for stream in streams))
+    batches = recipe.sampler.draw(roots.sampling, jnp.arange(STEPS), ROWS)
+    zero = jnp.zeros(NUMBERS)
+    fresh = TrainState(jnp.int32(0), zero, optimizer.init(zero), jnp.float32(FIRST_NORM), zero)
+
+    @jax.jit
+    def all_steps(batches: Batch) -> Any:
+        def one(state: TrainState, given: tuple[Batch, jax.Array]) -> Any:
+            batch, norm = given
+            # From zero each time, so that a small noise is not lost beside the sum of larger ones.
+            after, _ = step(state._replace(params=zero, max_norm=norm), source, batch, roots)
+            return after, (after.params, after.max_norm)
+
+        return jax.lax.scan(one, fresh, (batches, jnp.asarray(NORMS, jnp.float32)))[1]
+
+    noise, next_norms = all_steps(batches)
+    return Seen(np.asarray(-noise, np.float64), np.asarray(next_norms, np.float64), ROWS // 2)
+
+
+def noisy_counts(seen: Seen) -> np.ndarray:
+    """What each step released about who was below the norm, told from how the norm moved: (steps,)."""
+    moved = -np.log(seen.next_norms / NORMS) / ADAPTIVE.rate
+    return (moved + ADAPTIVE.quantile) * ROWS
+
+
+def variance_is_right(values: np.ndarray, deviation: float) -> bool:
+    """A two-sided chi-squared test with a false-alarm probability of 1e-6."""
+    tail = chdtrc(values.size, float(np.square(values / deviation).sum()))
+    return 5e-7 < tail < 1 - 5e-7
+
+
+def looks_independent(first: np.ndarray, second: np.ndarray) -> bool:
+    """A correlation above 5.5 standard errors has probability 4e-8 on independent noise around 0."""
+    if not (first.any() and second.any()):
+        return True  # no noise at all is for the variance to see
+    # Not centred: noise that is the same number every time is all mean.
+    together = np.mean(first * second) / np.sqrt(np.mean(first**2) * np.mean(second**2))
+    return abs(together) < 5.5 / np.sqrt(len(first))
+
+
+def problems(seen: Seen) -> list[str]:
+    """Everything that is wrong with a run's noise. On correct code, anything at all: below 1e-3."""
+    found = [
+        f"noise of step {at}"
+        for at, (noise, norm) in enumerate(zip(seen.noise, NORMS, strict=True))
+        if not variance_is_right(noise, NOISE * norm)
+    ]
+    count_noise = noisy_counts(seen) - seen.below
+    if not variance_is_right(count_noise, COUNT_NOISE / 2):  # an example moves the centred count by 1/2
+        found.append("size of the count's noise")
+    if not looks_independent(count_noise[1:], count_noise[:-1]):
+        found.append("count's noise from step to step")
+    in_units = seen.noise / NORMS[:, None]
+    if not all(looks_independent(count_noise, in_units[:, place]) for place in range(8)):
+        found.append("count's noise and the sum's")
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_sum_has_noise_by_the_norm_that_clipped_and_the_count_has_its_own(seed: int) -> None:
+    seen = run(seed)
+    factors = np.exp(np.abs(np.log(seen.next_norms / NORMS)))
+    assert np.median(factors) > 1.2, "the norm hardly moves, and no two norms could be told apart"
+    assert np.abs(noisy_counts(seen) / ROWS - 0.5).max() < 0.4, "shares are cut off at 0 and 1"
+    assert problems(seen) == []
+
+
+def test_planted_noise_by_the_next_norm_is_seen() -> None:
+    def by_the_next_norm(step: Step) -> Step:
+        def changed(state: TrainState, *given: Any) -> Any:
+            after, seen = step(state, *given)
+            scaled = after.params * after.max_norm / state.max_norm
+            return after._replace(params=scaled), seen
+
+        return changed
+
+    assert sum(problem.startswith("noise of step") for problem in problems(run(0, by_the_next_norm))) > 100
+
+
+def test_planted_noise_by_the_first_norm_is_seen() -> None:
+    def by_the_first_norm(step: Step) -> Step:
+        def changed(state: TrainState, *given: Any) -> Any:
+            after, seen = step(state, *given)
+            return after._replace(params=after.params * FIRST_NORM / state.max_norm), seen
+
+        return changed
+
+    assert sum(problem.startswith("noise of step") for problem in problems(run(0, by_the_first_norm))) > 100
+
+
+@pytest.mark.parametrize("left", [0.0, 0.5, 0.8])
+def test_planted_count_with_too_little_noise_is_seen(left: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = step_module._next_norm
+
+    def quieter(recipe: Plan, max_norm: jax.Array, below: jax.Array, key: jax.Array) -> jax.Array:
+        noise = left * COUNT_NOISE if left else 1e-9
+        return right(
+            replace(recipe, adaptive=replace(ADAPTIVE, noise_multiplier=noise)), max_norm, below, key
+        )
+
+    monkeypatch.setattr(step_module, "_next_norm", quieter)
+    assert "size of the count's noise" in problems(run())
+
+
+def test_planted_count_with_the_same_noise_in_every_step_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right, one_key = step_module._next_norm, jax.random.key(0, impl="rbg")
+    monkeypatch.setattr(
+        step_module, "_next_norm", lambda recipe, norm, below, key: right(recipe, norm, below, one_key)
+    )
+    assert "count's noise from step to step" in problems(run())
