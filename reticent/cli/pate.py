@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,26 +27,16 @@ def run(
             show_default=False,
         ),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)] = None,
+    target: train.Target = None,
     teachers: Annotated[
         int | None, typer.Option(help="How many.", show_default="a hundredth of the rows, at most 250")
     ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="What may be spent in all.", show_default=False)
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
-    ] = None,
-    write: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A new folder for the run.", show_default=False)
-    ] = None,
+    epsilon: train.Epsilon = None,
+    delta: train.Delta = None,
+    write: train.Folder = None,
     model: train.Model = "auto",
-    domain: Annotated[
-        Path | None, typer.Option(help="What is public about the table.", show_default=False)
-    ] = None,
-    prepare: Annotated[
-        str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
-    ] = "private",
+    domain: train.DomainFile = None,
+    prepare: train.Prepare = "private",
     test: Annotated[float, typer.Option(help="The share of rows held out.")] = 0.2,
     ledger: train.LedgerFile = None,
     dataset: train.DatasetName = None,

@@ -28,6 +28,18 @@ Header = Annotated[
 Encoding = Annotated[str | None, typer.Option(help="Of a text file. Default: detected.", show_default=False)]
 Method = Annotated[str, typer.Option(help="auto, sgd, gd, output, objective, exponential, descent or pate.")]
 Model = Annotated[str, typer.Option(help="auto, linear, mlp, cnn or scattering.")]
+Target = Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)]
+Epsilon = Annotated[float | None, typer.Option(help="What may be spent in all.", show_default=False)]
+Delta = Annotated[
+    float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
+]
+Folder = Annotated[
+    Path | None, typer.Option("-o", "--output", help="A new folder for the run.", show_default=False)
+]
+DomainFile = Annotated[Path | None, typer.Option(help="What is public about the table.", show_default=False)]
+Prepare = Annotated[
+    str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
+]
 LedgerFile = Annotated[Path | None, typer.Option(help="Charge this ledger first.", show_default=False)]
 DatasetName = Annotated[
     str | None, typer.Option(help="The dataset's name in the ledger.", show_default=False)
@@ -47,24 +59,14 @@ def run(
             help="A table, or the name of a dataset (reticent datasets list).", show_default=False
         ),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="What may be spent in all.", show_default=False)
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
-    ] = None,
-    write: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A new folder for the run.", show_default=False)
-    ] = None,
+    target: Target = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    write: Folder = None,
     method: Method = "auto",
     model: Model = "auto",
-    domain: Annotated[
-        Path | None, typer.Option(help="What is public about the table.", show_default=False)
-    ] = None,
-    prepare: Annotated[
-        str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
-    ] = "private",
+    domain: DomainFile = None,
+    prepare: Prepare = "private",
     test: Annotated[float, typer.Option(help="The share of rows held out.")] = 0.2,
     ledger: LedgerFile = None,
     dataset: DatasetName = None,

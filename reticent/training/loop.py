@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -37,7 +38,7 @@ from reticent.training.step import Blocks, Step, TrainState, Unreleased, private
 from reticent.training.watching import Metric, Moment, evaluator, onlooker
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Run:
     """What came out of training. `params` may be published under `guarantee`; `history` says how it went."""
 
@@ -74,9 +75,7 @@ def train(
     divide_params: bool = False,
     buffer: int = BUFFER,
 ) -> Run:
-    """Trains under differential privacy, as the plan says.
-
-    Every process of a distributed run calls this with its own records and the same plan.
+    """Trains under differential privacy, as the plan says. Of several processes, each brings its own records.
 
     Args:
         loss: of the parameters and one example (a row of every array of `data`), a scalar.
@@ -92,8 +91,7 @@ def train(
         views: how many changed copies of an example are averaged before clipping.
         unreleased: also record the training loss and the share of clipped gradients. They are private.
         mesh: the devices that share the work; all there are unless given.
-        divide_params: keep only a part of the parameters, of the optimizer's state and of the noise on each
-            device. For optimizers that treat each number by itself.
+        divide_params: keep a part of parameters, optimizer and noise on each device; see `exchange`.
         buffer: bytes of rows in memory, where `data` are memory-mapped and larger than that.
 
     Returns:
@@ -115,33 +113,21 @@ def train(
     layout = _layout(mesh, params, plan, optimizer, project, divide_params)
     blocks = _blocks(contribution, loss, params, data, plan, strategy, microbatch, layout)
     gradient_sum = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=strategy)
-    step = private_step(
-        gradient_sum,
-        plan,
-        optimizer,
-        project,
-        averaging(output),
-        contribution=contribution,
-        blocks=blocks,
-        exchange=layout.exchange,
-    )
+    step = partial(private_step, gradient_sum, plan, optimizer, project, averaging(output))
+    step = step(contribution=contribution, blocks=blocks, exchange=layout.exchange)
     with closing(_checked_feed(data, plan, layout, keys, buffer)) as feed:
         look = onlooker(plan, evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
         many, start, is_paid = _started(step, params, optimizer, plan, feed, layout, checkpoints)
-        if budget is not None and not is_paid:
-            by_first(
-                lambda: budget.charge(plan.event, adjacency=plan.adjacency, purpose="train", unit=plan.unit)
-            )
+        by_first(lambda: None if is_paid else _charge(budget, plan))
         state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, checkpoints)
-    return Run(
-        params=result(state, output),
-        guarantee=plan.guarantee(int(state.step), assumptions=keys.assumptions),
-        plan=plan,
-        history=tuple(history),
-        state=state,
-        is_complete=is_complete,
-        seconds=time.perf_counter() - started,
-    )
+    promise = plan.guarantee(int(state.step), assumptions=keys.assumptions)
+    seconds = time.perf_counter() - started
+    return Run(result(state, output), promise, plan, tuple(history), state, is_complete, seconds)
+
+
+def _charge(budget: Budget | None, plan: Plan) -> None:
+    if budget is not None:
+        budget.charge(plan.event, adjacency=plan.adjacency, purpose="train", unit=plan.unit)
 
 
 def _take_steps(

@@ -63,25 +63,26 @@ def _moment(plan: Plan, done: int, held_out: dict[str, float], private: Unreleas
 def evaluator(
     loss: Loss, evaluate: Dataset | Mapping[str, Any] | None, metrics: Mapping[str, Metric]
 ) -> Callable[[Any], dict[str, float]]:
-    if evaluate is None:
+    if evaluate is None and together.count() == 1:
         return lambda params: {}
-    held = as_dataset(evaluate, "evaluate")
-    arrays = {key: jnp.asarray(np.asarray(held[key])) for key in held}
+    held = None if evaluate is None else as_dataset(evaluate, "evaluate")
+    arrays = {} if held is None else {key: jnp.asarray(np.asarray(held[key])) for key in held}
+    rows = 0 if held is None else len(held)
     named: dict[str, Metric] = {"loss": loss, **metrics}
-    chunk = max(min(1024, len(held)), 1)
 
     @jax.jit
     def values(params: Any) -> dict[str, jax.Array]:
         def one(example: Any) -> dict[str, jax.Array]:
             return {name: jnp.float32(metric(params, example)) for name, metric in named.items()}
 
-        return jax.lax.map(one, arrays, batch_size=chunk)
+        return jax.lax.map(one, arrays, batch_size=min(1024, rows))
 
     def means(params: Any) -> dict[str, float]:
-        """Over the rows of all processes."""
-        found = {name: np.asarray(value, np.float64) for name, value in values(params).items()}
-        sums = together.total(np.array([*(value.sum() for value in found.values()), len(held)]))
-        return dict(zip(found, (sums[:-1] / max(sums[-1], 1)).tolist(), strict=True))
+        """Over the rows of all processes; nothing if there are none."""
+        found = values(params) if rows else dict.fromkeys(named, np.zeros(0))
+        own = [np.asarray(found[name], np.float64).sum() for name in named]
+        *sums, count = together.total(np.array([*own, rows], np.float64)).tolist()
+        return {name: value / count for name, value in zip(named, sums, strict=True)} if count else {}
 
     return means
 
