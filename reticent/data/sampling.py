@@ -62,12 +62,24 @@ class Sampler(Protocol):
         """Those under which a theorem covers this sampler; the first is the default."""
         ...
 
+    @property
+    def allowed_difference(self) -> int:
+        """How far the real number of records may be from the declared one.
+
+        Never zero where a neighbour may have one more: the two would be told apart by the error alone.
+        """
+        ...
+
     def event(self, release: Event, steps: int) -> Event:
         """What `steps` releases cost, each on a batch of its own."""
         ...
 
     def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
-        """The batches of these consecutive steps from `rows` records: arrays (steps, capacity)."""
+        """The batches of these consecutive steps from `rows` records: arrays (steps, capacity).
+
+        Real rows come first in a batch, each at most once. The places after them are not real and point at
+        row 0: work stops with the last real row, and nobody who stood behind a gap would be counted.
+        """
         ...
 
 
@@ -113,6 +125,10 @@ class Poisson:
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
         return Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE
+
+    @property
+    def allowed_difference(self) -> int:
+        return self.most - self.examples
 
     def event(self, release: Event, steps: int) -> Event:
         step = TruncatedPoissonSampled(
@@ -170,6 +186,10 @@ class FixedSize:
     def adjacencies(self) -> tuple[Adjacency, ...]:
         return (Adjacency.REPLACE,)
 
+    @property
+    def allowed_difference(self) -> int:
+        return 0  # only a record's value may change: the number is exact
+
     def event(self, release: Event, steps: int) -> Event:
         step = FixedSizeSampled(batch_size=self.batch_size, examples=self.examples, event=release)
         return Repeated(event=step, times=steps)
@@ -206,6 +226,10 @@ class FullBatch:
     def adjacencies(self) -> tuple[Adjacency, ...]:
         return Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE
 
+    @property
+    def allowed_difference(self) -> int:
+        return 1
+
     def event(self, release: Event, steps: int) -> Event:
         return Repeated(event=release, times=steps)
 
@@ -239,6 +263,10 @@ class Shuffled:
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
         return Adjacency.ZERO_OUT, Adjacency.REPLACE
+
+    @property
+    def allowed_difference(self) -> int:
+        return 0  # only a record's value may change: the number is exact
 
     def event(self, release: Event, steps: int) -> Event:
         # A record is in one batch of every epoch begun.

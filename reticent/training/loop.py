@@ -21,7 +21,6 @@ from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset, as_dataset
-from reticent.data.sampling import FixedSize, Poisson, Shuffled
 from reticent.distributed import together
 from reticent.distributed.agreement import by_first, from_first, peers_watched, require_same, shared_keys
 from reticent.training.averaging import Output, averaging, result
@@ -248,24 +247,13 @@ def _checked_feed(
     """Where the rows come from, once it is clear that the plan was made for as many."""
     feed = feed_for(as_dataset(data, "data"), plan, layout, keys, buffer)
     declared = plan.sampler.examples
-    if abs(feed.units - declared) > _allowed_difference(plan):
+    if abs(feed.units - declared) > plan.sampler.allowed_difference:
         what = "examples" if plan.unit == "record" else "users"
         raise DataError(
             f"The plan was made for {declared} {what} and the data have {feed.units}.",
             remedy="Make the plan with the public size of this dataset.",
         )
     return feed
-
-
-def _allowed_difference(plan: Plan) -> int:
-    """How far the number of rows may be from the declared one. Never zero where a neighbour may differ."""
-    match plan.sampler:
-        case FixedSize() | Shuffled():  # only a record's value may change: the number is exact
-            return 0
-        case Poisson():
-            return plan.sampler.most - plan.sampler.examples
-        case _:  # there is room for a neighbour's one record more
-            return 1
 
 
 def _check_apart(data: Dataset | Mapping[str, Any], evaluate: Dataset | Mapping[str, Any] | None) -> None:

@@ -56,6 +56,18 @@ def test_a_batch_has_one_shape_and_no_record_twice(sampler: Sampler, rows: int) 
 
 
 @pytest.mark.parametrize(("sampler", "rows"), SAMPLERS, ids=str)
+def test_a_neighbours_number_of_records_is_allowed_and_fits(sampler: Sampler, rows: int) -> None:
+    """Were it refused, the error itself would tell two neighbours apart."""
+    may_differ = Adjacency.ADD_OR_REMOVE in sampler.adjacencies
+    assert sampler.allowed_difference >= may_differ
+    for other in (rows - sampler.allowed_difference, rows + sampler.allowed_difference):
+        batch = drawn(sampler, other, steps=20)
+        assert batch.indices.shape == (20, sampler.capacity)
+        if isinstance(sampler, FullBatch):
+            assert all(len(inside) == other for inside in members(batch))
+
+
+@pytest.mark.parametrize(("sampler", "rows"), SAMPLERS, ids=str)
 def test_real_rows_come_first(sampler: Sampler, rows: int) -> None:
     is_real = np.asarray(drawn(sampler, rows).is_real)
     assert np.all(is_real[:, :-1] >= is_real[:, 1:])

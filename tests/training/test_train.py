@@ -145,6 +145,17 @@ def test_one_record_more_or_less_changes_nothing_but_its_own_share() -> None:
         assert np.isfinite(run(rows(count), plan(sampler=FullBatch(examples=ROWS))).params["w"]).all()
 
 
+def test_a_sampler_says_how_far_the_number_of_rows_may_be_from_the_declared_one() -> None:
+    class Exact(FullBatch):
+        @property
+        def allowed_difference(self) -> int:
+            return 0
+
+    assert run(rows(ROWS - 1), plan(sampler=FullBatch(examples=ROWS))).is_complete
+    with pytest.raises(DataError, match="made for"):
+        run(rows(ROWS - 1), plan(sampler=Exact(examples=ROWS)))
+
+
 def test_a_gross_mismatch_with_the_declared_size_is_an_error() -> None:
     with pytest.raises(DataError, match="made for 64 examples and the data have 32"):
         run(rows(32))
