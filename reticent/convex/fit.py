@@ -17,6 +17,7 @@ from reticent.convex.problem import Problem
 from reticent.convex.terms import Release, Terms
 from reticent.core import checks
 from reticent.core.keys import Keys
+from reticent.distributed.agreement import require_alone
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
@@ -122,6 +123,7 @@ def fit(
         DataError: NaN, infinity, shapes that do not fit, labels that are no declared class.
         BudgetExceeded: the budget does not cover it; nothing was computed.
     """
+    require_alone("A convex fit")
     checks.one_of(("auto", *METHODS), method=method)
     problem = Problem.of(loss, x, y, norm=norm, intercept=intercept)
     keys = Keys.from_os() if keys is None else keys

@@ -55,6 +55,19 @@ def _together(action: Callable[[], Result]) -> Result:
     return result
 
 
+def require_alone(what: str) -> None:
+    """For what knows nothing of other processes: each would draw noise of its own, and release it.
+
+    Raises:
+        InvalidArgument: there are several; nothing was charged and nothing drawn.
+    """
+    if together.count() > 1:
+        raise InvalidArgument(
+            f"{what} draws its noise in one process, and {together.count()} are joined here.",
+            remedy="Start one process for this, and join none to it.",
+        )
+
+
 def require_same(facts: Mapping[str, str]) -> None:
     """
     Raises:

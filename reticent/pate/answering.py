@@ -7,6 +7,7 @@ import numpy as np
 from reticent.core import checks
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
+from reticent.distributed.agreement import require_alone
 from reticent.pate.aggregators import Aggregator, Confident, GaussianMax
 from reticent.pate.allowance import Allowance
 from reticent.pate.votes import Answers, Questions, Votes
@@ -16,6 +17,7 @@ class Teller:
     """Teachers who answer until the allowance ends: each round continues where the last one stopped."""
 
     def __init__(self, aggregator: Aggregator, allowance: Allowance, keys: Keys) -> None:
+        require_alone("PATE")
         self.aggregator, self.allowance, self._keys = aggregator, allowance, keys
         self.asked = self.answered = self._rounds = 0
 

@@ -26,6 +26,7 @@ from reticent.accounting.budget import Budget
 from reticent.core.errors import BudgetExceeded, DataError, IntegrityError
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
+from reticent.distributed.agreement import require_alone
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.pate.aggregators import Aggregator, Confident
@@ -70,6 +71,7 @@ class Oracle:
         budget: Budget | None = None,
         journal: str | Path | None = None,
     ) -> None:
+        require_alone("PATE")
         self._vote, self._aggregator, self.allowance = vote, aggregator, allowance
         self._keys = Keys.from_os() if keys is None else keys
         self._answers: dict[str, int | None] = {}

@@ -16,6 +16,7 @@ from reticent.accounting.tight import tight, upper_bound
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
+from reticent.distributed.agreement import require_alone
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
 from reticent.runs.problem import checked_delta
@@ -40,6 +41,7 @@ class Spending:
         keys: Keys,
         budget: Budget | None,
     ) -> None:
+        require_alone("A private estimator")
         checks.positive(epsilon=epsilon)
         checks.one_of([item.value for item in Adjacency], adjacency=adjacency)
         self.epsilon = epsilon

@@ -35,6 +35,7 @@ from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.core.generators import generator
 from reticent.core.keys import Keys, Stream
+from reticent.distributed.agreement import require_alone
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, Gaussian
@@ -190,6 +191,7 @@ def fit(
     Raises:
         DataError: records and labels do not fit together or to the plan. BudgetExceeded: nothing was drawn.
     """
+    require_alone("A generator of images")
     keys = Keys.from_os() if keys is None else keys
     tell = on_progress or (lambda share: None)
     records, labels = checked_records(x, y, classes, plan.examples)

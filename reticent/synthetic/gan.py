@@ -32,6 +32,7 @@ from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator_of
 from reticent.core.keys import Keys, Stream, step_key
+from reticent.distributed.agreement import require_alone
 from reticent.mechanisms import events
 from reticent.mechanisms.events import Composed, Event, Gaussian
 from reticent.mechanisms.sensitivity import BoundedSum
@@ -209,6 +210,7 @@ def fit(
     Raises:
         DataError: records and labels do not fit together or to the plan. BudgetExceeded: nothing was drawn.
     """
+    require_alone("A generator of images")
     keys = Keys.from_os() if keys is None else keys
     steps = plan.training.steps
     records, labels = checked_records(x, y, classes, plan.training.sampler.examples)

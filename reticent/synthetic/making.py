@@ -26,6 +26,7 @@ from reticent.core.keys import Keys
 from reticent.data.domain import Domain
 from reticent.data.preparation import require_enough_rows
 from reticent.data.preparation.noise import PreparationNoise
+from reticent.distributed.agreement import require_alone
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
@@ -63,6 +64,7 @@ def make(order: SynthOrder, folder: Path, *, keys: Keys | None = None, onlooker:
         BudgetExceeded: the ledger does not cover it; nothing was charged.
     """
     started = time.perf_counter()
+    require_alone("A generator")
     folders.require_new(folder)
     material = SynthMaterial(order)
     order = replace(order, delta=checked_delta(order.delta, material.rows), method=material.method)
@@ -117,6 +119,7 @@ def _dialect(material: SynthMaterial) -> dict[str, Any] | None:
 def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBODY) -> Made:
     """Goes on with what was stopped; a finished generator is returned as it is."""
     started = time.perf_counter()
+    require_alone("A generator")
     with folders.held(folder):
         record = folders.read_record(folder)
         if record.get("kind") != "generator":

@@ -18,6 +18,7 @@ import numpy as np
 from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
+from reticent.distributed.agreement import require_alone
 from reticent.mechanisms.events import Event, ExponentialMechanism, Gaussian
 from reticent.synthetic import storage
 from reticent.synthetic.codes import checked_codes
@@ -107,6 +108,7 @@ def fit(
         DataError: the codes do not have the plan's columns, or far more or fewer rows.
         KeyReuse: `keys` were used before.
     """
+    require_alone("A generator of tables")
     codes = checked_codes(codes, plan.sizes)
     if abs(len(codes) - plan.rows) > max(1, plan.rows // 10):
         raise DataError(
