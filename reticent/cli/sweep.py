@@ -6,12 +6,16 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reticent.cli import output
 from reticent.core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from reticent.report.facts import Facts
+    from reticent.runs.sweeping import Cell
 
 EPILOG = "Example:  reticent sweep digits --epsilons 1,100 --accounting basic,tight --model linear -o sweep"
 
@@ -43,11 +47,11 @@ def run(
     any attack can find. Goes on where it stopped. Nothing is charged: it is
     for public data, or for whoever holds them.
     """
-    from reticent.report.html import page
+    from reticent.core.spread import first_does
+    from reticent.distributed.together import is_first
     from reticent.report.sweep_facts import facts
     from reticent.runs.onlooker import Onlooker
-    from reticent.runs.sweeping import SweepOrder, as_rows, sweep
-    from reticent.training.checkpoint import write_whole
+    from reticent.runs.sweeping import SweepOrder, sweep
 
     order = SweepOrder(
         source=source,
@@ -64,11 +68,9 @@ def run(
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
     cells = sweep(order, write, onlooker=onlooker)
     known = facts(order, cells)
-    table = as_rows(cells)
-    write_whole(write / "report.html", page(known).encode())
-    write_whole(write / "report.json", (json.dumps(known.to_json(), indent=2) + "\n").encode())
-    write_whole(write / "sweep.csv", _csv(table).encode())
-    _draw(write, known)
+    first_does(lambda: _write(write, known, cells))
+    if not is_first():  # the others know the same, and it is said once
+        return
     if as_json:
         output.print_json({"folder": str(write), "cells": [cell.to_json() for cell in cells]})
         return
@@ -80,11 +82,16 @@ def run(
     output.note(f"Wrote report.html, sweep.csv and pictures to {write}.")
 
 
-def _draw(folder: Path, known: object) -> None:
-    from reticent.report.facts import Chart, Facts
+def _write(folder: Path, known: Facts, cells: list[Cell]) -> None:
+    from reticent.report.facts import Chart
     from reticent.report.figures import save_chart
+    from reticent.report.html import page
+    from reticent.runs.sweeping import as_rows
+    from reticent.training.checkpoint import write_whole
 
-    assert isinstance(known, Facts)
+    write_whole(folder / "report.html", page(known).encode())
+    write_whole(folder / "report.json", (json.dumps(known.to_json(), indent=2) + "\n").encode())
+    write_whole(folder / "sweep.csv", _csv(as_rows(cells)).encode())
     for section in known.sections:
         for chart in section.charts:
             if isinstance(chart, Chart):

@@ -54,6 +54,26 @@ def test_a_sweep_is_measured_drawn_and_gone_on_with(
     assert "below the bound" in " ".join(again[1].split())
 
 
+def test_of_several_processes_only_the_first_writes_and_speaks(
+    reticent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "sweep"
+    folder.mkdir()
+    cells = [
+        Cell(model="linear", accounting=how, epsilon=at, delta=1e-5, noise_multiplier=2.0, accuracy=0.5)
+        for how, at in (("none", float("inf")), ("basic", 2.0), ("tight", 2.0))
+    ]
+    monkeypatch.setattr("reticent.runs.sweeping.sweep", lambda order, folder, onlooker: cells)
+    monkeypatch.setattr("jax.process_index", lambda: 1)
+    assert reticent("sweep", "digits", *SMALL, "-o", folder) == (0, "", "")
+    assert list(folder.iterdir()) == []
+    monkeypatch.setattr("jax.process_index", lambda: 0)
+    code, out, _ = reticent("sweep", "digits", *SMALL, "-o", folder)
+    assert code == 0
+    assert out
+    assert {"report.html", "report.json", "sweep.csv"} <= {path.name for path in folder.iterdir()}
+
+
 def test_another_sweep_and_a_damaged_cell_are_refused(tmp_path: Path) -> None:
     order = SweepOrder(source="digits", epsilons=(1.0,), accounting=("tight",), models=("linear",))
     (tmp_path / "sweep-order.json").write_text("{}")
