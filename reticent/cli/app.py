@@ -60,7 +60,12 @@ app.add_typer(ledger.app, name="ledger")
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command line and exits with its code. `--debug` anywhere on it shows the traceback."""
     given = sys.argv[1:] if arguments is None else arguments
-    sys.exit(_run([word for word in given if word != "--debug"], debug="--debug" in given))
+    code = _run([word for word in given if word != "--debug"], debug="--debug" in given)
+    if code:
+        from reticent.distributed.starting import leave
+
+        leave(code)
+    sys.exit(code)
 
 
 def _run(arguments: list[str], *, debug: bool) -> int:

@@ -8,6 +8,7 @@
     │   ├── IntegrityError          bytes that are not the ones promised (checksum, truncated download)
     │   └── Inconclusive            what was found privately cannot be used
     ├── Unavailable                 a dataset, file or network resource that cannot be had here
+    │   └── ProcessLost             another process of the same run, gone
     ├── Unproven                    a privacy claim for which there is no theorem
     ├── KeyReuse                    randomness asked for twice
     └── BudgetExceeded              a release that would pass the privacy limit
@@ -70,6 +71,10 @@ class Inconclusive(DataError):
 
 class Unavailable(ReticentError):
     """Something outside the program, a file or a server, that cannot be had here."""
+
+
+class ProcessLost(Unavailable):
+    """Another process of the same run is gone, and this one cannot go on alone."""
 
 
 class Unproven(ReticentError):

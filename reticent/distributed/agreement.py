@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax
@@ -17,7 +16,7 @@ import numpy as np
 
 from reticent import __version__
 from reticent.core import errors
-from reticent.core.errors import InvalidArgument, ReticentError, Unavailable
+from reticent.core.errors import InvalidArgument, ReticentError
 from reticent.core.keys import Keys
 from reticent.distributed import together
 
@@ -117,22 +116,5 @@ def from_first(tree: Any) -> Any:
         return tree
     from jax.experimental import multihost_utils
 
-    return multihost_utils.broadcast_one_to_all(jax.tree.map(np.asarray, tree))
-
-
-@contextmanager
-def peers_watched() -> Iterator[None]:
-    """Says in plain words that another process is gone, where a collective operation fails."""
-    try:
-        yield
-    except jax.errors.JaxRuntimeError as error:
-        if together.count() == 1:
-            raise
-        raise Unavailable(
-            f"Process {together.number()} lost another process of this run: {_first_line(error)}",
-            remedy="Start all processes again; with a checkpoint they go on where they were.",
-        ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:160]
+    with together.peers_watched():
+        return multihost_utils.broadcast_one_to_all(jax.tree.map(np.asarray, tree))

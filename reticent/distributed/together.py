@@ -6,10 +6,14 @@ Every function here is called by every process, in the same order. With one proc
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
 import numpy as np
+
+from reticent.core.errors import ProcessLost
 
 
 def count() -> int:
@@ -36,7 +40,8 @@ def everyones(values: Any) -> np.ndarray:
 
     # As bytes: JAX would round 64 bits to 32.
     raw = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
-    found = np.asarray(multihost_utils.process_allgather(raw))
+    with peers_watched():
+        found = np.asarray(multihost_utils.process_allgather(raw))
     return np.stack([np.frombuffer(row.tobytes(), values.dtype).reshape(values.shape) for row in found])
 
 
@@ -82,6 +87,25 @@ def copied(tree: Any) -> Any:
     def one(leaf: Any) -> np.ndarray:
         if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable or leaf.is_fully_replicated:
             return np.asarray(leaf)
-        return np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
+        with peers_watched():
+            return np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
 
     return jax.tree.map(one, tree)
+
+
+@contextmanager
+def peers_watched() -> Iterator[None]:
+    """Says in plain words that another process is gone, where a collective operation fails."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if count() == 1:
+            raise
+        raise ProcessLost(
+            f"Process {number()} lost another process of this run: {_first_line(error)}",
+            remedy="Start all processes again; with a checkpoint they go on where they were.",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:160]

@@ -32,6 +32,7 @@ from reticent.core.errors import (
     DataError,
     IntegrityError,
     InvalidArgument,
+    ProcessLost,
     ReticentError,
     Unavailable,
 )
@@ -241,7 +242,7 @@ def _go_on(
         )
     except ReticentError as error:
         paid = "" if order.ledger is None else " This run is charged already, and is not charged again."
-        if type(error) in (DataError, Unavailable) and "--resume" not in error.remedy:
+        if type(error) in (DataError, Unavailable, ProcessLost) and "--resume" not in error.remedy:
             paid = f" Then go on with: reticent train --resume {folder}.{paid}"
         raise type(error)(error.happened, remedy=f"{error.remedy}{paid}") from error
 

@@ -22,7 +22,7 @@ from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset, as_dataset
 from reticent.distributed import together
-from reticent.distributed.agreement import by_first, from_first, peers_watched, require_same, shared_keys
+from reticent.distributed.agreement import by_first, from_first, require_same, shared_keys
 from reticent.training.averaging import Output, averaging, result
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.contributions import Augment, Contribution, first_unit
@@ -144,7 +144,7 @@ def _take_steps(
     save = _saving(checkpoints, layout)
     try:
         save(state, force=True)
-        with peers_watched(), bar(plan) as advance:
+        with together.peers_watched(), bar(plan) as advance:
             while done < plan.steps:
                 stop = min(done + feed.steps_at_once, plan.steps)
                 then = range(stop, min(stop + feed.steps_at_once, plan.steps))
