@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, Unavailable
@@ -58,12 +61,30 @@ def start(
         )
     except RuntimeError as error:
         raise _explained(error, coordinator, processes, process, patience) from error
+    from reticent.distributed import together
+
+    with _standard_output_kept():
+        together.everyones(process)
+
+
+@contextmanager
+def _standard_output_kept() -> Iterator[None]:
+    """Sends to standard error what the library below prints when processes first meet.
+
+    Whoever reads our output, as JSON say, has no use for it.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def leave(code: int) -> None:
     """Ends this process at once if it is one of several: JAX would wait for others that may be gone."""
-    import sys
-
     jax = sys.modules.get("jax")
     if jax is not None and jax.distributed.is_initialized():
         sys.stdout.flush()
