@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -81,6 +81,21 @@ class Sampler(Protocol):
         row 0: work stops with the last real row, and nobody who stood behind a gap would be counted.
         """
         ...
+
+
+def require_sampler(value: Any) -> Sampler:
+    """
+    Raises:
+        InvalidArgument: the value lacks something that a sampler has; the message says what.
+    """
+    wanted = [name for name in vars(Sampler) if not name.startswith("_")]
+    missing = [name for name in wanted if not hasattr(value, name)]
+    if missing:
+        raise InvalidArgument(
+            f"{type(value).__name__} is no sampler: it has no {', '.join(missing)}.",
+            remedy="See reticent.data.sampling.Sampler for what each of them says.",
+        )
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)

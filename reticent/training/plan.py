@@ -19,7 +19,7 @@ from reticent.accounting.solving import smallest_count
 from reticent.accounting.tight import guarantee, upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
-from reticent.data.sampling import FixedSize, FullBatch, Poisson, Sampler, Shuffled
+from reticent.data.sampling import FixedSize, FullBatch, Poisson, Sampler, Shuffled, require_sampler
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, Gaussian
 from reticent.training.clipping import Clipping, flat
@@ -75,12 +75,7 @@ class Plan:
         checks.positive(noise_multiplier=self.noise_multiplier)
         checks.count(minimum=0, steps=self.steps)
         checks.inside_unit(delta=self.delta)
-        if self.adjacency not in self.sampler.adjacencies:
-            known = ", ".join(f"'{item}'" for item in self.sampler.adjacencies)
-            raise Unproven(
-                f"There is no theorem for {type(self.sampler).__name__} batches under '{self.adjacency}'.",
-                remedy=f"Choose among {known}.",
-            )
+        _require_theorem(require_sampler(self.sampler), self.adjacency)
         checks.one_of(get_args(Unit), unit=self.unit)
         if (self.unit == "user") != (self.rows_a_user is not None):
             raise InvalidArgument(
@@ -101,14 +96,14 @@ class Plan:
         *,
         epsilon: float,
         delta: float,
-        examples: int,
+        examples: int | None = None,
         batch_size: int | None = None,
         epochs: float | None = None,
         steps: int | None = None,
         noise_multiplier: float | None = None,
         max_norm: float | None = None,
         clipping: Clipping | None = None,
-        sampling: Sampling = "poisson",
+        sampling: Sampling | Sampler = "poisson",
         largest_batch: int | None = None,
         adjacency: Adjacency | None = None,
         unit: Unit = "record",
@@ -124,6 +119,8 @@ class Plan:
 
         Args:
             examples: the declared, public number of records, or of users.
+            sampling: the name of a sampler, or one of your own, which says itself how many examples there
+                are and how large a batch is.
             largest_batch: of a Poisson draw that has more, a random so many are kept, at a cost that is
                 counted. Without it, there is room for every draw that will ever happen.
             analysis: how the noise is solved for. All but `tight` are there to be compared with it:
@@ -133,6 +130,7 @@ class Plan:
 
         Raises:
             CannotMeet: no noise, or not even one step, fits the budget.
+            Unproven: no theorem covers the sampler.
         """
         sampler = _sampler(sampling, examples, batch_size, largest_batch)
         if (max_norm is None) == (clipping is None):
@@ -145,14 +143,14 @@ class Plan:
                 remedy="Pass exactly one of epochs, steps and noise_multiplier.",
             )
         if epochs is not None:
-            steps = steps_for(epochs, examples, sampler.batch_size)
+            steps = steps_for(epochs, sampler.examples, sampler.batch_size)
         draft = cls(
             sampler=sampler,
             clipping=clipping or flat(max_norm or 1.0),
             noise_multiplier=noise_multiplier or 1.0,
             steps=1 if steps is None else steps,
             delta=delta,
-            adjacency=adjacency or sampler.adjacencies[0],
+            adjacency=adjacency or _require_theorem(sampler)[0],
             unit=unit,
             rows_a_user=rows_a_user,
             adaptive=adaptive,
@@ -261,8 +259,44 @@ def _comparable(event: Event, analysis: Analysis) -> Event:
     return event if analysis == "tight" else untruncated(event)
 
 
-def _sampler(sampling: Sampling, examples: int, batch_size: int | None, largest_batch: int | None) -> Sampler:
+def _require_theorem(sampler: Sampler, adjacency: Adjacency | None = None) -> tuple[Adjacency, ...]:
+    """The adjacencies of a sampler, of which there is one at least, and this one if it is named.
+
+    Raises:
+        Unproven: there is no theorem.
+    """
+    kind, known = type(sampler).__name__, sampler.adjacencies
+    if not known:
+        raise Unproven(
+            f"There is no theorem for {kind} batches, under any adjacency.",
+            remedy=f"Choose another sampling: {', '.join(get_args(Sampling))}.",
+        )
+    if adjacency is not None and adjacency not in known:
+        named = ", ".join(f"'{item}'" for item in known)
+        raise Unproven(
+            f"There is no theorem for {kind} batches under '{adjacency}'.", remedy=f"Choose among {named}."
+        )
+    return known
+
+
+def _sampler(
+    sampling: Sampling | Sampler, examples: int | None, batch_size: int | None, largest_batch: int | None
+) -> Sampler:
+    if not isinstance(sampling, str):
+        given = {"examples": examples, "batch_size": batch_size, "largest_batch": largest_batch}
+        twice = [name for name, value in given.items() if value is not None]
+        if twice:
+            raise InvalidArgument(
+                f"{type(sampling).__name__} says itself how large it is: {', '.join(twice)} cannot be given "
+                "beside it.",
+                remedy="Leave them out, or name a sampler instead of passing one.",
+            )
+        return require_sampler(sampling)
     checks.one_of(get_args(Sampling), sampling=sampling)
+    if examples is None:
+        raise InvalidArgument(
+            "examples is missing.", remedy="Pass the declared, public number of records, or of users."
+        )
     if largest_batch is not None and sampling != "poisson":
         raise InvalidArgument(
             f"largest_batch={largest_batch} goes with Poisson batches, not with '{sampling}'.",

@@ -19,7 +19,7 @@ from reticent.core.errors import CannotMeet, InvalidArgument, ReticentError, Unp
 from reticent.core.keys import Keys
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import Composed, Gaussian
+from reticent.mechanisms.events import Composed, Event, Gaussian, Repeated
 from reticent.training import memory, theory
 from reticent.training.clipping import automatic, flat, lipschitz, per_layer
 from reticent.training.loop import train
@@ -135,6 +135,72 @@ def test_a_largest_batch_is_paid_for() -> None:
     assert cut.guarantee().epsilon <= 0.9
     with pytest.raises(InvalidArgument, match="largest_batch"):
         Plan.for_budget(**BUDGET, sampling="full", steps=3, largest_batch=5)
+
+
+class InTurns(FullBatch):
+    """A sampler from outside: each record is in every second batch."""
+
+    @property
+    def batch_size(self) -> int:
+        return self.examples // 2
+
+    def event(self, release: Event, steps: int) -> Event:
+        return Repeated(event=release, times=-(-steps // 2))
+
+
+def test_a_budget_takes_a_sampler_from_outside() -> None:
+    given: dict[str, Any] = {"epsilon": 0.9, "delta": 1e-5, "max_norm": 1.0}
+    mine = Plan.for_budget(**given, sampling=InTurns(examples=1000), epochs=10)
+    half = Plan.for_budget(**given, sampling="full", examples=1000, steps=10)
+    assert mine.sampler == InTurns(examples=1000)
+    assert mine.steps == 20
+    assert mine.adjacency is Adjacency.ADD_OR_REMOVE
+    assert mine.noise_multiplier == pytest.approx(half.noise_multiplier)
+    named = Plan.for_budget(**BUDGET, batch_size=50, steps=20)
+    passed = Plan.for_budget(**given, sampling=Poisson(examples=1000, batch_size=50), steps=20)
+    assert named == passed
+
+
+@pytest.mark.parametrize("beside", [{"examples": 1000}, {"batch_size": 500}, {"largest_batch": 600}])
+def test_a_sampler_says_its_sizes_itself(beside: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument, match=f"says itself how large it is: {next(iter(beside))}"):
+        Plan.for_budget(epsilon=1, delta=1e-5, max_norm=1, steps=9, sampling=InTurns(examples=1000), **beside)
+
+
+def test_what_is_no_sampler_is_refused_with_what_it_lacks() -> None:
+    class Older:
+        examples = batch_size = capacity = 9
+        adjacencies = (Adjacency.REPLACE,)
+
+        def event(self, release: Event, steps: int) -> Event:
+            return release
+
+    for made in (
+        lambda: Plan.for_budget(epsilon=1, delta=1e-5, max_norm=1, steps=9, sampling=Older()),  # type: ignore[arg-type]
+        lambda: replace(PLAN, sampler=Older()),
+    ):
+        with pytest.raises(InvalidArgument, match="Older is no sampler: it has no allowed_difference, draw"):
+            made()
+    with pytest.raises(InvalidArgument, match="examples is missing"):
+        Plan.for_budget(epsilon=1, delta=1e-5, max_norm=1, steps=9, batch_size=3)
+
+
+def test_a_sampler_without_a_theorem_is_refused_and_no_choice_is_offered() -> None:
+    class HardestFirst(InTurns):
+        @property
+        def adjacencies(self) -> tuple[Adjacency, ...]:
+            return ()
+
+    guess = HardestFirst(examples=1000)
+    for made in (
+        lambda: Plan.for_budget(epsilon=1, delta=1e-5, max_norm=1, steps=9, sampling=guess),
+        lambda: replace(PLAN, sampler=guess),
+    ):
+        with pytest.raises(Unproven, match="no theorem for HardestFirst batches, under any") as refused:
+            made()
+        assert "among ." not in str(refused.value)
+    with pytest.raises(Unproven, match="Choose among 'replace'"):
+        replace(PLAN, sampler=FixedSize(examples=9, batch_size=3))
 
 
 def test_what_is_released_beside_training_is_paid_from_the_same_budget() -> None:
