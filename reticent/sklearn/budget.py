@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from reticent.accounting.dominating import Neighbours
@@ -28,6 +29,7 @@ class SharedBudget:
         checks.one_of([item.value for item in Adjacency], adjacency=adjacency)
         self.epsilon, self.delta, self.adjacency = epsilon, delta, Adjacency(adjacency)
         self._spent: list[Event] = []
+        self._assumed: dict[str, None] = {}  # in the order in which they came, each once
         self._guard = threading.Lock()
         self._is_copy = False
 
@@ -60,9 +62,16 @@ class SharedBudget:
                 )
             self._spent.append(event)
 
+    def assume(self, assumptions: Iterable[str]) -> None:
+        """Keeps what has to hold outside the proof of something that was charged; estimators say it."""
+        with self._guard:
+            self._assumed.update(dict.fromkeys(assumptions))
+
     def guarantee(self) -> Guarantee:
-        """What everything that was charged so far promises, taken together."""
-        return guarantee(Composed(events=tuple(self._spent)), self.delta, self.adjacency)
+        """What everything that was charged so far promises, taken together, and all that it assumes."""
+        with self._guard:
+            spent, assumed = tuple(self._spent), tuple(self._assumed)
+        return guarantee(Composed(events=spent), self.delta, self.adjacency, assumptions=assumed)
 
     def __sklearn_clone__(self) -> SharedBudget:
         return self

@@ -20,6 +20,7 @@ from reticent.distributed.agreement import require_alone
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
 from reticent.runs.problem import checked_delta
+from reticent.sklearn.budget import SharedBudget
 
 _SEARCHED = 7  # halvings
 
@@ -86,6 +87,7 @@ class Spending:
         if self._budget is not None:
             self._budget.charge(event, adjacency=self.adjacency, purpose=purpose, unit="record")
         self._events.append(event)
+        self._tell(self.assumptions)
 
     def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Any = "record") -> None:
         """`pay`, for whoever expects a `Budget`."""
@@ -116,14 +118,21 @@ class Spending:
             if upper <= epsilon or not self.is_basic:
                 epsilon, lower, accountant = upper, min(cost.lower, upper), cost.accountant
         more = () if proved is None else proved.assumptions
+        assumptions = tuple(dict.fromkeys([*more, *self.assumptions]))
+        self._tell(assumptions)
         return Guarantee(
             epsilon=epsilon,
             epsilon_lower=lower,
             delta=self.delta,
             adjacency=self.adjacency,
             accountant=accountant,
-            assumptions=tuple(dict.fromkeys([*more, *self.assumptions])),
+            assumptions=assumptions,
         )
+
+    def _tell(self, assumptions: Iterable[str]) -> None:
+        """A shared budget promises something about all fits, and has to know what each of them assumes."""
+        if isinstance(self._budget, SharedBudget):
+            self._budget.assume(assumptions)
 
 
 class Quoted(Exception):

@@ -51,6 +51,31 @@ def test_a_pipeline_adds_up_what_its_parts_cost():
         model.fit(_X, _Y)
 
 
+def test_a_shared_budget_assumes_what_its_fits_assume_and_says_each_thing_once():
+    budget = SharedBudget(epsilon=9.0, delta=_DELTA)
+    assert budget.guarantee().assumptions == ()
+    parts = [
+        PrivateScaler(epsilon=0.2, delta=_DELTA, budget=budget, random_state=0).fit(_X),
+        quick(epsilon=0.2, budget=budget).fit(_X, _Y),
+        quick(epsilon=0.2, budget=budget).fit(_X[:1000], _Y[:1000]),
+        PrivateMLPClassifier(epsilon=1.0, delta=_DELTA, norm=1.5, classes=[0, 1], steps=2, budget=budget).fit(
+            _X, _Y
+        ),
+    ]
+    told = budget.guarantee().assumptions
+    assert set(told) == {line for part in parts for line in part.guarantee_.assumptions}
+    assert len(set(told)) == len(told)
+    assert {f"the number of records, {rows}, is public" for rows in (1000, 2000)} < set(told)
+    assert any("seed" in line for line in told)
+
+
+def test_a_fit_that_was_refused_leaves_nothing_to_assume():
+    budget = SharedBudget(epsilon=0.1, delta=_DELTA)
+    with pytest.raises(BudgetExceeded):
+        quick(epsilon=5.0, budget=budget).fit(_X, _Y)
+    assert budget.guarantee().assumptions == ()
+
+
 def test_a_clone_shares_the_budget_and_nothing_that_was_learned():
     budget = SharedBudget(epsilon=1.0, delta=_DELTA)
     model = quick(epsilon=0.9, budget=budget).fit(_X, _Y)
