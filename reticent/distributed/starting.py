@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, Unavailable
+from reticent.distributed.meeting import Place, connected, meet
 
 PATIENCE = 60  # seconds to wait for the other processes
 _HEARTBEAT = 20  # seconds after which a silent process is taken for dead
@@ -30,7 +30,8 @@ def start(
         devices: how many virtual devices a CPU is divided into; 1 unless given.
 
     Raises:
-        InvalidArgument: a number outside its range, no HOST:PORT, or JAX was used already.
+        InvalidArgument: a number outside its range, no HOST:PORT, JAX was used already, or the processes
+            do not belong together.
         Unavailable: not all processes were there in time.
     """
     checks.count(processes=processes, patience=patience)
@@ -43,12 +44,18 @@ def start(
     host, port = _address(coordinator)
     import jax
 
+    if jax.distributed.is_initialized() or _is_jax_in_use():
+        raise InvalidArgument(
+            "JAX was used before the processes were joined.",
+            remedy="Call rt.distributed.start first and once, before any array is made.",
+        )
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     if devices is not None:
         checks.count(devices=devices)
         jax.config.update("jax_num_cpu_devices", devices)
-    if process > 0:
-        _await_coordinator(host, port, patience)
+    meet(Place.until(host, port, patience), processes=processes, process=process)
+    if process > 0:  # until JAX has taken over the port: it would not wait for itself
+        connected(Place.until(host, port, patience)).close()
     try:
         jax.distributed.initialize(
             coordinator_address=coordinator,
@@ -60,7 +67,11 @@ def start(
             cluster_detection_method="deactivate",
         )
     except RuntimeError as error:
-        raise _explained(error, coordinator, processes, process, patience) from error
+        raise Unavailable(
+            f"The {processes} processes met at {coordinator}, and JAX could not join them: {error}",
+            remedy="Start all of them again.",
+        ) from error
+    _leave_after_errors()
     from reticent.distributed import together
 
     with _standard_output_kept():
@@ -83,6 +94,23 @@ def _standard_output_kept() -> Iterator[None]:
         os.close(kept)
 
 
+def _is_jax_in_use() -> bool:
+    from jax._src import xla_bridge  # JAX has no public question for it
+
+    return xla_bridge.backends_are_initialized()
+
+
+def _leave_after_errors() -> None:
+    """An error that nobody catches ends this process at once, and so does not let the others wait."""
+    show = sys.excepthook
+
+    def shown(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        show(kind, error, trace)
+        leave(1)
+
+    sys.excepthook = shown
+
+
 def leave(code: int) -> None:
     """Ends this process at once if it is one of several: JAX would wait for others that may be gone."""
     jax = sys.modules.get("jax")
@@ -100,43 +128,3 @@ def _address(coordinator: str) -> tuple[str, int]:
             remedy="Name the machine of process 0 and a free port there, such as 10.0.0.1:7777.",
         )
     return host, int(port)
-
-
-def _await_coordinator(host: str, port: int, patience: int) -> None:
-    """Waits until somebody listens there: JAX itself would end the process without a word to catch.
-
-    Raises:
-        Unavailable: nobody did in time.
-    """
-    end = time.monotonic() + patience
-    while True:
-        try:
-            socket.create_connection((host, port), timeout=max(min(end - time.monotonic(), 5), 0.1)).close()
-            return
-        except OSError as error:
-            if time.monotonic() > end:
-                raise Unavailable(
-                    f"Nobody answered at {host}:{port} within {patience} seconds ({error}).",
-                    remedy="Start process 0 there first, and see that the port is open between the machines.",
-                ) from error
-            time.sleep(0.2)
-
-
-def _explained(
-    error: RuntimeError, coordinator: str, processes: int, process: int, patience: int
-) -> InvalidArgument | Unavailable:
-    words = str(error)
-    if "before any JAX" in words or "only be called once" in words:
-        return InvalidArgument(
-            "JAX was used before the processes were joined.",
-            remedy="Call rt.distributed.start first and once, before any array is made.",
-        )
-    if "already" in words.lower() and "DEADLINE" not in words:
-        return InvalidArgument(
-            f"Another process says that it is process {process} of {processes}, or {coordinator} is taken.",
-            remedy="Give each process a number of its own, and the coordinator a free port.",
-        )
-    return Unavailable(
-        f"Not all of the {processes} processes were at {coordinator} within {patience} seconds.",
-        remedy="Start each of them, with the same number of processes and numbers from 0 on.",
-    )
