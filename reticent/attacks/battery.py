@@ -83,8 +83,13 @@ class Battery:
 
     @property
     def strongest(self) -> Result:
-        """The one that finds most members at the smallest false-positive rate that was asked for."""
-        return max(self.results, key=lambda result: result.measured.tpr_at_fpr[0].true_positive_rate.value)
+        """The one that finds most members at the smallest false-positive rate asked for; then by its AUC."""
+
+        def strength(result: Result) -> tuple[float, float]:
+            measured = result.measured
+            return measured.tpr_at_fpr[0].true_positive_rate.value, measured.auc.value
+
+        return max(self.results, key=strength)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -175,7 +180,8 @@ def run_without_shadows(
             if found is not None:
                 scores = Scores.of_games(found, is_member, labels)
                 decides = attack.teach is None or name in known
-                results.append(_result(name, scores, time.perf_counter() - began, decides=decides))
+                seconds = time.perf_counter() - began
+                results.append(_result(name, scores, seconds, decides=decides, has_shadows=False))
     right = signals.is_right
     return Battery(
         results=tuple(results),
@@ -264,11 +270,13 @@ def _signals_of_target(target: Target, shadows: Shadows) -> Signals:
     return signals_of(target.logits, shadows.labels, target.robustness)
 
 
-def _result(name: str, scores: Scores, seconds: float, *, decides: bool = True) -> Result:
+def _result(
+    name: str, scores: Scores, seconds: float, *, decides: bool = True, has_shadows: bool = True
+) -> Result:
     attack = ATTACKS[name]
     return Result(
         name=name,
-        what=attack.what,
+        what=attack.in_words(has_shadows=has_shadows),
         measured=measure(scores),
         decision=decide(scores, attack.threshold) if decides and attack.threshold is not None else None,
         seconds=seconds,

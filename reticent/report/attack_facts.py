@@ -22,7 +22,7 @@ from reticent.report.odds import Claim, most_found
 
 
 def strongest(attacked: dict[str, Any] | None) -> tuple[str, dict[str, Any]] | None:
-    """The attack whose interval reaches highest from below."""
+    """The attack with the largest AUC."""
     tried: dict[str, dict[str, Any]] = (attacked or {}).get("attacks") or {}
     return max(tried.items(), key=lambda item: item[1]["auc"]["value"]) if tried else None
 

@@ -145,7 +145,7 @@ def _headline(
     if strongest is not None:
         values.append(
             estimate(
-                "strongest attack, AUC",
+                "largest AUC of an attack",
                 strongest[1]["auc"]["value"],
                 form=".1%",
                 note=f"'{strongest[0]}'; a coin has 50%",
