@@ -296,6 +296,22 @@ def test_without_shadows_the_mean_training_loss_is_the_threshold():
     assert found["entropy"].decision is None
 
 
+def test_an_attack_says_what_it_did_with_shadow_models_and_without():
+    models = shadows(1.0)
+    inside, outside = (
+        Outputs.from_logits(models.logits[0][rows], models.labels[rows])
+        for rows in (models.is_member[0], ~models.is_member[0])
+    )
+    alone = battery.run_without_shadows(inside, outside)
+    assert not [result.what for result in alone.results if "shadow" in result.what]
+    assert alone["threshold"].what == "the loss is below a threshold, the mean training loss"
+    assert "threshold" not in alone["entropy"].what  # there is none to decide by
+    assert alone.as_json()["attacks"]["threshold"]["what"] == alone["threshold"].what
+    together = battery.run(models, attacks=["threshold", "entropy"])
+    assert together["threshold"].what == "the loss is below a threshold, the best on shadow models"
+    assert "threshold of its label" in together["entropy"].what
+
+
 def test_progress_ends_at_one():
     seen: list[float] = []
     battery.run(shadows(0.0, records=60), attacks=["gap", "threshold"], on_progress=seen.append)

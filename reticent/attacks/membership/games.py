@@ -40,6 +40,7 @@ class Attack(NamedTuple):
         threshold: above which the attack itself would say "member"; None if it has none.
         teach: made once from half of the shadow models and handed to `play`, so that 64 games do not each
             learn the same thing; the model that is attacked is in the other half.
+        alone: what it is without shadow models, if it then does something else.
     """
 
     what: str
@@ -47,6 +48,10 @@ class Attack(NamedTuple):
     threshold: float | None = None
     teach: Callable[[Signals, np.ndarray, np.ndarray], Any] | None = None
     needs_shadows: bool = True
+    alone: str | None = None
+
+    def in_words(self, *, has_shadows: bool) -> str:
+        return self.what if has_shadows or self.alone is None else self.alone
 
 
 def _population(game: Game, taught: Any) -> np.ndarray:
@@ -90,6 +95,7 @@ ATTACKS: dict[str, Attack] = {
         0.0,
         lambda signals, is_member, _: threshold.from_shadows(signals.log_probability, is_member),
         False,
+        "the loss is below a threshold, the mean training loss",
     ),
     "entropy": Attack(
         "the modified entropy is below a threshold of its label",
@@ -99,6 +105,7 @@ ATTACKS: dict[str, Attack] = {
             entropy.spread(signals.certainty), is_member, labels
         ),
         False,
+        "the modified entropy is small",
     ),
     "population": Attack("surer than of outsiders with the same label", _population, needs_shadows=False),
     "label_only": Attack("the label stays right when the record is disturbed", _label_only, None, None),
