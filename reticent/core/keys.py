@@ -105,7 +105,13 @@ class Keys:
 
         Raises:
             KeyReuse: one of the steps was handed out before, or this is a forked copy.
+            InvalidArgument: that is no `Stream`.
         """
+        if not isinstance(stream, Stream):
+            raise InvalidArgument(
+                f"A stream is one of {', '.join(f'Stream.{each.name}' for each in Stream)}; got {stream!r}.",
+                remedy="Import it: from reticent.core.keys import Stream.",
+            )
         wanted = _as_range(steps)
         if os.getpid() != self._owner:
             raise KeyReuse(

@@ -96,6 +96,14 @@ def test_a_refused_request_takes_nothing():
     keys.take(Stream.NOISE, steps=range(5, 10))
 
 
+@pytest.mark.parametrize("stream", ["noise", "nosie", None, 1])
+def test_a_stream_is_no_plain_word_and_a_wrong_one_takes_nothing(stream):
+    keys = Keys.seeded(0)
+    with pytest.raises(InvalidArgument, match=r"one of Stream.SAMPLING, Stream.NOISE.*; got"):
+        keys.take(stream, steps=range(5))
+    keys.take(Stream.NOISE, steps=range(5))
+
+
 def test_other_steps_and_other_streams_are_free():
     keys = Keys.seeded(0)
     for stream in Stream:
