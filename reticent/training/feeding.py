@@ -22,6 +22,8 @@ from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.disk_rows import DiskRows, is_on_disk
 from reticent.data.sampling import Batch
+from reticent.distributed import together
+from reticent.distributed.agreement import by_all
 from reticent.training.contributions import Source
 from reticent.training.mesh import Held, Layout, Range, held_source, own_part
 from reticent.training.plan import Plan
@@ -57,9 +59,13 @@ class Feed(Protocol):
 
 
 def feed_for(dataset: Dataset, plan: Plan, layout: Layout, keys: Keys, buffer: int) -> Feed:
-    """The rows on the device, unless they are memory-mapped and more than the buffer holds."""
+    """The rows on the device, unless they are memory-mapped and more than the buffer holds.
+
+    Processes whose shards differ in size do alike: rows of all stay where they are if those of one do.
+    """
     is_large = sum(np.asarray(dataset[key]).nbytes for key in dataset) > buffer
-    if is_large and any(is_on_disk(dataset[key]) for key in dataset):
+    stays = is_large and any(is_on_disk(dataset[key]) for key in dataset)
+    if together.everyones(stays).any():
         return _Streamed(dataset, plan, layout, keys, buffer)
     return _Resident(dataset, plan, layout, keys)
 
@@ -159,11 +165,12 @@ class _Streamed:
             )
         self._plan, self._layout, self._keys = plan, layout, keys
         self._like: Mapping[str, np.ndarray] = {key: dataset[key] for key in dataset}
-        self._disk = DiskRows(self._like)
         self._own = _own_ranges(layout, len(dataset))
         self._start = self._own[0].low
         self.units = _all_units(layout, len(dataset))
-        self.steps_at_once = self._fitting(buffer)
+        fitting = by_all(lambda: self._fitting(buffer))
+        self.steps_at_once = int(together.everyones(fitting).min())
+        self._disk = by_all(lambda: DiskRows(self._like))
         self._draw = jax.jit(lambda root, numbers: plan.sampler.draw(root, numbers, self.units))
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reticent-rows")
         self._next: tuple[range, Future[Any]] | None = None
@@ -177,7 +184,7 @@ class _Streamed:
                 f"Rows of one step and the next take {a_step} bytes, and the buffer has {buffer}.",
                 remedy="Pass a larger buffer, or a smaller batch_size.",
             )
-        return min(_most_steps(self._plan), buffer // a_step)
+        return min(_most_steps(self._plan), buffer // max(a_step, 1))
 
     def many(self, step: Step) -> Many:
         def steps(state: TrainState, window: Window, stop: jax.Array, raw: Roots) -> Any:

@@ -22,7 +22,7 @@ from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset, as_dataset
 from reticent.distributed import together
-from reticent.distributed.agreement import by_first, from_first, require_same, shared_keys
+from reticent.distributed.agreement import by_all, by_first, from_first, require_same, shared_keys
 from reticent.training.averaging import Output, averaging, result
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.contributions import Augment, Contribution, first_unit
@@ -106,11 +106,11 @@ def train(
     """
     started = time.perf_counter()
     keys = shared_keys(keys)
-    _check_apart(data, evaluate)
+    _agree(data, evaluate, plan, checkpoints, divide_params=divide_params, views=views, output=output)
     contribution = Contribution(rows=plan.rows_a_user or 1, augment=augment, views=views)
     params = jax.tree.map(jnp.asarray, params)
-    layout = _layout(mesh, params, plan, optimizer, project, divide_params)
-    blocks = _blocks(contribution, loss, params, data, plan, strategy, microbatch, layout)
+    layout = by_all(lambda: _layout(mesh, params, plan, optimizer, project, divide_params))
+    blocks = by_all(lambda: _blocks(contribution, loss, params, data, plan, strategy, microbatch, layout))
     gradient_sum = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=strategy)
     step = partial(private_step, gradient_sum, plan, optimizer, project, averaging(output))
     step = step(contribution=contribution, blocks=blocks, exchange=layout.exchange)
@@ -156,7 +156,8 @@ def _take_steps(
                     history.append(look(done, layout.copied(state), private))
                 advance(done, f"epsilon {history[-1].epsilon:.3f}" if history else "")
     except KeyboardInterrupt:
-        save(state, force=True)
+        if not layout.is_spread_out:  # the others may not be interrupted, and would not bring their part
+            save(state, force=True)
         return layout.fetched(state), history, False
     return layout.fetched(state), history, True
 
@@ -187,7 +188,7 @@ def _started(
     """The compiled steps, where to begin, and whether the run was paid for: checkpoints follow the charge."""
     max_norm = jnp.float32(plan.clipping.sensitivity)
     fresh = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=params)
-    require_same({"plan": repr(plan), "model": str(jax.tree.map(jnp.shape, fresh))})
+    require_same({"model": str(jax.tree.map(jnp.shape, fresh))})
     saved = None if checkpoints is None else by_first(lambda: checkpoints.load(fresh))
     is_paid = bool(together.of_first(saved is not None))
     state = from_first(fresh if saved is None else saved)
@@ -254,6 +255,35 @@ def _checked_feed(
             remedy="Make the plan with the public size of this dataset.",
         )
     return feed
+
+
+def _agree(
+    data: Dataset | Mapping[str, Any],
+    evaluate: Dataset | Mapping[str, Any] | None,
+    plan: Plan,
+    checkpoints: Checkpoints | None,
+    **options: Any,
+) -> None:
+    """
+    Raises:
+        DataError, InvalidArgument: on every process, if the rows of one are not in order, or if they
+            differ in more than their rows: they would compute different things, or wait for each other.
+    """
+    by_all(lambda: _check_apart(as_dataset(data, "data"), evaluate))
+    facts = {
+        "plan": plan,
+        "kind of rows": _kind(as_dataset(data, "data")),
+        "kind of rows to evaluate on": None if evaluate is None else _kind(as_dataset(evaluate, "evaluate")),
+        "opinion on checkpoints": checkpoints is not None,
+        **options,
+    }
+    require_same({name: str(value) for name, value in facts.items()})
+
+
+def _kind(rows: Dataset) -> str:
+    """Everything about a dataset but its rows."""
+    columns = (f"{key}: {rows[key].dtype}{list(rows[key].shape[1:])}" for key in sorted(rows))
+    return f"{', '.join(columns)}, of a {rows.unit}"
 
 
 def _check_apart(data: Dataset | Mapping[str, Any], evaluate: Dataset | Mapping[str, Any] | None) -> None:

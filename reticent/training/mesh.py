@@ -19,6 +19,7 @@ from reticent.core.errors import DataError, InvalidArgument
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import Batch
 from reticent.distributed import together
+from reticent.distributed.agreement import by_all
 from reticent.training.contributions import Members, Source, require_unit, source_of, user_table
 from reticent.training.exchange import ALONE, Divided, Exchange, Replicated
 from reticent.training.plan import Plan
@@ -185,8 +186,9 @@ def held_source(layout: Layout, dataset: Dataset, plan: Plan) -> tuple[Source | 
         return source_of(dataset, plan)
     units, members = len(dataset), None
     if dataset.users is not None and plan.rows_a_user is not None:
+        users, rows_a_user = dataset.users, plan.rows_a_user
+        members = by_all(lambda: user_table(users, rows_a_user))
         _check_users_apart(dataset)
-        members = user_table(dataset.users, plan.rows_a_user)
         units = len(members[0])
     everyones, own = layout.ranges(units), layout.own_ranges(units)
     largest = max(1, *(part.high - part.low for part in everyones))
