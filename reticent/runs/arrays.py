@@ -54,7 +54,9 @@ def divided_by(
     """
     rows, seed = record["rows"], record["split"]
     if material.splits is not None:
-        return of_catalog(material.order.source, material.splits, rows=rows, seed=seed)
+        return of_catalog(
+            material.order.source, material.splits, rows=rows, seed=seed, is_shared=material.is_shared
+        )
     assert material.table is not None
     assert domain is not None
     split = Split(rows=material.rows, held_out=material.rows - rows, seed=seed)
@@ -111,8 +113,14 @@ def of_file(table: Table, domain: Domain, split: Split, *, first: int, onlooker:
     return Divided(problem, train_on, {key: column[known] for key, column in held_out.items()})
 
 
-def of_catalog(name: str, splits: catalog.Splits, *, rows: int, seed: int) -> Divided:
-    """A named dataset, divided as its authors did, or by chance where they did not."""
+def of_catalog(
+    name: str, splits: catalog.Splits, *, rows: int, seed: int, is_shared: bool = False
+) -> Divided:
+    """A named dataset, divided as its authors did, or by chance where they did not.
+
+    Args:
+        is_shared: this process takes its share of the rows only.
+    """
     entry = catalog.describe(name)
     if "x" not in splits.train.arrays or "y" not in splits.train.arrays or entry.task == "language model":
         raise DataError(
@@ -121,11 +129,11 @@ def of_catalog(name: str, splits: catalog.Splits, *, rows: int, seed: int) -> Di
         )
     if splits.test is None:
         split = Split(rows=len(splits.train), held_out=len(splits.train) - rows, seed=seed)
-        share = together.share(len(splits.train))
+        share = _share(len(splits.train), is_shared)
         train_on, held_out = _by_chance(splits.train.take(share), split, share.start)
     else:
         train_on, held_out = (
-            {key: np.asarray(part[key][together.share(len(part))]) for key in part}
+            {key: np.asarray(part[key][_share(len(part), is_shared)]) for key in part}
             for part in (splits.train, splits.test)
         )
     if splits.domain is not None and splits.domain.target is not None:
@@ -133,6 +141,10 @@ def of_catalog(name: str, splits: catalog.Splits, *, rows: int, seed: int) -> Di
     classes = tuple(str(number) for number in range(entry.classes))
     problem = Problem(rows=rows, shape=train_on["x"].shape[1:], classes=classes)
     return Divided(problem, train_on, held_out)
+
+
+def _share(rows: int, is_shared: bool) -> slice:
+    return together.share(rows) if is_shared else slice(0, rows)
 
 
 def _by_chance(data: Dataset, split: Split, first: int) -> tuple[Arrays, Arrays]:

@@ -91,15 +91,17 @@ class Order:
 class Material:
     """What an order is about: a table with its domain, or a dataset of the catalog.
 
-    Of a table, each process has its own shard.
+    Args:
+        is_shared: this process has its own shard of the rows, as each of the others has; see `of`.
 
     Attributes:
         rows: of all processes together.
         first: how many of them come before those of this process.
     """
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, *, is_shared: bool = False) -> None:
         self.order = order
+        self.is_shared = is_shared
         self.splits: catalog.Splits | None = None
         self.table: Table | None = None
         if order.source in catalog.names() and not Path(order.source).exists():
@@ -107,7 +109,7 @@ class Material:
             self.rows = len(self.splits.train)
         else:
             whole = open_table(order.source, **order.layout)
-            self.table = shard_of(whole, together.number(), together.count())
+            self.table = shard_of(whole, together.number(), together.count()) if is_shared else whole
             if order.target is None:
                 raise InvalidArgument(
                     f"Which column of {order.source} is to be predicted?",
@@ -131,12 +133,12 @@ class Material:
 
     @classmethod
     def of(cls, order: Order) -> Material:
-        """What an order is about, as all processes see it.
+        """What an order is about, its rows shared by all processes.
 
         Raises:
             InvalidArgument: they see different files, or were given different orders.
         """
-        material = by_all(lambda: cls(order))
+        material = by_all(lambda: cls(order, is_shared=True))
         require_same({"order": repr(order), **material._facts()})
         if material.table is not None:
             counts = together.everyones(np.int64(material.rows))

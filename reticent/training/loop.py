@@ -144,7 +144,7 @@ def _take_steps(
     save = _saving(checkpoints, layout)
     try:
         save(state, force=True)
-        with together.peers_watched(), bar(plan) as advance:
+        with together.peers_watched(), bar(plan, is_shown=None if together.is_first() else False) as advance:
             while done < plan.steps:
                 stop = min(done + feed.steps_at_once, plan.steps)
                 then = range(stop, min(stop + feed.steps_at_once, plan.steps))
