@@ -3,7 +3,7 @@
 A step is run with a record and without it, under the same randomness, and again under other randomness. What
 a proof of privacy takes for granted about it can then be looked at: that one record moves the sum by no more
 than the clipping norm, that the noise does not depend on the records, that it has its size on every
-parameter, and that no two steps share it.
+parameter, and that no two steps and no two parameters share it.
 
     def train_step(batch, seed, step):      # one of your steps, on these rows
         ...
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from reticent.audit.noise_checks import Leaves, flat, same_noise, wrong_size
+from reticent.audit.shared_noise import shared_noise
 from reticent.core import checks
 from reticent.core.errors import DataError, ReticentError
 from reticent.mechanisms.adjacency import Adjacency
@@ -120,7 +121,7 @@ def replay(
     checked = ["shapes", "control flow", "sensitivity"]
     if seeds:
         _noise(runner, rows, claimed, seeds)
-        checked += ["size of the noise", "noise of other seeds and steps"]
+        checked += ["size of the noise", "noise of other parameters, seeds and steps"]
     return Replay(problems=tuple(runner.problems), moved=runner.moved, checked=tuple(checked))
 
 
@@ -216,10 +217,13 @@ def _noise(runner: _Runner, rows: Rows, claimed: _Claim, seeds: int) -> None:
             "that follows can be told from that.",
         )
         return
-    for name in drawn[0]:
-        problem = wrong_size(np.stack([each[name] for each in drawn]), claimed.deviation)
+    draws = {name: np.stack([each[name] for each in drawn]) for name in drawn[0]}
+    sizes = {name: wrong_size(leaf, claimed.deviation) for name, leaf in draws.items()}
+    for name, problem in sizes.items():
         if problem:
             runner.found("size of the noise", f"on '{name}' {problem}.")
+    if not any(sizes.values()) and (problem := shared_noise(draws, claimed.deviation)):
+        runner.found("noise of other parameters", f"{problem}. Draw noise anew for every number.")
     if same_noise(drawn[0], drawn[1], claimed.deviation):
         runner.found(
             "noise of other seeds", "two seeds give the same noise: whoever knows the code can subtract it."

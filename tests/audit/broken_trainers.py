@@ -135,6 +135,12 @@ class OneKeyForAllRuns(Trainer):
         return super().noise(0, step, like)
 
 
+class OneKeyForAllLeaves(Trainer):
+    def noise(self, seed, step, like):
+        one = super().noise
+        return {name: one(seed, step, {name: leaf})[name] for name, leaf in like.items()}
+
+
 class ClipsTheAverage(Trainer):
     def total(self, gradients):
         rows = max(len(gradients["b"]), 1)
@@ -229,6 +235,7 @@ BROKEN = [
     NoNoiseOnTheBias,
     OneKeyForAllSteps,
     OneKeyForAllRuns,
+    OneKeyForAllLeaves,
     ClipsTheAverage,
     MeanOverTheDrawnBatch,
     ClipsMicrobatches,

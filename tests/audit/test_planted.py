@@ -20,6 +20,7 @@ def test_a_replay_catches(broken):
         (planted.NoNoiseOnTheBias, {"size of the noise"}),
         (planted.OneKeyForAllSteps, {"noise of other steps"}),
         (planted.OneKeyForAllRuns, {"noise of other seeds"}),
+        (planted.OneKeyForAllLeaves, {"noise of other parameters"}),
         (planted.ClipsTheAverage, {"sensitivity"}),
         (planted.MeanOverTheDrawnBatch, {"sensitivity", "control flow"}),
         (planted.ClipsMicrobatches, {"sensitivity"}),
