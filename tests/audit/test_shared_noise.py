@@ -1,4 +1,4 @@
-"""Noise that stands in two places of a release is found wherever they are; independent noise is not blamed."""
+"""Noise that stands in two places of a release is found wherever they are; independent noise is not."""
 
 from __future__ import annotations
 
