@@ -128,13 +128,14 @@ class Poisson:
 
     @property
     def capacity(self) -> int:
-        if self.rate == 1:
-            room = self.most
-        else:
+        everybody = self.most + 1  # a neighbour's record too: then no draw is ever too large
+        room = everybody
+        if self.rate < 1:
             room = _smallest(
                 lambda size: size >= self.most or bdtrc(size, self.most, self.rate) <= _NEVER,
                 self.batch_size,
             )
+        room = everybody if room >= self.most else room
         return min(self.largest or room, room)
 
     @property

@@ -283,3 +283,13 @@ def test_memory_decides_how_much_is_worked_on_at_once(monkeypatch) -> None:
 
 def test_memory_of_this_machine_is_a_number() -> None:
     assert 10**8 < memory.memory_of_device() < 10**15
+
+
+@pytest.mark.parametrize("batch_size", [18, 20])
+def test_hardly_any_records_can_be_planned_for_and_cost_no_more_than_everybody_in_every_step(batch_size: int):
+    few = Plan.for_budget(epsilon=2.0, delta=1e-3, examples=20, batch_size=batch_size, steps=10, max_norm=1.0)
+    all_of_them = Plan.for_budget(
+        epsilon=2.0, delta=1e-3, examples=20, sampling="full", steps=10, max_norm=1.0
+    )
+    assert few.noise_multiplier <= all_of_them.noise_multiplier * 1.001
+    assert few.noise_multiplier > 0.8 * all_of_them.noise_multiplier
