@@ -50,14 +50,18 @@ def meet(place: Place, *, processes: int, process: int) -> None:
         Unavailable: somebody is missing, or nobody answers.
         InvalidArgument: two have one number, or they differ in how many they are or in their versions.
     """
-    import jax
-
-    versions = {"reticent": __version__, "JAX": jax.__version__, "Python": platform.python_version()}
-    hello = {"process": process, "processes": processes, "versions": versions}
+    hello = {"process": process, "processes": processes, "versions": versions()}
     if process == 0:
         _receive(place, hello)
     else:
         _call(place, hello)
+
+
+def versions() -> dict[str, str]:
+    """What has to be the same everywhere."""
+    import jax
+
+    return {"reticent": __version__, "JAX": jax.__version__, "Python": platform.python_version()}
 
 
 def connected(place: Place) -> socket.socket:
