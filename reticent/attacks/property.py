@@ -32,7 +32,8 @@ from reticent.attacks.scores import FEWEST, Scores
 from reticent.attacks.shadow_recipes import PlainRecipe, Recipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.core.spread import Spread, from_all
+from reticent.distributed import together
+from reticent.distributed.spread import Spread
 
 Summary = Callable[[Any], np.ndarray]  # from the parameters of one model to numbers
 
@@ -258,7 +259,7 @@ def _summaries(
         rows += [summary(params) for params in next(trained)]
         on_progress(len(rows) / wanted)
         now = time.perf_counter()
-        if minutes is not None and from_all(now - started + (now - began)).max() > 60 * minutes:
+        if minutes is not None and together.everyones(now - started + (now - began)).max() > 60 * minutes:
             break
     found = np.stack(rows)
     if not np.isfinite(found).all():

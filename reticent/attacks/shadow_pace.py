@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from reticent.core import checks
-from reticent.core.spread import from_all
+from reticent.distributed import together
 
 Chunk = Literal["auto"] | int
 
@@ -82,7 +82,9 @@ class Clock:
     def is_over(self, size: int) -> bool:
         if self._seconds is None or self._each is None:
             return False
-        spent = from_all(time.perf_counter() - self._started).max()  # processes have to stop together
+        spent = together.everyones(
+            time.perf_counter() - self._started
+        ).max()  # processes have to stop together
         return bool(spent + size * self._each > self._seconds)
 
     def note(self, done: int, seconds_each: float) -> None:

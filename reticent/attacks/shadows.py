@@ -26,7 +26,9 @@ from reticent.attacks.shadow_pace import Chunk, Clock, Progress, Sizes
 from reticent.attacks.shadow_recipes import Disturb, Recipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.core.spread import Spread, first_does, from_all
+from reticent.distributed import together
+from reticent.distributed.agreement import by_first
+from reticent.distributed.spread import Spread
 
 Predict = Callable[[Any, jax.Array], jax.Array]
 
@@ -118,7 +120,7 @@ def train_shadows(
         sizes.note(size, seconds / size, trainer.compile_seconds, (shadows - done) * seconds / size)
         clock.note(done, seconds / size)
         if cache is not None:
-            first_does(partial(found.save, cache))
+            by_first(partial(found.save, cache))
     if found is None:
         raise InvalidArgument(
             f"Not even two shadow models fit into {minutes} minutes.", remedy="Allow more minutes."
@@ -230,7 +232,7 @@ class _Trainer:
 
 def _of_the_slowest(seconds: float) -> float:
     """What all processes take the time for, so that they choose the same chunk next."""
-    return float(from_all(seconds).max())
+    return float(together.everyones(seconds).max())
 
 
 def joined_records(
@@ -261,7 +263,7 @@ def _cached(cache: Path | None, fingerprint: str) -> Shadows | None:
 
 
 def _seen_by_all(cache: Path | None, found: Shadows | None) -> None:
-    if cache is not None and len(set(from_all(0 if found is None else found.models))) > 1:
+    if cache is not None and len(set(together.everyones(0 if found is None else found.models).tolist())) > 1:
         raise DataError(
             f"Not all processes see the same shadow models in {cache}.",
             remedy="Name a file on a disk that all of them share.",

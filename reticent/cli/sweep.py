@@ -47,7 +47,7 @@ def run(
     any attack can find. Goes on where it stopped. Nothing is charged: it is
     for public data, or for whoever holds them.
     """
-    from reticent.core.spread import first_does
+    from reticent.distributed.agreement import by_first
     from reticent.distributed.together import is_first
     from reticent.report.sweep_facts import facts
     from reticent.runs.onlooker import Onlooker
@@ -68,7 +68,7 @@ def run(
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
     cells = sweep(order, write, onlooker=onlooker)
     known = facts(order, cells)
-    first_does(lambda: _write(write, known, cells))
+    by_first(lambda: _write(write, known, cells))
     if not is_first():  # the others know the same, and it is said once
         return
     if as_json:

@@ -18,7 +18,7 @@ import optax
 
 from reticent.core import checks
 from reticent.core.errors import DataError
-from reticent.core.spread import Spread
+from reticent.distributed.spread import Spread
 from reticent.models.losses import classification_loss
 from reticent.models.model import Model, Params
 from reticent.pate.partition import Shards

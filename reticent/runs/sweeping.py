@@ -30,8 +30,9 @@ from reticent.attacks.shadow_recipes import plain_recipe
 from reticent.attacks.shadows import train_shadows
 from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument, ReticentError
-from reticent.core.spread import first_does, from_all
 from reticent.data.encoding import has_target
+from reticent.distributed import together
+from reticent.distributed.agreement import by_first
 from reticent.runs.arrays import divided_by, inputs_of
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
@@ -125,7 +126,7 @@ def sweep(order: SweepOrder, folder: Path, *, onlooker: Onlooker = NOBODY) -> li
     Raises:
         IntegrityError: the folder holds the cells of another sweep.
     """
-    first_does(partial(_same_order, order, folder))
+    by_first(partial(_same_order, order, folder))
     wanted = [(model, "none", math.inf) for model in order.models]
     wanted += list(itertools.product(order.models, order.accounting, order.epsilons))
     bench: _Bench | None = None
@@ -134,11 +135,11 @@ def sweep(order: SweepOrder, folder: Path, *, onlooker: Onlooker = NOBODY) -> li
         for done, (model, accounting, epsilon) in enumerate(wanted):
             path = folder / "cells" / f"{model}-{accounting}-{epsilon:g}.json"
             cell = _read(path)
-            is_kept = from_all(cell is not None).all()
+            is_kept = together.everyones(cell is not None).all()
             if cell is None or not is_kept:
                 bench = bench or _Bench(order, onlooker)
                 cell = bench.measure(model, accounting, epsilon)
-                first_does(partial(_keep, cell, path))
+                by_first(partial(_keep, cell, path))
             cells.append(cell)
             on_progress((done + 1) / len(wanted))
     return cells

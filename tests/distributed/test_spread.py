@@ -29,8 +29,10 @@ from reticent.attacks.shadow_outputs import Shadows
 from reticent.attacks.shadow_pace import Sizes
 from reticent.attacks.shadow_recipes import add_noise, plain_recipe
 from reticent.attacks.shadows import Queries, train_shadows
-from reticent.core.errors import DataError, InvalidArgument, Unavailable
-from reticent.core.spread import Spread, first_does, from_all
+from reticent.core.errors import DataError, InvalidArgument
+from reticent.distributed import together
+from reticent.distributed.agreement import by_first
+from reticent.distributed.spread import Spread
 from reticent.models import linear
 from reticent.pate.partition import partition
 from reticent.pate.teachers import teach
@@ -134,13 +136,13 @@ def where_models_live() -> Found:
 def disagree(folder: Path) -> Found:
     """What two processes do whose clocks run differently, that see other files, or of which one fails."""
     is_first = jax.process_index() == 0
-    heard = from_all(10 + jax.process_index())
+    heard = together.everyones(10 + jax.process_index())
 
     def fail() -> None:
         raise DataError("No room.", remedy="Make some.")
 
-    with pytest.raises(DataError if is_first else Unavailable):
-        first_does(fail)
+    with pytest.raises(DataError, match="No room" if is_first else "Process 0 stopped: No room"):
+        by_first(fail)
     with pytest.raises(DataError, match="Not all processes see"):
         shadow_models(shadows=MODELS, cache=folder / ("shadows.npz" if is_first else "nothing.npz"))
     honest = time.perf_counter
@@ -298,8 +300,8 @@ def test_what_the_first_process_fails_at_is_raised() -> None:
         raise DataError("No room.", remedy="Make some.")
 
     with pytest.raises(DataError, match="No room"):
-        first_does(fail)
-    assert list(from_all(2.5)) == [2.5]
+        by_first(fail)
+    assert list(together.everyones(2.5)) == [2.5]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ device gets some of the models, and only what comes out is collected.
 
 On one device this is `jax.jit` of the same function. Where there are several processes, all of them run the
 same program, with the same arguments, up to the same point; whatever depends on a clock or on a disk they
-agree about with `from_all` and `first_does`.
+agree about with `together.everyones` and `agreement.by_first`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from reticent.core.errors import InvalidArgument, ReticentError, Unavailable
+from reticent.core.errors import InvalidArgument
 
 _MODELS = PartitionSpec("models")  # the rows are divided
 _ALL = PartitionSpec()  # every device has everything
@@ -123,37 +123,6 @@ class Spread:
         host = np.asarray(array)
         host = host.astype(jax.dtypes.canonicalize_dtype(host.dtype), copy=False)
         return jax.make_array_from_callback(host.shape, sharding, lambda place: host[place])
-
-
-# What processes have to agree about
-
-
-def from_all(number: float) -> np.ndarray:
-    """The number of each process, in float32, the first process's first. All of them have to ask."""
-    if jax.process_count() == 1:
-        return np.array([number])
-    from jax.experimental.multihost_utils import process_allgather
-
-    return np.asarray(process_allgather(np.float32(number)))
-
-
-def first_does(action: Callable[[], None]) -> None:
-    """The first process does something, a file written, say; the others wait until it is done.
-
-    Raises:
-        Unavailable: in the others, if the first one failed.
-    """
-    failure: ReticentError | None = None
-    if jax.process_index() == 0:
-        try:
-            action()
-        except ReticentError as error:
-            failure = error
-    has_failed = from_all(failure is not None)[0]
-    if failure is not None:
-        raise failure
-    if has_failed:
-        raise Unavailable("The first of the processes failed.", remedy="See what it says.")
 
 
 def _usual_devices() -> Sequence[Any]:
