@@ -10,7 +10,7 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +38,19 @@ from reticent.runs.scoring import predicted
 from reticent.training.checkpoint import write_whole
 
 _PLAYED = ("threshold", "likelihood")
-_EPOCHS = 60  # of the twin: enough to know its own rows by heart
+
+
+class _Effort(NamedTuple):
+    """How long the twin is trained, and how many models are trained to attack each of the two."""
+
+    epochs: int
+    batch_size: int
+    shadows: int
+
+
+_SMALL = _Effort(epochs=60, batch_size=64, shadows=16)  # the twin knows its own rows by heart
+_LARGE = _Effort(epochs=10, batch_size=256, shadows=4)  # minutes instead of hours
+_MANY = 10_000  # rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +71,14 @@ def demonstrate(
     source: str = "digits",
     model: str = "mlp",
     epsilon: float = 3.0,
-    shadows: int = 16,
+    shadows: int | None = None,
     onlooker: Onlooker = NOBODY,
 ) -> Shown:
     """Trains both, attacks both, audits the private one, charges a ledger, and writes a report.
 
     Args:
         folder: a new one, in which everything is left.
+        shadows: how many models attack each of the two; 16 unless given, 4 for more than 10,000 rows.
     """
     started = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,10 +97,12 @@ def demonstrate(
     run = folder / "run"
     record = fit(order, run, onlooker=onlooker).record
     again = reopened(run, onlooker=onlooker)
+    effort = _LARGE if record["rows"] > _MANY else _SMALL
+    effort = effort if shadows is None else effort._replace(shadows=shadows)
     onlooker.say("the same network without privacy, and as many like it to attack it with")
-    plain, plain_right = _twin(again, shadows, onlooker)
+    plain, plain_right = _twin(again, effort, onlooker)
     onlooker.say("attacking the private one, with models that were trained as it was, noise and all")
-    found = attack(again, shadows=shadows, attacks=_PLAYED, onlooker=onlooker)
+    found = attack(again, shadows=effort.shadows, attacks=_PLAYED, onlooker=onlooker)
     with onlooker.watch("audit") as on_progress:
         audited = audit_like(again)
         on_progress(1.0)
@@ -113,7 +128,7 @@ def demonstrate(
     )
 
 
-def _twin(again: Again, shadows: int, onlooker: Onlooker) -> tuple[Battery, float]:
+def _twin(again: Again, effort: _Effort, onlooker: Onlooker) -> tuple[Battery, float]:
     """The same network on the same rows, trained until it knows them; attacked by models like it."""
     pool, learner = pool_of(again), again.learner
     x = np.concatenate([pool.records["x"], pool.always["x"]])
@@ -122,8 +137,8 @@ def _twin(again: Again, shadows: int, onlooker: Onlooker) -> tuple[Battery, floa
     recipe = plain_recipe(
         learner.model,
         optax.adam(2e-3),
-        epochs=_EPOCHS,
-        batch_size=64,
+        epochs=effort.epochs,
+        batch_size=effort.batch_size,
         set_size=len(pool.records["y"]) // 2 + len(pool.always["y"]),
     )
     key = jax.random.key(0, impl="threefry2x32")
@@ -134,7 +149,7 @@ def _twin(again: Again, shadows: int, onlooker: Onlooker) -> tuple[Battery, floa
             learner.scores,
             pool.records,
             always=pool.always if len(pool.always["y"]) else None,
-            shadows=shadows,
+            shadows=effort.shadows,
             on_progress=lambda progress: tell(progress.fraction),
         )
     logits = predicted(learner, params, pool.records["x"])
