@@ -1,7 +1,7 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format docs reference bench bench-training bench-accuracy bench-tabular bench-convex bench-pate \
-	bench-synthetic clean
+	bench-synthetic bench-scale clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -59,6 +59,9 @@ bench-pate: .venv/dev ## PATE on MNIST and Adult beside other private methods (h
 bench-synthetic: .venv/dev ## Synthetic tables beside a peer, and synthetic images (an hour)
 	$(BIN)/python -m benchmarks.synthetic --peer
 	$(BIN)/python -m benchmarks.synthetic_images --figure docs/figures/synthetic_mnist.png
+
+bench-scale: .venv/dev ## Two processes beside one, what they send, 10 GB on disk, a model of time (ten minutes)
+	$(BIN)/python -m benchmarks.scale --write docs/scale.md
 
 clean: ## Removes the environment and every cache
 	rm -rf .venv build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

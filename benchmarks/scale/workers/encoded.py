@@ -1,0 +1,32 @@
+"""`reticent train` on a Parquet file, made to believe that no table fits into the memory."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from benchmarks.scale.workers.telling import asked, say
+from reticent.runs import on_disk
+from reticent.runs.fit import fit
+from reticent.runs.onlooker import Onlooker
+from reticent.runs.order import Order
+
+
+def main() -> None:
+    wanted = asked()
+    on_disk._SHARE = 1 << 62
+    noted: list[tuple[str, float]] = []
+    onlooker = Onlooker(say=lambda words: noted.append((words, time.perf_counter())))
+    order = Order(source=wanted["table"], target="y", epsilon=1.0, domain=wanted["domain"])
+    started = time.perf_counter()
+    done = fit(order, Path(wanted["folder"]), onlooker=onlooker)
+    begun = next(at for words, at in noted if words.startswith("training "))
+    say(
+        preparing=begun - started,
+        seconds=time.perf_counter() - started,
+        recipe=done.record["recipe"]["in_words"],
+    )
+
+
+if __name__ == "__main__":
+    main()
