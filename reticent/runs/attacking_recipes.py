@@ -13,7 +13,6 @@ from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
 from reticent.runs import methods
 from reticent.runs.again import Again
-from reticent.runs.convex import Convex
 from reticent.runs.descent import Descent
 from reticent.runs.recipe import Ingredients
 from reticent.training.checkpoint import Checkpoints
@@ -27,15 +26,15 @@ def descent_of(again: Again) -> Descent | None:
 
 
 def has_shadows(again: Again) -> bool:
-    """Whether shadow models can be trained as the run was: in steps, or by a convex method."""
-    return isinstance(methods.read(again.record["recipe"]), (Descent, Convex))
+    """Whether shadow models can be trained as the run was."""
+    return methods.method_of(again.record["recipe"]).has_shadows
 
 
 def shadow_recipe(again: Again) -> tuple[Any, bool]:
     """Trains one model as the run was trained: a `Recipe` or a `PlainRecipe`, and whether it is the former.
 
-    Convex methods are fits in NumPy: their recipe takes one model at a time. For measurements only: shadow
-    models are thrown away, so their randomness may come from a seed and nothing is charged for them.
+    What is not in steps is followed as it is: such a recipe takes one model at a time. For measurements only:
+    shadow models are thrown away, so their randomness may come from a seed and nothing is charged for them.
 
     Raises:
         InvalidArgument: the run was trained in another way.
@@ -45,9 +44,10 @@ def shadow_recipe(again: Again) -> tuple[Any, bool]:
         plan, optimizer = stepwise.plan, stepwise.optimizer
         return private_recipe(learner.loss, learner.model.init, plan, optimizer=optimizer), True
     if not has_shadows(again):
+        able = [name for name, method in methods.METHODS.items() if method.has_shadows]
         raise InvalidArgument(
             f"There are no shadow models for the method '{again.record['recipe']['method']}'.",
-            remedy="Attack a run that was trained with sgd, gd or a convex method.",
+            remedy=f"Attack a run that was trained with {', '.join(able)}.",
         )
     return _fitted(again), False
 

@@ -66,7 +66,7 @@ class Convex(NamedTuple):
 
 def method(name: str, description: str) -> Method:
     """The row of a convex method."""
-    return Method(description=description, price=_priced(name), read=_read)
+    return Method(description=description, price=_priced(name), read=_read, has_shadows=True)
 
 
 def _priced(name: str) -> Callable[[Terms], Convex]:

@@ -30,6 +30,7 @@ from reticent import __version__
 from reticent.accounting.guarantee import Guarantee
 from reticent.core.errors import (
     DataError,
+    Inconclusive,
     IntegrityError,
     InvalidArgument,
     ProcessLost,
@@ -49,7 +50,13 @@ from reticent.runs.arrays import Arrays, Divided, divided_by, inputs_of, parts_a
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order, held_out_rows
-from reticent.runs.paying import charge, found_domain, preparation_noise, preparation_record
+from reticent.runs.paying import (
+    charge,
+    found_domain,
+    preparation_noise,
+    preparation_record,
+    write_failure,
+)
 from reticent.runs.predict import params_in
 from reticent.runs.pricing import event_of, price, promised
 from reticent.runs.problem import Problem, checked_delta
@@ -217,6 +224,7 @@ def _go_on(
             by_first(lambda: folders.write_record(folder, record))
         domain = _prepared(folder, record, material, noise, keys, onlooker)
         divided = ready or by_all(lambda: divided_by(record, material, domain, onlooker, scratch=scratch))
+        _require_classes(folder, record, divided.problem)
         divided, public = with_public(material, domain, divided, onlooker)
         learn = learner(order.model, divided.problem)
         onlooker.say(f"training {learn.name} on {divided.problem.rows:,} rows: {recipe.in_words}")
@@ -241,10 +249,26 @@ def _go_on(
             folder, record, divided.problem, learn, trained, held_out, promised(trained, record, event, keys)
         )
     except ReticentError as error:
-        paid = "" if order.ledger is None else " This run is charged already, and is not charged again."
+        rest = "what it cost stays spent" if record["state"] == "failed" else "is not charged again"
+        paid = "" if order.ledger is None else f" This run is charged already, and {rest}."
         if type(error) in (DataError, Unavailable, ProcessLost) and "--resume" not in error.remedy:
             paid = f" Then go on with: reticent train --resume {folder}.{paid}"
         raise type(error)(error.happened, remedy=f"{error.remedy}{paid}") from error
+
+
+def _require_classes(folder: Path, record: dict[str, Any], problem: Problem) -> None:
+    """
+    Raises:
+        Inconclusive: the method is for classes, and preparation found a number: the run has failed for good.
+    """
+    if problem.is_classification or not methods.method_of(record["recipe"]).needs_classes:
+        return
+    error = Inconclusive(
+        f"The method '{record['recipe']['method']}' is for classes, and the target was found to be a number.",
+        remedy="Start anew in another folder, with another --method or a target that has classes.",
+    )
+    write_failure(folder, record, error)
+    raise error
 
 
 def _noise(order: Order, material: Material) -> PreparationNoise | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reticent.core.errors import IntegrityError
+from reticent.core.errors import IntegrityError, InvalidArgument
 from reticent.runs import convex, descent, pate
 from reticent.runs.recipe import Method, Recipe, Terms
 
@@ -14,8 +14,14 @@ METHODS: dict[str, Method] = {
         description="DP-SGD: random batches, clipped gradients, noise",
         price=descent.stochastic,
         read=descent.read,
+        has_shadows=True,
     ),
-    "gd": Method(description="DP-GD: everybody in every step", price=descent.full, read=descent.read),
+    "gd": Method(
+        description="DP-GD: everybody in every step",
+        price=descent.full,
+        read=descent.read,
+        has_shadows=True,
+    ),
     "output": convex.method("output", "output perturbation: minimise, then noise on the weights"),
     "objective": convex.method("objective", "objective perturbation: noise on what is minimised"),
     "exponential": convex.method("exponential", "exponential mechanism: weights drawn by their loss"),
@@ -33,7 +39,29 @@ def choose(name: str) -> str:
 
 
 def price(name: str, terms: Terms) -> Recipe:
-    return METHODS[choose(name)].price(terms)
+    """
+    Raises:
+        InvalidArgument: the method is for classes, and the target is declared to be a number.
+    """
+    chosen = METHODS[choose(name)]
+    if chosen.needs_classes and terms.target == "number":
+        raise InvalidArgument(
+            f"The method '{name}' is for classes, and this target is a number.",
+            remedy="Choose a target with classes, or another --method.",
+        )
+    return chosen.price(terms)
+
+
+def method_of(value: Mapping[str, Any]) -> Method:
+    """The method that wrote a recipe.
+
+    Raises:
+        IntegrityError: no method of this version did.
+    """
+    try:
+        return METHODS[value["method"]]
+    except (KeyError, TypeError):
+        raise _unknown() from None
 
 
 def to_json(name: str, recipe: Recipe) -> dict[str, Any]:
@@ -47,9 +75,13 @@ def read(value: Mapping[str, Any]) -> Recipe:
         IntegrityError: no method wrote this.
     """
     try:
-        return METHODS[value["method"]].read(value)
+        return method_of(value).read(value)
     except (KeyError, TypeError, ValueError):
-        raise IntegrityError(
-            "The recipe of this run is not one that this version can follow.",
-            remedy="Restore run.json from a copy, or start anew in another folder.",
-        ) from None
+        raise _unknown() from None
+
+
+def _unknown() -> IntegrityError:
+    return IntegrityError(
+        "The recipe of this run is not one that this version can follow.",
+        remedy="Restore run.json from a copy, or start anew in another folder.",
+    )

@@ -13,7 +13,7 @@ import numpy as np
 from reticent.core import checks
 from reticent.core.errors import DataError, DomainError, InvalidArgument
 from reticent.data import catalog
-from reticent.data.domain import Domain
+from reticent.data.domain import Domain, Integer, Label, Number
 from reticent.data.files import Table, open_table
 from reticent.data.files.shards import shard_of
 from reticent.data.preparation import releases_for
@@ -22,6 +22,7 @@ from reticent.distributed import together
 from reticent.distributed.agreement import by_all, require_same
 from reticent.runs.learners import ModelName
 from reticent.runs.methods import METHODS
+from reticent.runs.recipe import TargetKind
 
 Prepare = Literal["private", "public"]
 
@@ -210,6 +211,19 @@ class Material:
         if self.declared is None or self.order.target is None:
             return None
         return self.declared.with_target(self.order.target)
+
+    @property
+    def target_kind(self) -> TargetKind | None:
+        """What is predicted, by what is public; None if preparation may find either."""
+        domain = self.public_domain if self.splits is None else self.splits.domain
+        if domain is None or domain.target is None:
+            return None if self.splits is None else "classes"  # a dataset without a domain counts its classes
+        match domain.columns.get(domain.target):
+            case Label():
+                return "classes"
+            case Number() | Integer() as column if column.bounds and "bounds" not in column.looked_up:
+                return "number"
+        return None  # a number whose bounds have to be found is a class if it has few values
 
     @property
     def model(self) -> str:

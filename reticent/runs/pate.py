@@ -15,7 +15,7 @@ import numpy as np
 import optax
 
 from reticent.accounting import gaussian_dp
-from reticent.core.errors import CannotMeet, DataError, IntegrityError
+from reticent.core.errors import CannotMeet, DataError, Inconclusive, IntegrityError
 from reticent.core.generators import generator
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
@@ -85,11 +85,8 @@ class Pate(NamedTuple):
 
     def follow(self, ingredients: Ingredients) -> Trained:
         problem, public = ingredients.problem, ingredients.public
-        if public is None or not problem.is_classification:
-            raise DataError(
-                "Teachers vote for classes, and this run predicts a number.",
-                remedy="Choose a target with classes, or another --method.",
-            )
+        assert public is not None
+        assert problem.is_classification
         view = _View(ingredients)
         kept = ingredients.checkpoints.path.parent / ANSWERS
         found = _read(kept, ingredients.checkpoints.stamp, len(public), problem.outputs)
@@ -99,7 +96,7 @@ class Pate(NamedTuple):
                 _write(kept, ingredients.checkpoints.stamp, *found)
         answers, seen = found
         if not len(answers):
-            raise DataError(
+            raise Inconclusive(
                 f"None of {answers.asked} questions was answered: the teachers disagree.",
                 remedy="Use fewer teachers, so that each knows more, or a larger --epsilon.",
             )
@@ -167,7 +164,7 @@ METHOD_DESCRIPTION = "PATE: teachers vote with noise on public rows, and a stude
 
 def method() -> Method:
     """The row of PATE in the table of methods."""
-    return Method(description=METHOD_DESCRIPTION, price=_priced, read=_read_recipe)
+    return Method(description=METHOD_DESCRIPTION, price=_priced, read=_read_recipe, needs_classes=True)
 
 
 def _priced(terms: Terms) -> Pate:

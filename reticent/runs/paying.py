@@ -97,6 +97,12 @@ def charge(record: dict[str, Any], event: Event, onlooker: Onlooker, *, what: st
     onlooker.say(f"Charged to '{dataset}' in {path}.")
 
 
+def write_failure(folder: Path, record: dict[str, Any], error: Inconclusive) -> None:
+    """The run has failed for good, and says so to whoever would go on with it."""
+    record |= {"state": "failed", "failure": str(error)}
+    by_first(lambda: folders.write_record(folder, record))
+
+
 def found_domain(
     folder: Path,
     record: dict[str, Any],
@@ -117,8 +123,7 @@ def found_domain(
         with onlooker.watch("preparing") as on_progress:
             found = prepare(table, noise, keys, domain=declared, target=target, on_progress=on_progress)
     except Inconclusive as error:  # a second one was not paid for
-        record |= {"state": "failed", "failure": str(error)}
-        by_first(lambda: folders.write_record(folder, record))
+        write_failure(folder, record, error)
         raise
     domain = folders.write_domain(folder, found.domain)  # before a word of it is said
     for line in found.found:

@@ -25,6 +25,7 @@ def price(order: Order, material: Material, rows: int, noise: PreparationNoise |
         epsilon=order.epsilon,
         delta=order.delta,
         beside=noise.event if noise else None,
+        target=material.target_kind,
         public=material.public_rows,
         teachers=order.teachers,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.problem import Problem
 from reticent.training.checkpoint import Checkpoints
 
+TargetKind = Literal["classes", "number"]
+
 _SMALLEST = 20  # rows, below which there is nothing to learn privately
 
 
@@ -25,6 +27,7 @@ class Terms(NamedTuple):
     Args:
         epsilon, delta: what the whole run may cost.
         beside: what else the run releases: its preparation.
+        target: what is predicted, where that is declared; None if preparation has to find it.
         public: how many unlabelled rows there are that may be used without cost.
         teachers: how many were asked for.
     """
@@ -34,6 +37,7 @@ class Terms(NamedTuple):
     epsilon: float
     delta: float
     beside: Event | None
+    target: TargetKind | None = None
     public: int = 0
     teachers: int | None = None
 
@@ -97,11 +101,16 @@ class Method:
     Args:
         price: the recipe that spends what the terms allow.
         read: a recipe from its JSON.
+        needs_classes: a target that is a number is refused, before anybody pays where that is known.
+        has_shadows: a recipe can be followed again on some of the rows alone, for attacks: in the steps of
+            `Descent`, or without public rows and checkpoints.
     """
 
     description: str
     price: Callable[[Terms], Recipe]
     read: Callable[[Mapping[str, Any]], Recipe]
+    needs_classes: bool = False
+    has_shadows: bool = False
 
 
 def require_enough(terms: Terms) -> None:

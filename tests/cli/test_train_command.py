@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from reticent.cli import train
 from reticent.ledger.ledger import Ledger
+from reticent.runs.methods import METHODS
 
 
 @pytest.fixture
@@ -72,6 +75,12 @@ def test_a_mistake_is_one_line_and_leaves_nothing(reticent, table: Path, tmp_pat
     assert said in err
     assert err.count("error:") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_the_help_names_every_method_there_is() -> None:
+    """Written down in the command, because to ask the table would take the time to import all of it."""
+    written = get_args(train.Method)[1].help.rstrip(".").replace(" or ", ", ").split(", ")
+    assert written == ["auto", *METHODS]
 
 
 def test_a_folder_without_a_run_is_said_to_be_one(reticent, tmp_path: Path) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.data.domain import Category, Domain, Integer, Label, Number
 from reticent.data.encoding import encode
 from reticent.data.files import open_table
 from reticent.runs.attacking_defences import _apart
 from reticent.runs.attacking_pool import Pool
 from reticent.runs.attacking_property import Property, _set_size
+from reticent.runs.attacking_recipes import has_shadows, shadow_recipe
 from reticent.runs.attacking_view import _decoder, cells
+from reticent.runs.methods import METHODS
 
 WOMEN = Property(column="sex", value="Female")
 
@@ -38,6 +43,26 @@ def test_a_row_of_features_is_told_as_the_cells_it_came_from(tmp_path: Path) -> 
         ("17", "0", "(other)"),
         ("50", "40", "(missing)"),
     ]
+
+
+def test_a_method_says_itself_whether_it_has_shadow_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trained_by(name: str) -> Any:
+        return SimpleNamespace(record={"recipe": {"method": name}})
+
+    assert {name for name in METHODS if not has_shadows(trained_by(name))} == {"pate"}
+    monkeypatch.setitem(METHODS, "mine", replace(METHODS["pate"], has_shadows=True))
+    assert has_shadows(trained_by("mine"))
+    with pytest.raises(IntegrityError, match="this version can follow"):
+        has_shadows(trained_by("theirs"))
+
+
+def test_a_run_without_shadow_models_says_which_have_some() -> None:
+    recipe = {"method": "pate", "teachers": 9, "noise_multiplier": 3.0, "delta": 1e-5, "model": "linear"}
+    again: Any = SimpleNamespace(record={"recipe": recipe}, learner=None)
+    with pytest.raises(
+        InvalidArgument, match="trained with sgd, gd, output, objective, exponential, descent"
+    ):
+        shadow_recipe(again)
 
 
 def test_training_sets_leave_room_for_every_random_half() -> None:

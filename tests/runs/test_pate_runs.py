@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from reticent.accounting.tight import tight
-from reticent.core.errors import CannotMeet, DataError, IntegrityError, InvalidArgument
+from reticent.core.errors import CannotMeet, DataError, Inconclusive, IntegrityError, InvalidArgument
 from reticent.core.keys import Keys
+from reticent.data.domain import Category, Domain, Integer, Number
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms import events
 from reticent.runs import pate
 from reticent.runs.fit import fit, resume
-from reticent.runs.order import Order
+from reticent.runs.order import Material, Order
 from reticent.runs.predict import Predictor
 
 ROWS = 3000
@@ -200,6 +201,98 @@ def test_bad_orders_cost_nothing(
     with pytest.raises(error, match=words):
         fit(ordered(files, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def about_a_number(files: Path, tmp_path: Path) -> Order:
+    """PATE for a target that is a number, and a ledger that has room for it."""
+    table = tmp_path / "numbers.csv"
+    table.write_text(people(ROWS, 0, columns=("height", "weight", "town")))
+    with Ledger.create(tmp_path / "our.ledger") as ledger:
+        ledger.limit("people", epsilon=9.0, delta=1e-5)
+    return ordered(
+        files, source=str(table), target="height", ledger=str(tmp_path / "our.ledger"), dataset="people"
+    )
+
+
+def charges(order: Order) -> int:
+    with Ledger.open(str(order.ledger)) as ledger:
+        return ledger.account("people").charges
+
+
+def declared(path: Path, **columns: Any) -> str:
+    known = {
+        "height": Number(bounds=(100.0, 250.0)),
+        "weight": Number(bounds=(0.0, 200.0)),
+        "town": Category(values=("a", "b")),
+        **columns,
+    }
+    Domain(columns=known).write(path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "town", [Category(values=("a", "b")), Category()], ids=["all public", "words to find"]
+)
+def test_a_number_that_is_declared_is_refused_before_anybody_pays(
+    about_a_number: Order, tmp_path: Path, town: Category
+) -> None:
+    order = replace(about_a_number, domain=declared(tmp_path / "numbers.toml", town=town))
+    with pytest.raises(InvalidArgument, match="'pate' is for classes, and this target is a number"):
+        fit(order, tmp_path / "run")
+    assert charges(order) == 0
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_number_that_only_preparation_finds_ends_the_run_for_good(
+    about_a_number: Order, tmp_path: Path
+) -> None:
+    with pytest.raises(Inconclusive, match="the target was found to be a number") as refused:
+        fit(about_a_number, tmp_path / "run", keys=Keys.seeded(0))
+    assert "--resume" not in str(refused.value)
+    assert "not charged again" not in str(refused.value)
+    assert "stays spent" in str(refused.value)
+    with pytest.raises(DataError, match=r"has no model.*found to be a number"):
+        resume(tmp_path / "run", keys=Keys.seeded(0))
+    assert charges(about_a_number) == 1
+
+
+def test_teachers_who_agree_on_nothing_are_not_asked_again(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent(pate.Teller):
+        def answer(self, *given: Any, **named: Any) -> pate.Answers:
+            nobody = np.zeros(0, np.int64)
+            return pate.Answers(questions=pate.Questions(rows=nobody), labels=nobody, asked=7, counts=None)
+
+    monkeypatch.setattr(pate, "Teller", Silent)
+    with pytest.raises(Inconclusive, match="None of 7 questions was answered") as refused:
+        fit(ordered(files), tmp_path / "run", keys=Keys.seeded(0))
+    assert "--resume" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (Number(bounds=(0.0, 300.0)), "number"),
+        (Integer(bounds=(0, 300)), "number"),
+        (Number(), None),  # with few values it becomes a class
+        (Number(bounds=(0.0, 300.0), looked_up=frozenset({"bounds"})), None),
+        (Category(), "classes"),
+        (Category(values=("a", "b")), "classes"),
+    ],
+    ids=str,
+)
+def test_what_is_predicted_is_known_before_paying_where_it_is_declared(
+    about_a_number: Order, tmp_path: Path, column: Any, kind: str | None
+) -> None:
+    path = declared(tmp_path / "numbers.toml", height=column)
+    assert Material(replace(about_a_number, domain=path)).target_kind == kind
+    assert Material(about_a_number).target_kind is None
+
+
+def test_datasets_of_the_catalog_know_what_is_predicted() -> None:
+    assert Material(Order(source="digits", epsilon=1.0)).target_kind == "classes"
 
 
 def test_a_table_is_no_pool_for_images(tmp_path: Path, files: Path) -> None:
