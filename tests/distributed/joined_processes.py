@@ -33,6 +33,12 @@ def begun(script: str, *words: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def commanded(*words: Any) -> subprocess.Popen[str]:
+    """A process that follows a command line."""
+    command = [sys.executable, "-c", "from reticent.cli.app import main; main()", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def ended(processes: Sequence[subprocess.Popen[str]], *, within: float) -> list[Ended]:
     """What they said. One that is still there at the end of the time is a failure, and is killed.
 
