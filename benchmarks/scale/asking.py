@@ -90,9 +90,13 @@ class Worker:
 
 @contextlib.contextmanager
 def closing(*workers: Worker) -> Iterator[None]:
-    """Ends the workers whatever happens."""
+    """Ends the workers whatever happens: at once if something went wrong."""
     try:
         yield
+    except BaseException:
+        for worker in workers:
+            worker.process.kill()
+        raise
     finally:
         for worker in workers:
             if worker.process.stdin is not None and not worker.process.stdin.closed:
