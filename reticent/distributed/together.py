@@ -6,6 +6,7 @@ Every function here is called by every process, in the same order. With one proc
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,9 @@ import jax
 import numpy as np
 
 from reticent.core.errors import ProcessLost
+
+# How JAX begins what it says of a failed operation; of small ones it says so with a ValueError.
+_STATUS = re.compile("(UNKNOWN|UNAVAILABLE|INTERNAL|ABORTED|CANCELLED|DEADLINE_EXCEEDED): ")
 
 
 def count() -> int:
@@ -98,8 +102,8 @@ def peers_watched() -> Iterator[None]:
     """Says in plain words that another process is gone, where a collective operation fails."""
     try:
         yield
-    except jax.errors.JaxRuntimeError as error:
-        if count() == 1:
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        if count() == 1 or not _STATUS.match(str(error)):
             raise
         raise ProcessLost(
             f"Process {number()} lost another process of this run: {_first_line(error)}",
