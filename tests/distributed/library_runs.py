@@ -98,7 +98,7 @@ class Counted:
 
 def plain() -> Arrays:
     budget, held_out = Counted(), {key: column[::-1] for key, column in rows().items()}
-    done = run(evaluate={key: column.copy() for key, column in held_out.items()}, budget=budget)  # type: ignore[arg-type]
+    done = run(evaluate={key: column.copy() for key, column in held_out.items()}, budget=budget)
     said = {"epsilon": done.guarantee.epsilon, "held out": done.history[-1].held_out["loss"]}
     return params_of(done) | said | {"charges": budget.charges}
 
