@@ -41,7 +41,9 @@ def test_numbers_of_the_report_are_those_of_the_run(reticent, shown: Path, tmp_p
     values = {value["name"]: value["value"] for value in facts["headline"]}
     assert values["epsilon"] == record["guarantee"]["epsilon"]
     assert values["accuracy"] == record["metrics"]["accuracy"]
-    assert values["largest AUC of an attack"] == max(one["auc"]["value"] for one in attack["attacks"].values())
+    assert values["largest AUC of an attack"] == max(
+        one["auc"]["value"] for one in attack["attacks"].values()
+    )
     printed = {value["name"]: value["shown"] for value in facts["headline"]}
     assert any(f"at most {printed['best possible guess, %']}% of the time" in line for line in facts["lead"])
     assert values["epsilon found by the audit"] == audit["verdict"]["bound"]
