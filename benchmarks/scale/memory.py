@@ -28,9 +28,8 @@ class Size(NamedTuple):
 TEXT = """`rt.train` of a linear model on rows of {width} float32 in `.npy` files, memory-mapped, B =
 {batch}, the usual buffer of 268 MB. Files are written in blocks, taken out of the kernel's cache before
 each run, and removed. Each run is a process of its own: {fixed} steps, and an epoch's worth. Seconds a
-step are counted after the first compiled call. In
-equally many steps, a small file is read twice more often, from the kernel's cache then: those times are
-shown and not compared."""
+step are counted after the first compiled call. In equally many steps, rows of a small
+file come from the kernel's cache more often: those times are shown and not compared."""
 
 
 def streamed(parent: Path, *, quick: bool) -> tuple[Section, dict[str, Any]]:

@@ -59,7 +59,7 @@ The machine sent {sent} bytes a step to itself in a turn of the two processes: t
 
 
 def measure(*, quick: bool) -> tuple[Section, dict[str, Any]]:
-    turns, epochs = (2, 1) if quick else (7, 1)
+    turns, epochs = (2, 1) if quick else (5, 1)
     rows, checks, raw = [], [], {}
     for case in _cases(quick):
         sides = _measured(case, turns, epochs)
