@@ -33,7 +33,7 @@ def run(
     from reticent.runs.onlooker import Onlooker
 
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
-    model = "cnn" if data == "mnist" else "mlp"
+    model = "mlp" if data == "digits" else "auto"
     found = demonstrate(write, source=data, model=model, epsilon=epsilon, onlooker=onlooker)
     if as_json:
         rows = [dict(zip(("model", *Shown.HEADINGS[1:]), row, strict=True)) for row in found.rows]

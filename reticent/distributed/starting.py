@@ -13,6 +13,7 @@ from reticent.core.errors import InvalidArgument, Unavailable
 from reticent.distributed.meeting import Place, connected, meet
 
 PATIENCE = 60  # seconds to wait for the other processes
+_PROXIES, _DIRECT = ("grpc_proxy", "https_proxy", "http_proxy"), "no_grpc_proxy"  # as gRPC reads them
 _HEARTBEAT = 20  # seconds after which a silent process is taken for dead
 _FAREWELL = 3600  # seconds to wait at the end for others that are alive
 
@@ -53,6 +54,7 @@ def start(
     if devices is not None:
         checks.count(devices=devices)
         jax.config.update("jax_num_cpu_devices", devices)
+    _call_directly(host)
     meet(Place.until(host, port, patience), processes=processes, process=process)
     if process > 0:  # until JAX has taken over the port: it would not wait for itself
         connected(Place.until(host, port, patience)).close()
@@ -76,6 +78,13 @@ def start(
 
     with _standard_output_kept():
         together.everyones(process)
+
+
+def _call_directly(host: str) -> None:
+    """JAX calls the first process by gRPC, which would ask a proxy of the environment to do it."""
+    if any(name in os.environ for name in _PROXIES):
+        others = os.environ.get(_DIRECT) or os.environ.get("no_proxy")
+        os.environ[_DIRECT] = ",".join(filter(None, [others, host]))
 
 
 @contextmanager

@@ -152,7 +152,7 @@ class Material:
         if self.table is None:
             return declared
         return declared | {
-            "columns": ", ".join(self.table.names),
+            "list of columns": ", ".join(self.table.names),
             "format of the table": self.table.dialect.describe(),
             "size of the table": f"{self.table.path.stat().st_size} bytes",
             "content at the ends of the table": _digest_of_ends(self.table.path),

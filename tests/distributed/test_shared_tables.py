@@ -89,7 +89,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "other columns": (
         {"order": {"source": "columns.csv"}},
-        "InvalidArgument: Process 1 has another columns than process 0: x, city, y and x, town, y.",
+        "InvalidArgument: Process 1 has another list of columns than process 0: x, city, y and x, town, y.",
     ),
     "another content": (
         {"order": {"source": "content.csv"}},
