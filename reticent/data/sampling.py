@@ -306,6 +306,14 @@ class Shuffled:
         return jax.vmap(one)(steps)
 
 
+def places_among(sampler: Sampler, rows: int) -> int:
+    """Places for those of a batch that are among `rows` records; more are drawn with probability 1e-25."""
+    room = rows
+    if isinstance(sampler, Poisson) and sampler.rate < 1:
+        room = _smallest(lambda size: size >= rows or bdtrc(size, rows, sampler.rate) <= _NEVER, 0)
+    return max(min(room, sampler.capacity), 1)
+
+
 class _Table(NamedTuple):
     """Thresholds of a 64-bit number: how many it reaches, plus `least`, is binomially distributed."""
 

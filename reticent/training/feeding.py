@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.core.errors import InvalidArgument
+from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.disk_rows import DiskRows, is_on_disk
-from reticent.data.sampling import Batch
+from reticent.data.sampling import Batch, places_among
 from reticent.distributed import together
 from reticent.distributed.agreement import by_all
 from reticent.training.contributions import Source
@@ -168,6 +168,7 @@ class _Streamed:
         self._own = _own_ranges(layout, len(dataset))
         self._start = self._own[0].low
         self.units = _all_units(layout, len(dataset))
+        self._places = _places(layout, plan, len(dataset))
         fitting = by_all(lambda: self._fitting(buffer))
         self.steps_at_once = int(together.everyones(fitting).min())
         self._disk = by_all(lambda: DiskRows(self._like))
@@ -178,7 +179,7 @@ class _Streamed:
     def _fitting(self, buffer: int) -> int:
         """How many steps a window has, so that all windows fit into the buffer."""
         a_row = sum(array.nbytes // max(len(array), 1) for array in self._like.values())
-        a_step = _WINDOWS * a_row * self._plan.sampler.capacity * len(self._own)
+        a_step = _WINDOWS * a_row * self._places * len(self._own)
         if a_step > buffer:
             raise InvalidArgument(
                 f"Rows of one step and the next take {a_step} bytes, and the buffer has {buffer}.",
@@ -214,21 +215,21 @@ class _Streamed:
 
     def _rows_of(self, part: Range, indices: np.ndarray, is_real: np.ndarray) -> Window:
         is_own = is_real & (indices >= part.low) & (indices < part.high)
-        order = np.argsort(~is_own, axis=1, kind="stable").astype(np.int32)  # own places first, in order
         counts = is_own.sum(axis=1)
-        filled = np.arange(indices.shape[1]) < counts[:, None]
-        wanted = np.take_along_axis(indices, order, axis=1)[filled] - self._start
-        found = {
-            key: np.empty((len(wanted), *array.shape[1:]), array.dtype) for key, array in self._like.items()
+        if counts.max() > self._places:  # once in 1e25 draws
+            raise DataError("A batch was drawn for which there is no room.", remedy="Go on, or start again.")
+        order = np.argsort(~is_own, axis=1, kind="stable").astype(np.int32)  # own places first, in order
+        order = order[:, : self._places]
+        rows = {
+            key: np.zeros((*order.shape, *array.shape[1:]), array.dtype) for key, array in self._like.items()
         }
-        self._disk.take(wanted, found)
-        rows = {}
-        for key, array in found.items():
-            rows[key] = np.zeros((*indices.shape, *array.shape[1:]), array.dtype)
-            rows[key][filled] = array
-        slots = np.broadcast_to(np.arange(indices.shape[1], dtype=np.int32), indices.shape)
+        for number, count in enumerate(counts.tolist()):
+            wanted = indices[number, order[number, :count]] - self._start
+            self._disk.take(wanted, {key: array[number] for key, array in rows.items()})
+        slots = np.tile(np.arange(self._places, dtype=np.int32), (len(order), 1))
         places = None if self._layout.mesh is None else order
-        return Window(rows, Batch(np.ascontiguousarray(slots), filled, places))  # type: ignore[arg-type]
+        filled = slots < counts[:, None]
+        return Window(rows, Batch(slots, filled, places))  # type: ignore[arg-type]
 
     def close(self) -> None:
         self._reader.shutdown(wait=True, cancel_futures=True)
@@ -239,6 +240,13 @@ def _own_ranges(layout: Layout, units: int) -> list[Range]:
     if layout.mesh is None:
         return [Range(0, units)]
     return layout.own_ranges(units)
+
+
+def _places(layout: Layout, plan: Plan, units: int) -> int:
+    """How many of a batch's records each device has room for."""
+    if layout.mesh is None:
+        return plan.sampler.capacity
+    return places_among(plan.sampler, max(part.high - part.low for part in layout.ranges(units)))
 
 
 def _all_units(layout: Layout, units: int) -> int:
