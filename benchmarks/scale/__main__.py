@@ -2,7 +2,7 @@
 
 python -m benchmarks.scale                           everything, about ten minutes; needs 14 GB on the disk
 python -m benchmarks.scale --quick                   small sizes, to try it out: its numbers mean nothing
-python -m benchmarks.scale --only streamed --folder /mnt/large
+python -m benchmarks.scale --only streamed --folder FOLDER
 python -m benchmarks.scale --write docs/scale.md --json scale.json
 
 Files are made below --folder, in a folder whose name begins with `reticent-bench-scale-`, and removed.

@@ -83,7 +83,7 @@ def beside_measured(found: dict[str, Any], throughput: dict[str, Any]) -> tuple[
             params=measured["params"],
             batch=measured["batch"],
             capacity=measured["capacity"],
-            messages=measured["leaves"] + 3,  # gloo adds up leaf by leaf, then three numbers about the batch
+            messages=1,
         )
         for devices, side in ((1, "one core"), (2, "two processes")):
             parts = seconds_of_a_step(device(found, network), work, devices)

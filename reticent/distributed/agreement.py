@@ -76,7 +76,7 @@ def require_same(facts: Mapping[str, str]) -> None:
     versions = {"version of reticent": __version__, "version of JAX": jax.__version__}
     for known in (versions | {"version of Python": platform.python_version()}, facts):
         everyones = together.everyones_json(dict(known))
-        for name in sorted({name for theirs in everyones for name in theirs}):
+        for name in dict.fromkeys((*known, *(name for theirs in everyones for name in theirs))):
             values = [theirs.get(name, "nothing") for theirs in everyones]
             other = next((process for process, value in enumerate(values) if value != values[0]), None)
             if other is not None:

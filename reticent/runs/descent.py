@@ -66,7 +66,9 @@ class Descent(NamedTuple):
                 f"Interrupted after {int(run.state.step)} of {self.plan.steps} steps.",
                 remedy="What was done is kept.",
             )
-        return Trained(run.params, self.plan.assumptions, tuple(_as_json(moment) for moment in run.history))
+        return Trained(
+            run.params, run.guarantee.assumptions, tuple(_as_json(moment) for moment in run.history)
+        )
 
 
 def read(value: Mapping[str, Any]) -> Descent:

@@ -219,9 +219,10 @@ def _go_on(
     """Everything after the payment. Whatever stops it says that the run is paid for, and how to go on."""
     order, recipe = material.order, methods.read(record["recipe"])
     try:
-        if record["state"] != "paid":
-            record["state"] = "paid"
-            by_first(lambda: folders.write_record(folder, record))
+        # Before any noise: what it will rest on, whoever goes on with the run.
+        record["assumptions"] = list(dict.fromkeys((*record.get("assumptions", ()), *keys.assumptions)))
+        record["state"] = "paid"
+        by_first(lambda: folders.write_record(folder, record))
         domain = _prepared(folder, record, material, noise, keys, onlooker)
         divided = ready or by_all(lambda: divided_by(record, material, domain, onlooker, scratch=scratch))
         _require_classes(folder, record, divided.problem)
@@ -246,7 +247,7 @@ def _go_on(
         )
         record |= {"seconds": time.perf_counter() - started}
         return _finish(
-            folder, record, divided.problem, learn, trained, held_out, promised(trained, record, event, keys)
+            folder, record, divided.problem, learn, trained, held_out, promised(trained, record, event)
         )
     except ReticentError as error:
         rest = "what it cost stays spent" if record["state"] == "failed" else "is not charged again"

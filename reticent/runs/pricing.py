@@ -6,7 +6,6 @@ from typing import Any
 
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.tight import guarantee
-from reticent.core.keys import Keys
 from reticent.data.preparation import require_enough_rows
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.mechanisms.adjacency import Adjacency
@@ -40,12 +39,12 @@ def event_of(recipe: Recipe, noise: PreparationNoise | None) -> Event:
     return recipe.event if noise is None else Composed(events=(noise.event, recipe.event))
 
 
-def promised(trained: Trained, record: dict[str, Any], event: Event, keys: Keys) -> Guarantee:
+def promised(trained: Trained, record: dict[str, Any], event: Event) -> Guarantee:
     """The sentence about a whole run."""
     names = ("the names of the columns are public",) if record["preparation"] is not None else ()
     return guarantee(
         event,
         record["order"]["delta"],
         Adjacency.ADD_OR_REMOVE,
-        assumptions=tuple(dict.fromkeys((*trained.assumptions, *names, *keys.assumptions))),
+        assumptions=tuple(dict.fromkeys((*trained.assumptions, *names, *record["assumptions"]))),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,13 @@ class Checkpoints:
         stamp: what the run is, as a digest of plan, domain and code. A checkpoint with another stamp is
             refused: it belongs to another run.
         seconds: how much work a crash may cost; 0 to save whenever steps were taken.
+        assumptions: what the guarantee of the steps taken so far rests on; saved with them.
     """
 
     path: Path
     stamp: str
     seconds: float = 10.0
+    assumptions: tuple[str, ...] = ()
     _last: float = field(default=0.0, init=False, repr=False)
 
     def save(self, state: TrainState, *, force: bool = False) -> None:
@@ -49,7 +52,7 @@ class Checkpoints:
         """
         if not force and time.monotonic() - self._last < self.seconds:
             return
-        payload = _packed(state, self.stamp)
+        payload = _packed(state, self.stamp, self.assumptions)
         write_whole(self.path, _MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload)
         self._last = time.monotonic()
 
@@ -73,7 +76,13 @@ class Checkpoints:
                 f"The checkpoint {self.path} is damaged.",
                 remedy="Start the run anew in another folder: its budget was charged and stays spent.",
             )
-        return _unpacked(payload, self.stamp, like, self.path)
+        state, said = _unpacked(payload, self.stamp, like, self.path)
+        self.assume(said)
+        return state
+
+    def assume(self, assumptions: Iterable[str]) -> None:
+        """Adds to what the guarantee rests on: a run that was gone on with rests on all of it."""
+        self.assumptions = tuple(dict.fromkeys((*self.assumptions, *assumptions)))
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -105,23 +114,26 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _packed(state: TrainState, stamp: str) -> bytes:
+def _packed(state: TrainState, stamp: str, assumptions: tuple[str, ...]) -> bytes:
+    import json
+
     from safetensors.numpy import save
 
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     named = {
         f"{at:04d} {name}": leaf for at, (name, leaf) in enumerate(zip(paths_of(state), leaves, strict=True))
     }
-    return save(named, metadata={"stamp": stamp})
+    return save(named, metadata={"stamp": stamp, "assumptions": json.dumps(assumptions)})
 
 
-def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> TrainState:
+def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple[TrainState, list[str]]:
     import json
 
     from safetensors.numpy import load
 
     length = int.from_bytes(payload[:8], "little")
-    if json.loads(payload[8 : 8 + length]).get("__metadata__", {}).get("stamp") != stamp:
+    known = json.loads(payload[8 : 8 + length]).get("__metadata__", {})
+    if known.get("stamp") != stamp:
         raise IntegrityError(
             f"The checkpoint {path} belongs to a run with another plan, domain or version.",
             remedy="Go on with what the run was started with, or start a new one in another folder.",
@@ -134,7 +146,8 @@ def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> Train
             f"The checkpoint {path} holds other parameters than this model has.",
             remedy="Go on with the model and the optimizer that the run was started with.",
         )
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved])
+    state = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved])
+    return state, json.loads(known.get("assumptions", "[]"))
 
 
 def stamp_of(*parts: Any) -> str:

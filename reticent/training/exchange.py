@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from reticent.core.normals import Part
 
@@ -32,12 +33,11 @@ class Exchange(Protocol):
         """All parameters, from those that this device keeps."""
         ...
 
-    def total(self, sums: Any) -> Any:
-        """The sum over all devices, of the parameters that this device keeps."""
-        ...
+    def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
+        """The sum over all devices, of the parameters that this device keeps, and of a few numbers.
 
-    def count(self, counts: Tree) -> Tree:
-        """The sum over all devices of a few numbers."""
+        Counts are exact up to 2^24.
+        """
         ...
 
     def parts(self, total: Any) -> Sequence[Part] | None:
@@ -51,11 +51,8 @@ class _Alone:
     def whole(self, params: Any) -> Any:
         return params
 
-    def total(self, sums: Any) -> Any:
-        return sums
-
-    def count(self, counts: Tree) -> Tree:
-        return counts
+    def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
+        return sums, counts
 
     def parts(self, total: Any) -> None:
         return None
@@ -77,11 +74,11 @@ class Replicated:
     def whole(self, params: Any) -> Any:
         return params
 
-    def total(self, sums: Any) -> Any:
-        return jax.lax.psum(sums, self.axes)
-
-    def count(self, counts: Tree) -> Tree:
-        return jax.lax.psum(counts, self.axes)
+    def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
+        # One message: a sum of many small arrays waits for the network once for each.
+        flat, as_tree = ravel_pytree((sums, _as_floats(counts)))
+        sums, found = as_tree(jax.lax.psum(flat, self.axes))
+        return sums, _like(counts, found)
 
     def parts(self, total: Any) -> None:
         return None
@@ -101,19 +98,22 @@ class Divided:
     is_divided: tuple[bool, ...]
 
     def whole(self, params: Any) -> Any:
-        return self._each(
-            params, lambda leaf: jax.lax.all_gather(leaf, self.axes, tiled=True), lambda leaf: leaf
-        )
+        gathered = [
+            jax.lax.all_gather(leaf, self.axes, tiled=True) if is_cut else leaf
+            for leaf, is_cut in self._leaves(params)
+        ]
+        return jax.tree.unflatten(jax.tree.structure(params), gathered)
 
-    def total(self, sums: Any) -> Any:
-        return self._each(
-            sums,
-            lambda leaf: jax.lax.psum_scatter(leaf, self.axes, tiled=True),
-            lambda leaf: jax.lax.psum(leaf, self.axes),
-        )
-
-    def count(self, counts: Tree) -> Tree:
-        return jax.lax.psum(counts, self.axes)
+    def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
+        kept = [leaf for leaf, is_cut in self._leaves(sums) if not is_cut]
+        flat, as_tree = ravel_pytree((kept, _as_floats(counts)))
+        kept, found = as_tree(jax.lax.psum(flat, self.axes))
+        whole = iter(kept)
+        own = [
+            jax.lax.psum_scatter(leaf, self.axes, tiled=True) if is_cut else next(whole)
+            for leaf, is_cut in self._leaves(sums)
+        ]
+        return jax.tree.unflatten(jax.tree.structure(sums), own), _like(counts, found)
 
     def parts(self, total: Any) -> Sequence[Part]:
         *starts, end = np.cumsum([0, *self.sizes]).tolist()
@@ -123,10 +123,16 @@ class Divided:
             for start, leaf, is_divided in zip(starts, jax.tree.leaves(total), self.is_divided, strict=True)
         ]
 
-    def _each(self, tree: Any, divided: Any, kept: Any) -> Any:
-        leaves, structure = jax.tree.flatten(tree)
-        changed = [
-            (divided if is_divided else kept)(leaf)
-            for leaf, is_divided in zip(leaves, self.is_divided, strict=True)
-        ]
-        return jax.tree.unflatten(structure, changed)
+    def _leaves(self, tree: Any) -> list[tuple[jax.Array, bool]]:
+        return list(zip(jax.tree.leaves(tree), self.is_divided, strict=True))
+
+
+def _as_floats(counts: Any) -> list[jax.Array]:
+    return [jnp.asarray(count, jnp.float32) for count in jax.tree.leaves(counts)]
+
+
+def _like(counts: Tree, found: list[jax.Array]) -> Tree:
+    leaves, structure = jax.tree.flatten(counts)
+    return jax.tree.unflatten(
+        structure, [new.astype(old.dtype) for old, new in zip(leaves, found, strict=True)]
+    )

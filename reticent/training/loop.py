@@ -118,10 +118,19 @@ def train(
         look = onlooker(plan, evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
         many, start, is_paid = _started(step, params, optimizer, plan, feed, layout, checkpoints)
         by_first(lambda: None if is_paid else _charge(budget, plan))
+        assumptions = _assumed(keys, checkpoints)
         state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, checkpoints)
-    promise = plan.guarantee(int(state.step), assumptions=keys.assumptions)
+    promise = plan.guarantee(int(state.step), assumptions=assumptions)
     seconds = time.perf_counter() - started
     return Run(result(state, output), promise, plan, tuple(history), state, is_complete, seconds)
+
+
+def _assumed(keys: Keys, checkpoints: Checkpoints | None) -> tuple[str, ...]:
+    """What the randomness of all steps rests on, those before a restart too."""
+    if checkpoints is None:
+        return keys.assumptions
+    checkpoints.assume(keys.assumptions)
+    return tuple(together.of_first(checkpoints.assumptions))
 
 
 def _charge(budget: Budget | None, plan: Plan) -> None:

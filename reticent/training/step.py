@@ -99,7 +99,7 @@ def private_step(
             whole_params,
             *blocks.padded((batch, _seeds(contribution, plan, step_key(roots.views, state.step), batch))),
         )
-        total, seen = exchange.total(total), exchange.count(seen)
+        total, seen = exchange.total(total, seen)
         # In units of the norm that clipped, so that no other norm can reach the noise.
         in_units = BoundedSum(value=trees.scale(total, 1 / state.max_norm), max_norm=1.0)
         noise_key = jax.random.fold_in(key, _GRADIENT)

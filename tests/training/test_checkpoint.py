@@ -193,3 +193,15 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path)
             int(state.step)
         }
         assert int(state.step) >= max(told, default=0)
+
+
+def test_a_run_rests_on_what_its_steps_before_a_restart_rested_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A seed that somebody may know is not forgotten by going on without it."""
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        run(kept(tmp_path))
+    rest = run(kept(tmp_path), keys=Keys.from_os())
+    assert rest.is_complete
+    assert set(Keys.seeded(0).assumptions) <= set(rest.guarantee.assumptions)

@@ -60,7 +60,7 @@ class ParquetTable(Table):
         groups = list(self._shares())
         skip = self._first_row - sum(self._groups[: groups[0]])  # rows of another shard in the first group
         seen = 0
-        with damage_reported(self.path, "Parquet"), parquet.ParquetFile(self.path) as file:
+        with damage_reported(self.path, "Parquet"), parquet.ParquetFile(self.path, pre_buffer=False) as file:
             for batch in file.iter_batches(
                 batch_size=_ROWS, row_groups=groups, columns=list(columns), use_threads=False
             ):
