@@ -123,7 +123,8 @@ def _packed(state: TrainState, stamp: str, assumptions: tuple[str, ...]) -> byte
     named = {
         f"{at:04d} {name}": leaf for at, (name, leaf) in enumerate(zip(paths_of(state), leaves, strict=True))
     }
-    return save(named, metadata={"stamp": stamp, "assumptions": json.dumps(assumptions)})
+    said = json.dumps({"stamp": stamp, "assumptions": assumptions})
+    return save(named, metadata={"run": said})  # one entry: several would come in any order
 
 
 def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple[TrainState, list[str]]:
@@ -132,7 +133,7 @@ def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple
     from safetensors.numpy import load
 
     length = int.from_bytes(payload[:8], "little")
-    known = json.loads(payload[8 : 8 + length]).get("__metadata__", {})
+    known = json.loads(json.loads(payload[8 : 8 + length]).get("__metadata__", {}).get("run", "{}"))
     if known.get("stamp") != stamp:
         raise IntegrityError(
             f"The checkpoint {path} belongs to a run with another plan, domain or version.",
@@ -147,7 +148,7 @@ def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple
             remedy="Go on with the model and the optimizer that the run was started with.",
         )
     state = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved])
-    return state, json.loads(known.get("assumptions", "[]"))
+    return state, known["assumptions"]
 
 
 def stamp_of(*parts: Any) -> str:
