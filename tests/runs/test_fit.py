@@ -243,6 +243,21 @@ def test_a_resumed_seeded_run_equals_an_uninterrupted_one(
     assert rest.record["model"]["digest"] == whole.record["model"]["digest"]
 
 
+def test_what_preparation_rested_on_is_said_though_others_went_on_with_the_run(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*args: Any, **options: Any) -> None:
+        raise DataError("The lights went out.", remedy="Wait.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("reticent.runs.descent.train", stopped)  # prepared, and no step taken
+        with pytest.raises(DataError, match="lights"):
+            fit(ordered(table), tmp_path / "run", keys=Keys.seeded(6))
+    assert (tmp_path / "run" / "domain.toml").exists()
+    done = resume(tmp_path / "run", keys=Keys.from_os())
+    assert set(Keys.seeded(6).assumptions) <= set(done.record["guarantee"]["assumptions"])
+
+
 def test_a_run_whose_data_or_plan_changed_is_not_gone_on_with(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
