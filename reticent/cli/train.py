@@ -132,6 +132,7 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
         )
     from reticent import distributed
 
+    output.note(f"process {process}: waiting for all {processes} processes at {coordinator}")
     distributed.start(coordinator, processes=processes, process=process)
 
 

@@ -53,6 +53,7 @@ from reticent.runs.order import Material, Order, held_out_rows
 from reticent.runs.paying import (
     charge,
     found_domain,
+    pay,
     preparation_noise,
     preparation_record,
     write_failure,
@@ -115,7 +116,7 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
             learner(order.model, ready.problem)
         by_first(lambda: folders.create(folder))
         with _held_by_first(folder):
-            by_first(lambda: _pay(folder, record, event, onlooker))
+            by_first(lambda: pay(folder, record, event, onlooker, what="train"))
             return _go_on(folder, record, material, noise, event, keys, onlooker, started, scratch, ready)
 
 
@@ -129,16 +130,6 @@ def _require_method(order: Order) -> None:
             f"Method '{order.method}' needs all rows at once, and {together.count()} processes share them.",
             remedy=f"Choose --method {' or '.join(methods.SHARED)}, or train in one process.",
         )
-
-
-def _pay(folder: Path, record: dict[str, Any], event: Event, onlooker: Onlooker) -> None:
-    folders.require_new(folder)
-    try:
-        folders.write_record(folder, record)
-        charge(record, event, onlooker, what="train")
-    except ReticentError:
-        folders.discard(folder)
-        raise
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from reticent.accounting import calibrate
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.solving import bisect
 from reticent.accounting.tight import guarantee, upper_bound
-from reticent.core.errors import BudgetExceeded, Inconclusive
+from reticent.core.errors import BudgetExceeded, Inconclusive, ReticentError
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
 from reticent.data.files import Table
@@ -73,6 +73,21 @@ def claim_beside(beside: Event | None, *, epsilon: float, delta: float) -> tuple
 
     # The last epsilon that fits: the search ends on the first that does not, to many digits.
     return bisect(is_too_much, 0.0, epsilon, relative=1e-7) * (1 - 1e-6), own
+
+
+def pay(folder: Path, record: dict[str, Any], event: Event, onlooker: Onlooker, *, what: str) -> None:
+    """Says in a new folder what was asked for, and charges it; a refused order leaves nothing behind.
+
+    Raises:
+        BudgetExceeded: the ledger does not cover it; nothing was charged.
+    """
+    folders.require_new(folder)
+    try:
+        folders.write_record(folder, record)
+        charge(record, event, onlooker, what=what)
+    except ReticentError:
+        folders.discard(folder)
+        raise
 
 
 def charge(record: dict[str, Any], event: Event, onlooker: Onlooker, *, what: str) -> None:

@@ -36,6 +36,7 @@ from reticent.runs.paying import (
     charge,
     claim_beside,
     found_domain,
+    pay,
     preparation_noise,
     preparation_record,
 )
@@ -93,13 +94,7 @@ def make(order: SynthOrder, folder: Path, *, keys: Keys | None = None, onlooker:
     }
     folders.create(folder)
     with folders.held(folder):
-        folders.require_new(folder)
-        try:
-            folders.write_record(folder, record)
-            charge(record, event, onlooker, what="synth")
-        except ReticentError:
-            folders.discard(folder)
-            raise
+        pay(folder, record, event, onlooker, what="synth")
         return _go_on(folder, record, material, noise, keys or Keys.from_os(), onlooker, started)
 
 
