@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
 
 if TYPE_CHECKING:
     from reticent.data.catalog import Rows, Splits
 
-# The first example of a test may wait for a compiler, and the machine may be busy: no limit each.
-settings.register_profile("house", deadline=None)
-settings.load_profile("house")
+pytest_plugins = ["chance"]
 
 # Most of what the suite waits for is a compiler that polishes small programs which run a few times. Tests and
 # the processes that they start ask it for plain code. Tests of the numbers themselves, to the last bit or in

@@ -287,8 +287,8 @@ def _label_only_guesses(
     y = np.concatenate([labels for _, labels in sides.values()])
     is_telling = is_right.sum(axis=1) == 1
     values = is_right.argmax(axis=1)
-    if len(np.unique(values[is_telling])) < 2:
-        return f"Only {is_telling.sum()} records have one single value that the model gets right, too alike."
+    if is_telling.sum() < FEWEST or len(np.unique(values[is_telling])) < 2:
+        return f"The model gets a single value right for {is_telling.sum()} records: too few, or too alike."
     learned = fit_imputer(imputer, x[is_telling], y[is_telling], values[is_telling], sensitive.names)
     guesses = np.where(is_telling, values, np.argmax(learned(x, y), axis=1))
     first = len(sides["members"][1])

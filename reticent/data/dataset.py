@@ -82,5 +82,14 @@ def _rows(name: str, key: str, array: np.ndarray) -> int:
 
 
 def as_dataset(data: Dataset | Mapping[str, np.ndarray], name: str) -> Dataset:
-    """A dataset, or named arrays as one."""
+    """A dataset, or named arrays as one.
+
+    Raises:
+        DataError: something else, a bare array for example.
+    """
+    if not isinstance(data, Dataset | Mapping):
+        raise DataError(
+            f"{name} must be named arrays, got {type(data).__name__}.",
+            remedy=f"Name them, as the loss reads them from a row: {name}={{'x': x, 'y': y}}.",
+        )
     return data if isinstance(data, Dataset) else Dataset(arrays=dict(data), name=name)

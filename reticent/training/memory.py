@@ -16,10 +16,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend import core
 
 from reticent.training.gradients import Loss, Strategy
 from reticent.training.gradients.choices import choices
+from reticent.training.gradients.tracing import every_equation
 
 _SHARE = 8  # an eighth of the memory
 _BLOCK_ON_CPU = 96 * 2**20  # bytes
@@ -60,7 +60,8 @@ def _limits_of_group() -> Iterator[int]:
 def _bytes_an_example(loss: Loss, params: Any, example: Any, strategy: Strategy) -> int:
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), params)
     traced = jax.make_jaxpr(loss)(shapes, example)
-    forward = sum(_size(value) for value in [*traced.jaxpr.invars, *_computed(traced.jaxpr)])
+    computed = (value for equation in every_equation(traced.jaxpr) for value in equation.outvars)
+    forward = sum(_size(value) for value in [*traced.jaxpr.invars, *computed])
     forward -= sum(_size(leaf) for leaf in jax.tree.leaves(shapes))
     if strategy == "vmap":
         held = sum(_size(leaf) for leaf in jax.tree.leaves(shapes))
@@ -70,14 +71,6 @@ def _bytes_an_example(loss: Loss, params: Any, example: Any, strategy: Strategy)
         held = sum(4 * int(np.prod(item.shape)) for item in found if item.rule in _HOLDS_GRADIENTS)
     # Each value, its cotangent, and what the rule for it makes of both; a gradient and its clipped copy.
     return max(3 * forward + 2 * held, 1)
-
-
-def _computed(jaxpr: core.Jaxpr) -> Iterator[Any]:
-    for equation in jaxpr.eqns:
-        inner = [value for value in equation.params.values() if isinstance(value, core.ClosedJaxpr)]
-        for closed in inner:
-            yield from _computed(closed.jaxpr)
-        yield from equation.outvars
 
 
 def _size(value: Any) -> int:

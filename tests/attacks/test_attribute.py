@@ -100,6 +100,22 @@ def test_labels_alone_are_enough_where_one_value_makes_them_right():
     assert "too alike" in report.left_out["lomia"]
 
 
+def test_an_attack_that_has_too_little_to_learn_from_is_left_out_and_the_others_are_played():
+    few = {row.tobytes() for row in SIDES["members"]["x"][:6]}
+
+    def predict(x: np.ndarray) -> np.ndarray:  # wrong but for six members with their true value
+        labels = (x[:, 3] > 1).astype(int)
+        known = np.array([row.tobytes() in few for row in x])
+        return np.eye(2)[np.where(known, labels, 1 - labels)]
+
+    sides: dict[str, Any] = {
+        side: {**rows, "y": (rows["x"][:, 3] > 1).astype(int)} for side, rows in SIDES.items()
+    }
+    report = infer_attribute(predict, **sides, sensitive=COLUMN)
+    assert "for 6 records: too few" in report.left_out["lomia"]
+    assert {row.attack for row in report.rows} == set(ATTACKS) - {"lomia"}
+
+
 def test_the_label_only_attack_finds_a_planted_leak():
     random = np.random.default_rng(5)
     column = Sensitive.single("smokes", 0, (0, 1))

@@ -48,6 +48,25 @@ def test_two_objects_from_the_operating_system_differ():
     assert bits(Keys.from_os().take(Stream.NOISE)) != bits(Keys.from_os().take(Stream.NOISE))
 
 
+def test_the_secret_is_what_the_operating_system_gives():
+    # In a process of its own: what `secrets` gives is a named stream in this one (tests/chance.py).
+    code = """if True:
+        import hashlib, os
+        given = []
+        real = os.urandom
+        os.urandom = lambda size: given.append(real(size)) or given[-1]
+        from reticent.core.keys import Keys
+        given.clear()
+        first, second = Keys.from_os(), Keys.from_os()
+        assert [len(secret) for secret in given] == [32, 32] and given[0] != given[1], given
+        for keys, secret in zip((first, second), given):
+            told = hashlib.blake2b(b"fingerprint", key=secret, digest_size=16).hexdigest()
+            assert keys.fingerprint() == told
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_stream_step_and_leaf_has_a_key_of_its_own():
     keys = Keys.seeded(0)
     found = []

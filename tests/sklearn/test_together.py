@@ -42,11 +42,11 @@ def quick(**changes: Any) -> Any:
 
 
 def test_a_pipeline_adds_up_what_its_parts_cost():
-    budget = SharedBudget(epsilon=1.3, delta=_DELTA)
-    scaler = PrivateScaler(epsilon=0.2, delta=_DELTA, budget=budget)
-    model = make_pipeline(scaler, quick(epsilon=1.0, norm=np.sqrt(3), budget=budget)).fit(_X, _Y)
+    budget = SharedBudget(epsilon=4.9, delta=_DELTA)
+    scaler = PrivateScaler(epsilon=0.8, delta=_DELTA, budget=budget)
+    model = make_pipeline(scaler, quick(epsilon=4.0, norm=np.sqrt(3), budget=budget)).fit(_X, _Y)
     assert model.score(_X, _Y) > 0.9
-    assert 1.0 < budget.guarantee().epsilon <= 1.3
+    assert 4.0 < budget.guarantee().epsilon <= 4.9
     with pytest.raises(BudgetExceeded):
         model.fit(_X, _Y)
 

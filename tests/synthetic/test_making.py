@@ -24,6 +24,7 @@ from reticent.core.keys import Keys
 from reticent.data.domain import Category, Domain, Integer, Label, Number
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms import events
+from reticent.runs import paying
 from reticent.synthetic import making
 from reticent.synthetic.evaluating import evaluate
 from reticent.synthetic.generators import Generator
@@ -159,7 +160,7 @@ def test_a_stopped_run_goes_on_and_pays_once(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(making if stopped == "charge" else making.tables, stopped, dies)
+        patched.setattr(paying if stopped == "charge" else making.tables, stopped, dies)
         with pytest.raises(KeyboardInterrupt):
             make(order, tmp_path / "g", keys=Keys.seeded(0))
     found = (tmp_path / "g" / "domain.toml").read_bytes() if stopped == "fit" else None

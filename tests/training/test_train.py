@@ -329,6 +329,11 @@ def test_a_loss_that_is_not_scalar_and_integer_parameters_are_refused() -> None:
         )
 
 
+def test_a_bare_array_is_refused_with_what_to_write_instead() -> None:
+    with pytest.raises(DataError, match=r"data must be named arrays, got ndarray.*data=\{'x': x"):
+        train(loss, start(), rows()["x"], plan(), optimizer=optax.sgd(0.1))  # type: ignore[arg-type]
+
+
 def test_for_budget_spends_what_it_was_given_and_hardly_less() -> None:
     recipe = Plan.for_budget(epsilon=2, delta=1e-5, examples=10_000, batch_size=100, epochs=3, max_norm=1.0)
     assert 2 * (1 - 1e-3) <= recipe.guarantee().epsilon <= 2

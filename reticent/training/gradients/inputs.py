@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Jaxpr
+from jax.extend.core.primitives import conv_general_dilated_p
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.training.clipping import paths_of
+from reticent.training.gradients.tracing import every_equation
 
 
 def checked(
@@ -49,7 +52,7 @@ def check_parameters(params: Any) -> None:
 
 
 def check_loss(loss: Callable[[Any, Any], Any], params: Any, row: Any) -> None:
-    found = jax.eval_shape(loss, params, row)
+    traced, found = jax.make_jaxpr(loss, return_shape=True)(params, row)
     if not isinstance(found, jax.ShapeDtypeStruct):
         raise InvalidArgument(
             f"The loss of one example must be one number, got {jax.tree.structure(found)}.",
@@ -60,6 +63,30 @@ def check_loss(loss: Callable[[Any, Any], Any], params: Any, row: Any) -> None:
             f"The loss of one example must be one number, got {found.dtype} of shape {found.shape}.",
             remedy="Sum or average inside the loss; it is given one example, not a batch.",
         )
+    if any(_convolutions(traced.jaxpr)):
+        _check_convolutions(jax.make_jaxpr(jax.value_and_grad(loss))(params, row).jaxpr)
+
+
+def _check_convolutions(jaxpr: Jaxpr) -> None:
+    """XLA:CPU reads beyond an image that is cropped at its start and padded at its end (openxla/xla#48713).
+
+    There lies the next example of the batch, so that one example would move what another one adds.
+    """
+    for padding in _convolutions(jaxpr):
+        if any(low < 0 < high for low, high in padding):
+            raise InvalidArgument(
+                f"A convolution of the loss, or of its gradient, has the padding {padding}: an axis that is "
+                "cropped at its start (below 0) and padded at its end. Compiled for a CPU it reads the "
+                "memory of other examples.",
+                remedy="Crop the image by slicing it before the convolution, and pad it with 0 or more.",
+            )
+
+
+def _convolutions(jaxpr: Jaxpr) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The padding of every convolution."""
+    for equation in every_equation(jaxpr):
+        if equation.primitive is conv_general_dilated_p:
+            yield tuple((int(low), int(high)) for low, high in equation.params["padding"])
 
 
 def _check_rows(batch: Any, is_real: jax.Array) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -87,6 +87,18 @@ def run(
     effects = frozenset().union(*(equation.effects for equation in equations))
     jaxpr = Jaxpr((), tuple(variables), tuple(wanted), tuple(equations), effects, _UNNAMED)
     return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))(*values)
+
+
+def every_equation(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    """The equations of a list and of all lists inside it: of calls, loops and branches."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(inner, ClosedJaxpr):
+                    yield from every_equation(inner.jaxpr)
+                elif isinstance(inner, Jaxpr):
+                    yield from every_equation(inner)
 
 
 def array_of(atom: Any) -> jax.ShapeDtypeStruct:
