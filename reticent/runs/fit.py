@@ -53,6 +53,7 @@ from reticent.runs.order import Material, Order, held_out_rows
 from reticent.runs.paying import (
     charge,
     found_domain,
+    mark_paid,
     pay,
     preparation_noise,
     preparation_record,
@@ -210,9 +211,7 @@ def _go_on(
     """Everything after the payment. Whatever stops it says that the run is paid for, and how to go on."""
     order, recipe = material.order, methods.read(record["recipe"])
     try:
-        # Before any noise: what it will rest on, whoever goes on with the run.
-        record["assumptions"] = list(dict.fromkeys((*record.get("assumptions", ()), *keys.assumptions)))
-        record["state"] = "paid"
+        mark_paid(record, keys)
         by_first(lambda: folders.write_record(folder, record))
         domain = _prepared(folder, record, material, noise, keys, onlooker)
         divided = ready or by_all(lambda: divided_by(record, material, domain, onlooker, scratch=scratch))

@@ -90,6 +90,12 @@ def pay(folder: Path, record: dict[str, Any], event: Event, onlooker: Onlooker, 
         raise
 
 
+def mark_paid(record: dict[str, Any], keys: Keys) -> None:
+    """Says, before any noise, that it is paid for and what it will rest on, whoever goes on with it."""
+    record["assumptions"] = list(dict.fromkeys((*record.get("assumptions", ()), *keys.assumptions)))
+    record["state"] = "paid"
+
+
 def charge(record: dict[str, Any], event: Event, onlooker: Onlooker, *, what: str) -> None:
     """Pays for the whole run, unless that was done before: its number is looked for in the ledger.
 

@@ -36,6 +36,7 @@ from reticent.runs.paying import (
     charge,
     claim_beside,
     found_domain,
+    mark_paid,
     pay,
     preparation_noise,
     preparation_record,
@@ -223,9 +224,8 @@ def _go_on(
     onlooker: Onlooker,
     started: float,
 ) -> Made:
-    if record["state"] != "paid":
-        record["state"] = "paid"
-        folders.write_record(folder, record)
+    mark_paid(record, keys)
+    folders.write_record(folder, record)
     try:
         if material.is_images:
             digest, about = _images(folder, record, material, keys, onlooker)
@@ -237,7 +237,7 @@ def _go_on(
         )
         more = f" Then go on with: reticent synth --resume {folder}.{paid}"
         raise type(error)(error.happened, remedy=f"{error.remedy}{more}") from error
-    sentence = _sentence(record, keys, about)
+    sentence = _sentence(record)
     record.pop("table", None)
     record |= {
         "state": "finished",
@@ -261,14 +261,14 @@ def _go_on(
     return Made(folder=folder, record=record)
 
 
-def _sentence(record: dict[str, Any], keys: Keys, about: dict[str, Any]) -> Guarantee:
+def _sentence(record: dict[str, Any]) -> Guarantee:
     names = ("the names of the columns are public",) if record["preparation"] is not None else ()
     rows = (f"the number of records, {record['rows']}, is public",)
     return guarantee(
         events.from_json(record["event"]),
         record["order"]["delta"],
         Adjacency.ADD_OR_REMOVE,
-        assumptions=(*rows, *names, *keys.assumptions),
+        assumptions=(*rows, *names, *record["assumptions"]),
     )
 
 
