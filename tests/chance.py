@@ -4,7 +4,7 @@ What the operating system would give is drawn, in tests, from a stream named aft
 fixture, where several tests share one). Nothing else changes: keys still call themselves the operating
 system's, and no two draws are alike. So a failure can be looked at again, and no change fails by bad luck.
 
-    CHANCE=monday make test    other luck, the same each time: does every test have room?
+    CHANCE=monday make test    other luck, and other examples from hypothesis: does every test have room?
     CHANCE=os make test        the operating system's own
 
 Processes that a test starts, and forks of this one, draw from the operating system.

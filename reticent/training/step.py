@@ -118,7 +118,7 @@ def private_step(
                 step=state.step + 1,
                 params=params,
                 optimizer=new_optimizer,
-                max_norm=_next_norm(plan, state.max_norm, seen.below, key),
+                max_norm=_next_norm(plan, state.max_norm, seen, key),
                 average=keep_average(state.average, params, state.step),
             ),
             Unreleased(
@@ -213,13 +213,13 @@ class Blocks(NamedTuple):
         return jax.tree.map(filled, batch)
 
 
-def _next_norm(plan: Plan, max_norm: jax.Array, below: jax.Array, key: jax.Array) -> jax.Array:
+def _next_norm(plan: Plan, max_norm: jax.Array, seen: _Seen, key: jax.Array) -> jax.Array:
     """The norm for the next step, from a noisy count of who was below this one's."""
     adaptive = plan.adaptive
     if adaptive is None:
         return max_norm
-    # Centred, so that an example moves the count by a half; divided by the expected size.
-    centred = below - plan.sampler.batch_size / 2
+    # An example adds a half if it was below and takes a half away if not; divided by the expected size.
+    centred = (2 * seen.below - seen.size) / 2
     noise = 0.5 * adaptive.noise_multiplier * jax.random.normal(jax.random.fold_in(key, _COUNT))
     share = (centred + noise) / plan.sampler.batch_size + 0.5
     return max_norm * jnp.exp(-adaptive.rate * (jnp.clip(share, 0.0, 1.0) - adaptive.quantile))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -298,6 +300,34 @@ def test_an_adaptive_norm_finds_the_median_from_a_hundredth_and_a_hundredfold(fi
 
 def test_an_adaptive_norm_costs_something() -> None:
     assert plan(adaptive=AdaptiveNorm(noise_multiplier=2.0)).epsilon_after(12) > plan().epsilon_after(12)
+
+
+@pytest.mark.parametrize(("length", "moved"), [(0.5, 0.5), (5.0, -0.5), (np.nan, -0.5)])
+@pytest.mark.parametrize("sampler", [FullBatch(examples=20), Poisson(examples=20, batch_size=20)])
+def test_one_record_moves_the_count_of_an_adaptive_norm_by_a_half(
+    sampler: Any, length: float, moved: float
+) -> None:
+    """As its noise and its price assume: with the same noise, the released counts differ by a half."""
+    recipe = plan(
+        sampler=sampler,
+        noise_multiplier=1e4,
+        steps=1,
+        adaptive=AdaptiveNorm(quantile=0.5, rate=1.0, noise_multiplier=0.1),
+    )
+    known = np.array([0.5, 5.0] * 10, np.float32)
+
+    def released(lengths: np.ndarray) -> float:
+        done = train(
+            lambda params, example: params["w"][0] * example["x"],
+            start(),
+            {"x": lengths.astype(np.float32)},
+            recipe,
+            optimizer=optax.sgd(1.0),
+            keys=Keys.seeded(3),
+        )
+        return -20 * float(jnp.log(done.state.max_norm))
+
+    assert released(np.append(known, length)) - released(known) == pytest.approx(moved, abs=1e-4)
 
 
 def test_plans_without_a_theorem_or_with_nonsense_are_refused() -> None:
