@@ -29,7 +29,7 @@ from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.tight import guarantee
 from reticent.core import checks
-from reticent.core.errors import InvalidArgument
+from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.generators import generator_of
 from reticent.core.keys import Keys, Stream, step_key
 from reticent.distributed.agreement import require_alone
@@ -43,7 +43,7 @@ from reticent.synthetic.basis import PRIORS, Prior, checked_records, public_basi
 from reticent.synthetic.images import ImageModel, flat, released_frequencies
 from reticent.training import plan_json
 from reticent.training.checkpoint import Checkpoints
-from reticent.training.loop import train
+from reticent.training.loop import Run, train
 from reticent.training.plan import Plan
 
 Progress = Callable[[float], None]
@@ -98,23 +98,17 @@ class GanPlan:
     @property
     def event(self) -> Event:
         """All that is released about the records. Without `beside`."""
-        return self.event_after(self.training.steps)
-
-    def event_after(self, steps: int) -> Event:
-        """What the class counts and the first `steps` steps release."""
-        counts = Gaussian(noise_multiplier=self.count_noise)
-        return Composed(events=(counts, self.training.event_after(steps)))
+        return Composed(events=(Gaussian(noise_multiplier=self.count_noise), self.training.event))
 
     @property
     def whole(self) -> Event:
         """`event` and what was planned beside it: this is what costs (epsilon, delta)."""
         return self.event if self.beside is None else Composed(events=(self.beside, self.event))
 
-    def guarantee(self, steps: int | None = None, assumptions: tuple[str, ...] = ()) -> Guarantee:
+    def guarantee(self, assumptions: tuple[str, ...] = ()) -> Guarantee:
         """What the generator promises by itself, without what is beside it."""
-        event = self.event if steps is None else self.event_after(steps)
-        public = self.training.assumptions + assumptions
-        return guarantee(event, self.training.delta, self.training.adjacency, assumptions=public)
+        said = tuple(dict.fromkeys(self.training.assumptions + assumptions))
+        return guarantee(self.event, self.training.delta, self.training.adjacency, assumptions=said)
 
     def to_json(self) -> str:
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -195,20 +189,18 @@ def fit(
         x: (n, height, width), (n, height, width, colours) or (n, columns); bytes, or numbers from 0 to 1.
         y: (n,) classes from 0 to `classes` - 1, a public number.
         budget: charged with the plan's event before any noise is drawn; not again by a run that goes on.
-        checkpoints: where to save the state, and to go on from.
-
-    Returns:
-        The generator. Interrupted from the keyboard, what was reached, with the guarantee of that.
+        checkpoints: where to save the state, and to go on from: after an interrupt, or when killed.
 
     Guarantee:
         The model costs `plan.event`. A record adds 1 to one class count. In each step it adds to the sum of
         gradients at most one, that of its own loss, cut to the plan's norm: the loss sees one record and
         the discriminator's parameters; there are no batch statistics and no penalty between records. Fakes
         are drawn from released values alone, and enter after the noise. What is no number in a record
-        counts as 0.
+        counts as 0. Assumed is what the keys of every process that took some of the steps assume.
 
     Raises:
-        DataError: records and labels do not fit together or to the plan. BudgetExceeded: nothing was drawn.
+        DataError: records and labels do not fit together or to the plan; or the fit was interrupted from the
+            keyboard: what was reached is no generator yet. BudgetExceeded: nothing was drawn.
     """
     require_alone("A generator of images")
     keys = Keys.from_os() if keys is None else keys
@@ -231,6 +223,7 @@ def fit(
         checkpoints=checkpoints,
         on_progress=on_progress and (lambda moment: on_progress(moment.step / steps)),
     )
+    _require_complete(run, checkpoints)
     game = run.state.optimizer
     return ImageModel(
         method="gan",
@@ -241,8 +234,17 @@ def fit(
         shape=records.shape[1:],
         is_bytes=records.dtype == np.uint8,
         plan=plan.to_json(),
-        guarantee=plan.guarantee(int(run.state.step), keys.assumptions),
+        guarantee=plan.guarantee(run.guarantee.assumptions),
     )
+
+
+def _require_complete(run: Run, checkpoints: Checkpoints | None) -> None:
+    if not run.is_complete:
+        kept = "Nothing is kept, and what was charged stays spent: fit with checkpoints, to go on from them."
+        raise DataError(
+            f"Interrupted after {int(run.state.step)} of {run.plan.steps} steps.",
+            remedy=kept if checkpoints is None else f"What was done is kept in {checkpoints.path}.",
+        )
 
 
 def _players(

@@ -17,7 +17,7 @@ from reticent.audit.bounds import many_runs
 from reticent.audit.noise_checks import wrong_size
 from reticent.audit.replay_training import replay_plan
 from reticent.core import trees
-from reticent.core.errors import BudgetExceeded, CannotMeet, InvalidArgument
+from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Composed, Gaussian
 from reticent.synthetic import adversary as adversaries
@@ -25,6 +25,7 @@ from reticent.synthetic import gan, images, networks
 from reticent.synthetic.adversary import adversary, real_loss
 from reticent.synthetic.basis import public_basis
 from reticent.synthetic.gan import GanPlan, fit, noisy_counts, plan
+from reticent.training import feeding
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.many import private_recipe
@@ -312,6 +313,47 @@ def test_a_run_goes_on_from_its_checkpoint_with_the_counts_it_released(
     assert int(run.state.step) == 12
     assert np.allclose(again.frequencies, first.frequencies)  # not drawn a second time
     assert np.array_equal(again.sample(9, 0)[0], first.sample(9, 0)[0])
+
+
+class Counting:
+    charges = 0
+
+    def charge(self, event: Any, **named: Any) -> None:
+        self.charges += 1
+
+
+def interrupted(checkpoints: Checkpoints | None, budget: Any = None) -> DataError:
+    def press_ctrl_c(share: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(DataError, match=r"Interrupted after \d+ of 12 steps") as error:
+        fit(
+            *halves(), planned(), classes=CLASSES, keys=Keys.seeded(5),
+            checkpoints=checkpoints, budget=budget, on_progress=press_ctrl_c,
+        )  # fmt: skip
+    return error.value
+
+
+def test_an_interrupted_fit_gives_no_generator_and_says_what_is_kept() -> None:
+    assert "Nothing is kept" in interrupted(None).remedy
+
+
+def test_an_interrupted_fit_goes_on_pays_once_and_remembers_its_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "_most_steps", lambda plan: 4)
+    budget, path = Counting(), tmp_path / "state"
+    error = interrupted(Checkpoints(path=path, stamp="one"), budget)
+    assert str(path) in error.remedy
+    made = fit(
+        *halves(), planned(), classes=CLASSES, budget=budget, checkpoints=Checkpoints(path=path, stamp="one")
+    )
+    assert budget.charges == 1
+    assert made.guarantee.epsilon == planned().guarantee().epsilon
+    said = made.guarantee.assumptions
+    assert set(Keys.seeded(5).assumptions) <= set(said)
+    assert set(planned().training.assumptions) <= set(said)
+    assert len(said) == len(set(said))
 
 
 def test_samples_are_of_their_class_and_survive_saving(tmp_path: Path) -> None:
