@@ -30,7 +30,7 @@ RECORD, TENSORS = "generator.json", "generator.safetensors"
 MAKERS = ("gaussians", "network")
 
 _AT_ONCE = 8192  # rows
-_VERSION = 1
+_VERSION = 2  # 1 said nothing in the header of the tensors
 
 Tensors = dict[str, np.ndarray]
 
@@ -105,7 +105,11 @@ class ImageModel:
         return found
 
     def save(self, path: str | Path) -> None:
-        """Writes a folder: `generator.json` and `generator.safetensors`, each whole or not at all.
+        """Writes a folder: `generator.safetensors`, then `generator.json`; each whole or not at all.
+
+        The tensors are the release, and come first: their header says all that `generator.json` will say. So
+        there is no moment at which something of them is out and they would have to be drawn again, with
+        noise that nobody paid for; see `complete`.
 
         Raises:
             DataError: the folder cannot be written to.
@@ -122,8 +126,7 @@ class ImageModel:
         named = {f"maker/{name}": value for name, value in self.tensors.items()}
         named |= {f"basis/{name}": value for name, value in self.basis._asdict().items()}
         named["frequencies"] = self.frequencies
-        content = save({name: np.ascontiguousarray(value, np.float32) for name, value in named.items()})
-        record = {
+        said = {
             "version": _VERSION,
             "method": self.method,
             "maker": self.maker,
@@ -131,10 +134,59 @@ class ImageModel:
             "is_bytes": self.is_bytes,
             "plan": json.loads(self.plan),
             "guarantee": self.guarantee.to_json(),
-            "sha256": hashlib.sha256(content).hexdigest(),
         }
+        content = save(
+            {name: np.ascontiguousarray(value, np.float32) for name, value in named.items()},
+            metadata={"generator": json.dumps(said, allow_nan=False)},  # one entry: more come in any order
+        )
         write_whole(folder / TENSORS, content)
-        write_whole(folder / RECORD, json.dumps(record, indent=1, allow_nan=False).encode())
+        _write_record(folder, content)
+
+
+def complete(path: str | Path) -> bool:
+    """Ends what `save` began in a folder; False if it had not begun, and there is nothing to end.
+
+    The rule by which a run that was stopped goes on:
+    no tensors              nothing is out, and a fit may draw;
+    tensors                 they are out, and others would be a second release that nobody paid for; what
+                            is missing beside them follows from their header;
+    generator.json alone    they were out and are lost: nothing is drawn.
+
+    Raises:
+        IntegrityError: it is damaged, the two files do not belong together, or the tensors are gone.
+    """
+    folder = Path(path)
+    if not (folder / TENSORS).exists():
+        if (folder / RECORD).exists():
+            raise IntegrityError(
+                f"{folder / TENSORS} is gone, and {RECORD} tells of it.",
+                remedy="Restore it from a copy: another one was not paid for.",
+            )
+        return False
+    if not (folder / RECORD).exists():
+        try:
+            _write_record(folder, (folder / TENSORS).read_bytes())
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            raise _damaged(folder) from None
+    load(folder)
+    return True
+
+
+def _write_record(folder: Path, content: bytes) -> None:
+    write_whole(folder / RECORD, json.dumps(_record_of(content), indent=1, allow_nan=False).encode())
+
+
+def _record_of(content: bytes) -> dict[str, Any]:
+    """What `generator.json` says of these tensors: what their header says, and their digest."""
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    said = dict(json.loads(header["__metadata__"]["generator"]))
+    return said | {"sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _damaged(folder: Path) -> IntegrityError:
+    return IntegrityError(
+        f"The generator in {folder} is damaged, or of another version.", remedy="Restore it from a copy."
+    )
 
 
 def load(path: str | Path) -> ImageModel:
@@ -155,13 +207,11 @@ def load(path: str | Path) -> ImageModel:
         ) from error
     try:
         record = json.loads(text)
-        if record["version"] != _VERSION or record["sha256"] != hashlib.sha256(content).hexdigest():
+        if record["version"] != _VERSION or record != _record_of(content):
             raise ValueError
         return _model(record, load_tensors(content))
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise IntegrityError(
-            f"The generator in {folder} is damaged, or of another version.", remedy="Restore it from a copy."
-        ) from None
+        raise _damaged(folder) from None
 
 
 def _model(record: dict[str, Any], found: Tensors) -> ImageModel:
