@@ -78,7 +78,11 @@ def _run(arguments: list[str], *, debug: bool) -> int:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         # The reader (`head`, say) has seen enough, which typer and rich would call a failure.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        if _is_joined():  # the others wait for what this process will not do any more
+            os.dup2(nowhere, sys.stderr.fileno())
+            return 1
         return 0
     except (KeyboardInterrupt, typer.Abort):
         output.fail("Interrupted.")
@@ -96,6 +100,11 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     except Exception as error:  # noqa: BLE001 - the last line of defence: no user sees a traceback unasked
         advice = "Run again with --debug to see where, and please report it."
         return _report(error, f"Unexpected {type(error).__name__}: {error}. {advice}", 1, debug=debug)
+
+
+def _is_joined() -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and jax.distributed.is_initialized()
 
 
 def _report(error: Exception, message: str, code: int, *, debug: bool) -> int:

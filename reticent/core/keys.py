@@ -59,7 +59,7 @@ class Keys:
         a key with probability below 2^-100 for any number of runs one could do.
     """
 
-    def __init__(self, secret: bytes, *, is_seeded: bool, assumptions: tuple[str, ...] = ()) -> None:
+    def __init__(self, secret: bytes, *, is_seeded: bool) -> None:
         if len(secret) != _SECRET_BYTES:
             raise InvalidArgument(
                 f"A secret has {_SECRET_BYTES} bytes, got {len(secret)}.",
@@ -70,7 +70,6 @@ class Keys:
         self._taken: dict[Stream, list[range]] = {stream: [] for stream in Stream}
         self._owner = os.getpid()
         self.is_seeded = is_seeded
-        self._assumptions = assumptions
 
     @classmethod
     def from_os(cls) -> Keys:
@@ -92,7 +91,7 @@ class Keys:
     def assumptions(self) -> tuple[str, ...]:
         """What a guarantee has to say about this randomness."""
         seeded = "the seed of this run is secret (a seeded run is for tests only)"
-        return (*((seeded,) if self.is_seeded else ()), *self._assumptions)
+        return (seeded,) if self.is_seeded else ()
 
     def fingerprint(self) -> str:
         """Tells keys apart, and nothing about what they give out."""

@@ -22,7 +22,10 @@ from reticent.distributed import together
 
 Result = TypeVar("Result")
 
-NETWORK = "the network between the processes of this run is private: the secret of the noise crossed it once"
+NETWORK = (
+    "the network between the processes of this run is private: the secret of the noise crossed it, and "
+    "sums without noise cross it in every step"
+)
 
 
 def by_first(action: Callable[[], Result]) -> Result | None:
@@ -107,7 +110,12 @@ def shared_keys(keys: Keys | None) -> Keys:
     if keys is not None:
         return keys
     secret = together.of_first(secrets.token_hex(32) if together.is_first() else None)
-    return Keys(bytes.fromhex(secret), is_seeded=False, assumptions=(NETWORK,))
+    return Keys(bytes.fromhex(secret), is_seeded=False)
+
+
+def network() -> tuple[str, ...]:
+    """What a guarantee has to say about several processes."""
+    return (NETWORK,) if together.count() > 1 else ()
 
 
 def from_first(tree: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 
 from reticent.core import checks
@@ -124,8 +124,9 @@ def leave(code: int) -> None:
     """Ends this process at once if it is one of several: JAX would wait for others that may be gone."""
     jax = sys.modules.get("jax")
     if jax is not None and jax.distributed.is_initialized():
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):  # its reader may be gone too
+                stream.flush()
         os._exit(code)
 
 

@@ -41,7 +41,7 @@ from reticent.core.keys import Keys
 from reticent.data.domain import Domain
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.distributed import together
-from reticent.distributed.agreement import by_all, by_first, from_first, shared_keys
+from reticent.distributed.agreement import by_all, by_first, from_first, network, shared_keys
 from reticent.mechanisms import events
 from reticent.mechanisms.events import Event
 from reticent.runs import folder as folders
@@ -51,6 +51,8 @@ from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order, held_out_rows
 from reticent.runs.paying import (
+    COPIES,
+    PLACES,
     charge,
     found_domain,
     mark_paid,
@@ -119,6 +121,12 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
         with _held_by_first(folder):
             by_first(lambda: pay(folder, record, event, onlooker, what="train"))
             return _go_on(folder, record, material, noise, event, keys, onlooker, started, scratch, ready)
+
+
+def _about_rows(material: Material) -> tuple[str, ...]:
+    """What the guarantee rests on, of how rows get to where they are used."""
+    is_shared = material.table is not None and together.count() > 1
+    return ((PLACES,) if not material.has_test else ()) + ((COPIES,) if is_shared else ())
 
 
 def _require_method(order: Order) -> None:
@@ -211,7 +219,7 @@ def _go_on(
     """Everything after the payment. Whatever stops it says that the run is paid for, and how to go on."""
     order, recipe = material.order, methods.read(record["recipe"])
     try:
-        mark_paid(record, keys)
+        mark_paid(record, *keys.assumptions, *network(), *_about_rows(material))
         by_first(lambda: folders.write_record(folder, record))
         domain = _prepared(folder, record, material, noise, keys, onlooker)
         divided = ready or by_all(lambda: divided_by(record, material, domain, onlooker, scratch=scratch))

@@ -90,9 +90,16 @@ def pay(folder: Path, record: dict[str, Any], event: Event, onlooker: Onlooker, 
         raise
 
 
-def mark_paid(record: dict[str, Any], keys: Keys) -> None:
+# Of every run that holds out rows, and of one whose processes each read a part of a file.
+PLACES = (
+    "a record that comes or goes leaves the others at their places in the file, by which rows are held out"
+)
+COPIES = "all processes of this run read the same file: compared are its size, its columns and its ends"
+
+
+def mark_paid(record: dict[str, Any], *assumptions: str) -> None:
     """Says, before any noise, that it is paid for and what it will rest on, whoever goes on with it."""
-    record["assumptions"] = list(dict.fromkeys((*record.get("assumptions", ()), *keys.assumptions)))
+    record["assumptions"] = list(dict.fromkeys((*record.get("assumptions", ()), *assumptions)))
     record["state"] = "paid"
 
 

@@ -32,8 +32,8 @@ class Checkpoints:
 
     Args:
         path: the file.
-        stamp: what the run is, as a digest of plan, domain and code. A checkpoint with another stamp is
-            refused: it belongs to another run.
+        stamp: what the run is, as a digest of its data, domain and code; its plan is added by `train`. A
+            checkpoint with another stamp is refused: it belongs to another run.
         seconds: how much work a crash may cost; 0 to save whenever steps were taken.
         assumptions: what the guarantee of the steps taken so far rests on; saved with them.
     """
@@ -43,6 +43,16 @@ class Checkpoints:
     seconds: float = 10.0
     assumptions: tuple[str, ...] = ()
     _last: float = field(default=0.0, init=False, repr=False)
+    _plan: str = field(default="", init=False, repr=False)
+
+    def belong_to(self, plan: str) -> None:
+        """From now on to a run with this plan, and to no other."""
+        self._plan = hashlib.sha256(plan.encode()).hexdigest()
+
+    @property
+    def mark(self) -> str:
+        """Which run this is: what is written, and has to be found."""
+        return f"{self.stamp} {self._plan}"
 
     def save(self, state: TrainState, *, force: bool = False) -> None:
         """Writes the state in one piece, if it is time to.
@@ -52,7 +62,7 @@ class Checkpoints:
         """
         if not force and time.monotonic() - self._last < self.seconds:
             return
-        payload = _packed(state, self.stamp, self.assumptions)
+        payload = _packed(state, self.mark, self.assumptions)
         write_whole(self.path, _MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload)
         self._last = time.monotonic()
 
@@ -76,7 +86,7 @@ class Checkpoints:
                 f"The checkpoint {self.path} is damaged.",
                 remedy="Start the run anew in another folder: its budget was charged and stays spent.",
             )
-        state, said = _unpacked(payload, self.stamp, like, self.path)
+        state, said = _unpacked(payload, self.mark, like, self.path)
         self.assume(said)
         return state
 

@@ -9,6 +9,7 @@ Both give every step the same batch: it is drawn by the same function from the s
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
@@ -21,7 +22,7 @@ from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.disk_rows import DiskRows, is_on_disk
-from reticent.data.sampling import Batch, places_among
+from reticent.data.sampling import Batch, Shuffled, places_among
 from reticent.distributed import together
 from reticent.distributed.agreement import by_all
 from reticent.training.contributions import Source
@@ -58,16 +59,23 @@ class Feed(Protocol):
     def close(self) -> None: ...
 
 
-def feed_for(dataset: Dataset, plan: Plan, layout: Layout, keys: Keys, buffer: int) -> Feed:
+def feed_for(
+    dataset: Dataset, plan: Plan, layout: Layout, keys: Keys, buffer: int, order: str | None = None
+) -> Feed:
     """The rows on the device, unless they are memory-mapped and more than the buffer holds.
 
     Processes whose shards differ in size do alike: rows of all stay where they are if those of one do.
+
+    Args:
+        order: names a run that may go on with other keys. Of shuffled rows it decides the order then, which
+            is no secret; new keys within an epoch would take some records twice.
     """
+    drawing = _Drawing(keys, order if isinstance(plan.sampler, Shuffled) else None)
     is_large = sum(np.asarray(dataset[key]).nbytes for key in dataset) > buffer
     stays = is_large and any(is_on_disk(dataset[key]) for key in dataset)
     if together.everyones(stays).any():
-        return _Streamed(dataset, plan, layout, keys, buffer)
-    return _Resident(dataset, plan, layout, keys)
+        return _Streamed(dataset, plan, layout, drawing, buffer)
+    return _Resident(dataset, plan, layout, drawing)
 
 
 def _an_epoch(plan: Plan) -> int:
@@ -78,9 +86,27 @@ def _most_steps(plan: Plan) -> int:
     return max(min(MOST_STEPS, _an_epoch(plan), plan.steps), 1)
 
 
-def _roots(keys: Keys, steps: range, *streams: Stream) -> list[np.ndarray]:
-    """Keys as plain numbers, which may go to any device."""
-    return [np.asarray(jax.random.key_data(keys.take(stream, steps=steps))) for stream in streams]
+class _Drawing(NamedTuple):
+    """The randomness of a run's steps, as plain numbers that may go to any device."""
+
+    keys: Keys
+    order: str | None
+
+    def sampling(self, steps: range) -> np.ndarray:
+        root = self._taken(Stream.SAMPLING, steps)
+        if self.order is None:
+            return root
+        digest = hashlib.blake2b(self.order.encode(), digest_size=root.nbytes, person=b"reticent order")
+        return np.frombuffer(digest.digest(), root.dtype)
+
+    def noise(self, steps: range) -> np.ndarray:
+        return self._taken(Stream.NOISE, steps)
+
+    def views(self, steps: range) -> np.ndarray:
+        return self._taken(Stream.VIEWS, steps)
+
+    def _taken(self, stream: Stream, steps: range) -> np.ndarray:
+        return np.asarray(jax.random.key_data(self.keys.take(stream, steps=steps)))
 
 
 def _as_keys(roots: Roots) -> Roots:
@@ -115,8 +141,8 @@ def _scanned(
 class _Resident:
     """All rows are on the device, or on the devices."""
 
-    def __init__(self, dataset: Dataset, plan: Plan, layout: Layout, keys: Keys) -> None:
-        self._plan, self._keys = plan, keys
+    def __init__(self, dataset: Dataset, plan: Plan, layout: Layout, drawing: _Drawing) -> None:
+        self._plan, self._drawing = plan, drawing
         self._held, self.units = held_source(layout, dataset, plan)
         self.steps_at_once = _most_steps(plan)
 
@@ -136,8 +162,8 @@ class _Resident:
         return steps
 
     def serve(self, steps: range, then: range) -> tuple[Any, Roots]:
-        streams = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
-        return self._held, Roots(*_roots(self._keys, steps, *streams))  # type: ignore[arg-type]
+        draw = self._drawing
+        return self._held, Roots(draw.sampling(steps), draw.noise(steps), draw.views(steps))  # type: ignore[arg-type]
 
     def close(self) -> None:
         pass
@@ -157,13 +183,13 @@ class _Streamed:
         InvalidArgument: the rows belong to users, or one step alone needs more than the buffer.
     """
 
-    def __init__(self, dataset: Dataset, plan: Plan, layout: Layout, keys: Keys, buffer: int) -> None:
+    def __init__(self, dataset: Dataset, plan: Plan, layout: Layout, drawing: _Drawing, buffer: int) -> None:
         if dataset.unit != plan.unit or plan.unit != "record":
             raise InvalidArgument(
                 "Rows that stay on disk are records of their own, and these belong to users.",
                 remedy="Load them into memory first, for example with numpy.asarray.",
             )
-        self._plan, self._layout, self._keys = plan, layout, keys
+        self._plan, self._layout, self._drawing = plan, layout, drawing
         self._like: Mapping[str, np.ndarray] = {key: dataset[key] for key in dataset}
         self._own = _own_ranges(layout, len(dataset))
         self._start = self._own[0].low
@@ -198,15 +224,15 @@ class _Streamed:
     def serve(self, steps: range, then: range) -> tuple[Any, Roots]:
         if self._next is None or self._next[0] != steps:
             self._next = (steps, self._reader.submit(self._window, steps))
-        window = self._next[1].result()
+        window = by_all(self._next[1].result)  # a file that one process cannot read stops all
         self._next = (then, self._reader.submit(self._window, then)) if len(then) else None
-        noise, views = _roots(self._keys, steps, Stream.NOISE, Stream.VIEWS)
+        noise, views = self._drawing.noise(steps), self._drawing.views(steps)
         placed = window[0] if self._layout.mesh is None else self._layout.in_pieces(window)
         return placed, Roots(np.zeros_like(noise), noise, views)  # type: ignore[arg-type]
 
     def _window(self, steps: range) -> list[Window]:
         """The rows of these steps, for each device of this process."""
-        root = self._keys.take(Stream.SAMPLING, steps=steps)
+        root = jax.random.wrap_key_data(jnp.asarray(self._drawing.sampling(steps)), impl="rbg")
         numbers = steps.start + jnp.arange(self.steps_at_once)
         drawn = self._draw(root, numbers)
         indices, is_real = np.asarray(drawn.indices), np.asarray(drawn.is_real).copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -22,7 +23,8 @@ from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset, as_dataset
 from reticent.distributed import together
-from reticent.distributed.agreement import by_all, by_first, from_first, require_same, shared_keys
+from reticent.distributed.agreement import by_all, by_first, from_first, network, require_same, shared_keys
+from reticent.mechanisms import events
 from reticent.training.averaging import Output, averaging, result
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.contributions import Augment, Contribution, first_unit
@@ -106,6 +108,8 @@ def train(
     """
     started = time.perf_counter()
     keys = shared_keys(keys)
+    if checkpoints is not None:
+        checkpoints.belong_to(_told(plan))
     _agree(data, evaluate, plan, checkpoints, divide_params=divide_params, views=views, output=output)
     contribution = Contribution(rows=plan.rows_a_user or 1, augment=augment, views=views)
     params = jax.tree.map(jnp.asarray, params)
@@ -114,12 +118,17 @@ def train(
     gradient_sum = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=strategy)
     step = partial(private_step, gradient_sum, plan, optimizer, project, averaging(output))
     step = step(contribution=contribution, blocks=blocks, exchange=layout.exchange)
-    with closing(_checked_feed(data, plan, layout, keys, buffer)) as feed:
+    by_all(lambda: _require_budget_of_first(budget, is_there=together.of_first(budget is not None)))
+    order = None if checkpoints is None else checkpoints.mark
+    is_told = bool(together.everyones(on_progress is not None).any())
+    with closing(_checked_feed(data, plan, layout, keys, buffer, order)) as feed:
         look = onlooker(plan, evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
         many, start, is_paid = _started(step, params, optimizer, plan, feed, layout, checkpoints)
         by_first(lambda: None if is_paid else _charge(budget, plan))
         assumptions = _assumed(keys, checkpoints)
-        state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, checkpoints)
+        state, history, is_complete = _take_steps(
+            many, start, feed, plan, layout, look, _saving(checkpoints, layout), is_told=is_told
+        )
     promise = plan.guarantee(int(state.step), assumptions=assumptions)
     seconds = time.perf_counter() - started
     return Run(result(state, output), promise, plan, tuple(history), state, is_complete, seconds)
@@ -127,10 +136,25 @@ def train(
 
 def _assumed(keys: Keys, checkpoints: Checkpoints | None) -> tuple[str, ...]:
     """What the randomness of all steps rests on, those before a restart too."""
+    said = (*keys.assumptions, *network())
     if checkpoints is None:
-        return keys.assumptions
-    checkpoints.assume(keys.assumptions)
+        return said
+    checkpoints.assume(said)
     return tuple(together.of_first(checkpoints.assumptions))
+
+
+def _told(plan: Plan) -> str:
+    """All of a plan that its guarantee is made of."""
+    terms = (plan.adjacency.value, plan.unit, plan.rows_a_user, plan.delta, plan.clipping.sensitivity)
+    return json.dumps([events.to_json(plan.event), *terms], sort_keys=True)
+
+
+def _require_budget_of_first(budget: Budget | None, *, is_there: bool) -> None:
+    if budget is not None and not is_there:
+        raise InvalidArgument(
+            "This process was given a budget, and the first one, which pays for all, was not.",
+            remedy="Give it to every process, or to process 0.",
+        )
 
 
 def _charge(budget: Budget | None, plan: Plan) -> None:
@@ -145,12 +169,16 @@ def _take_steps(
     plan: Plan,
     layout: Layout,
     look: Callable[[int, TrainState, Unreleased], Moment],
-    checkpoints: Checkpoints | None,
+    save: Callable[..., None],
+    *,
+    is_told: bool,
 ) -> tuple[TrainState, list[Moment], bool]:
-    """All steps of the plan that are left, or as many as there is patience for."""
+    """All steps of the plan that are left, or as many as there is patience for.
+
+    Of what somebody is told about, a checkpoint is there before: it would be drawn and told anew otherwise.
+    """
     history: list[Moment] = []
     done = int(state.step)
-    save = _saving(checkpoints, layout)
     try:
         save(state, force=True)
         with together.peers_watched(), bar(plan, is_shown=None if together.is_first() else False) as advance:
@@ -160,13 +188,14 @@ def _take_steps(
                 served, roots = feed.serve(range(done, stop), then)
                 state, private = jax.block_until_ready(many(state, served, np.int32(stop), roots))
                 before, done = done, stop
-                save(state, force=done == plan.steps)
-                if _ends_epoch(plan, before, done):
+                is_end = _ends_epoch(plan, before, done)
+                save(state, force=done == plan.steps or (is_end and is_told))
+                if is_end:
                     history.append(look(done, layout.copied(state), private))
                 advance(done, f"epsilon {history[-1].epsilon:.3f}" if history else "")
     except KeyboardInterrupt:
         if not layout.is_spread_out:  # the others may not be interrupted, and would not bring their part
-            save(state, force=True)
+            save(state, force=True, alone=True)
         return layout.fetched(state), history, False
     return layout.fetched(state), history, True
 
@@ -174,12 +203,14 @@ def _take_steps(
 def _saving(checkpoints: Checkpoints | None, layout: Layout) -> Callable[..., None]:
     """Saves a state as the first process sees it; the others have nothing to write."""
     if checkpoints is None:
-        return lambda state, force=False: None
+        return lambda state, force=False, alone=False: None
 
-    def save(state: TrainState, force: bool = False) -> None:
+    def save(state: TrainState, force: bool = False, alone: bool = False) -> None:
         if layout.is_spread_out:  # no process has all of it, and all have to bring theirs together
             state, force = together.copied(state), True
-        if together.is_first():
+        if not alone:
+            by_first(lambda: checkpoints.save(state, force=force))  # where it cannot, nobody goes on
+        elif together.is_first():
             checkpoints.save(state, force=force)
 
     return save
@@ -252,10 +283,15 @@ def _blocks(
 
 
 def _checked_feed(
-    data: Dataset | Mapping[str, Any], plan: Plan, layout: Layout, keys: Keys, buffer: int
+    data: Dataset | Mapping[str, Any],
+    plan: Plan,
+    layout: Layout,
+    keys: Keys,
+    buffer: int,
+    order: str | None,
 ) -> Feed:
     """Where the rows come from, once it is clear that the plan was made for as many."""
-    feed = feed_for(as_dataset(data, "data"), plan, layout, keys, buffer)
+    feed = feed_for(as_dataset(data, "data"), plan, layout, keys, buffer, order)
     declared = plan.sampler.examples
     if abs(feed.units - declared) > plan.sampler.allowed_difference:
         what = "examples" if plan.unit == "record" else "users"
@@ -283,7 +319,7 @@ def _agree(
         "plan": plan,
         "kind of rows": _kind(as_dataset(data, "data")),
         "kind of rows to evaluate on": None if evaluate is None else _kind(as_dataset(evaluate, "evaluate")),
-        "opinion on checkpoints": checkpoints is not None,
+        "opinion on checkpoints": "none are kept" if checkpoints is None else checkpoints.mark,
         **options,
     }
     require_same({name: str(value) for name, value in facts.items()})
