@@ -33,6 +33,7 @@ from reticent.mechanisms.events import ApproximateDp, Composed, Event
 from reticent.runs import folder as folders
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.paying import (
+    PLACES,
     charge,
     claim_beside,
     found_domain,
@@ -42,7 +43,7 @@ from reticent.runs.paying import (
     preparation_record,
 )
 from reticent.runs.problem import checked_delta
-from reticent.synthetic import embedding, gan, planning, tables
+from reticent.synthetic import embedding, gan, images, planning, tables
 from reticent.synthetic.codes import Coder
 from reticent.synthetic.ordering import SynthMaterial, SynthOrder, order_of, usable
 from reticent.training.checkpoint import Checkpoints, stamp_of
@@ -224,19 +225,21 @@ def _go_on(
     onlooker: Onlooker,
     started: float,
 ) -> Made:
-    mark_paid(record, keys)
+    mark_paid(record, *keys.assumptions, *((PLACES,) if record["rows"] < material.rows else ()))
     folders.write_record(folder, record)
+    for half in folder.glob(".generator*.partial"):  # of a killed process; what it drew is drawn anew
+        half.unlink(missing_ok=True)
     try:
         if material.is_images:
             digest, about = _images(folder, record, material, keys, onlooker)
         else:
             digest, about = _table(folder, record, material, noise, keys, onlooker)
     except ReticentError as error:
-        paid = (
-            "" if record["order"]["ledger"] is None else " It is charged already, and is not charged again."
-        )
-        more = f" Then go on with: reticent synth --resume {folder}.{paid}"
-        raise type(error)(error.happened, remedy=f"{error.remedy}{more}") from error
+        remedy = f"{error.remedy} {_what_now(folder, record)}".rstrip()
+        raise type(error)(error.happened, remedy=remedy) from error
+    except KeyboardInterrupt:
+        onlooker.warn(f"Stopped. {_what_now(folder, record)}")
+        raise
     sentence = _sentence(record)
     record.pop("table", None)
     record |= {
@@ -259,6 +262,15 @@ def _go_on(
     folders.write_record(folder, record)
     folders.tidy(folder)
     return Made(folder=folder, record=record)
+
+
+def _what_now(folder: Path, record: dict[str, Any]) -> str:
+    """What somebody who paid should know of a run that was stopped."""
+    is_charged = record["order"]["ledger"] is not None
+    if record["state"] == "failed":
+        return "It is charged already, and what it cost stays spent." if is_charged else ""
+    paid = " It is charged already, and is not charged again." if is_charged else ""
+    return f"Go on with: reticent synth --resume {folder}.{paid}"
 
 
 def _sentence(record: dict[str, Any]) -> Guarantee:
@@ -304,7 +316,9 @@ def _table(
     for line in warnings:
         onlooker.warn(line)
     goal = folder / GENERATOR
-    if not goal.exists():  # else it was written before the run was stopped, and is out
+    if goal.exists():  # it was written before the run was stopped: it is out, and is not drawn again
+        tables.TableModel.load(goal)
+    else:
         with onlooker.watch("encoding") as on_progress:
             codes = coder.encode(material.table, on_progress=on_progress)
         codes = codes[_kept(record, len(codes))]
@@ -319,14 +333,12 @@ def _table(
 def _images(
     folder: Path, record: dict[str, Any], material: SynthMaterial, keys: Keys, onlooker: Onlooker
 ) -> tuple[str, dict[str, Any]]:
-    from reticent.synthetic.images import TENSORS
-
     assert material.splits is not None
     kept = _kept(record, material.rows)
     x, y = (np.asarray(material.splits.train[name])[kept] for name in ("x", "y"))
     share = record["recipe"]["share"]
     plan = _image_plan(material, record["rows"], (share[0], share[1]))
-    if not (folder / TENSORS).exists():
+    if not images.complete(folder):
         with onlooker.watch(f"training the {material.order.method}") as on_progress:
             if isinstance(plan, gan.GanPlan):
                 stamp = stamp_of(record["event"], record["number"])
@@ -345,7 +357,7 @@ def _images(
                     x, y, plan, classes=material.classes, keys=keys, on_progress=on_progress
                 )
         model.save(folder)
-    digest = hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest()
+    digest = hashlib.sha256((folder / images.TENSORS).read_bytes()).hexdigest()
     return digest, {"shape": [int(side) for side in x.shape[1:]], "warnings": []}
 
 

@@ -1,0 +1,262 @@
+"""A generator whose making was stopped: it goes on, is drawn once, and is charged once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reticent.core.errors import DataError, Inconclusive, IntegrityError
+from reticent.core.keys import Keys
+from reticent.data.domain import Category, Domain, Label
+from reticent.ledger.ledger import Ledger
+from reticent.runs import folder as folders
+from reticent.runs import paying
+from reticent.runs.onlooker import Onlooker
+from reticent.synthetic import adversary, embedding, gan, images, making, tables
+from reticent.synthetic.generators import Generator
+from reticent.synthetic.making import GENERATOR, make, resume
+from reticent.synthetic.ordering import SynthOrder
+from reticent.training import feeding
+
+STEPS = 20
+SEED = Keys.seeded(0).assumptions
+SMALL: dict[str, Any] = {"kept": 4, "hidden": (8,), "generator_hidden": (8,)}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gan, "plan", partial(gan.plan, steps=STEPS, **SMALL))
+    monkeypatch.setattr(adversary, "_FAKES", 32)
+    monkeypatch.setattr(feeding, "_most_steps", lambda plan: 5)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    path = tmp_path / "our.ledger"
+    with Ledger.create(path) as found:
+        found.limit("data", epsilon=9.0, delta=1e-3)
+    return path
+
+
+@pytest.fixture
+def order(request: pytest.FixtureRequest, tmp_path: Path, ledger: Path) -> SynthOrder:
+    """Of the method that a test asks for."""
+    method = request.param
+    if method in ("gan", "embedding"):
+        return SynthOrder(source="digits", epsilon=5.0, method=method, ledger=str(ledger), dataset="data")
+    lines = [f"{'yes' if row % 3 else 'no'},{'well' if row % 5 else 'ill'}" for row in range(1000)]
+    (tmp_path / "t.csv").write_text("\n".join(["smoker,state", *lines]) + "\n")
+    Domain(
+        columns={"smoker": Category(values=("no", "yes")), "state": Label(values=("ill", "well"))},
+        target="state",
+    ).write(tmp_path / "t.toml")
+    return SynthOrder(
+        source=str(tmp_path / "t.csv"),
+        domain=str(tmp_path / "t.toml"),
+        epsilon=5.0,
+        method=method,
+        ledger=str(ledger),
+        dataset="data",
+    )
+
+
+def of(*methods: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("order", methods, indirect=True)
+
+
+def stopping(after: float, said: list[str] | None = None) -> Onlooker:
+    """Presses Ctrl-C once that part of the fit is done."""
+
+    @contextmanager
+    def watch(what: str) -> Iterator[Callable[[float], None]]:
+        def tell(done: float) -> None:
+            if what != "encoding" and done >= after:
+                raise KeyboardInterrupt
+
+        yield tell
+
+    return Onlooker(watch=watch, warn=(said if said is not None else []).append)
+
+
+def killed_after(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process dies once the file of that name is on the disk."""
+    for module in (images, folders):
+        write = module.write_whole
+
+        def dying(path: Path, content: bytes, write: Any = write) -> None:
+            write(path, content)
+            if path.name == name:
+                raise SystemExit("killed")
+
+        monkeypatch.setattr(module, "write_whole", dying)
+
+
+def released(folder: Path) -> bytes:
+    """What tells of the records: the model's file."""
+    path = folder / images.TENSORS
+    return (path if path.exists() else folder / GENERATOR).read_bytes()
+
+
+def require_finished_and_charged_once(folder: Path, ledger: Path) -> Generator:
+    found = Generator(folder)  # checks every file
+    assert found.record["state"] == "finished"
+    assert not (folder / folders.CHECKPOINT).exists()
+    with Ledger.open(ledger) as opened:
+        assert opened.account("data").charges == 1
+    return found
+
+
+@of("gan")
+def test_a_gan_that_was_interrupted_takes_the_steps_that_are_left(
+    order: SynthOrder, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "g"
+    with pytest.raises(DataError, match=rf"Interrupted after 5 of {STEPS} steps") as error:
+        make(order, folder, keys=Keys.seeded(0), onlooker=stopping(0.01))
+    assert f"reticent synth --resume {folder}" in error.value.remedy
+    assert "not charged again" in error.value.remedy
+    record = json.loads((folder / folders.RUN).read_text())
+    assert record["state"] == "paid"
+    assert {path.name for path in folder.iterdir()} == {folders.RUN, folders.CHECKPOINT}
+    with pytest.raises(DataError, match="no finished generator"):
+        Generator(folder)
+    steps: list[int] = []
+    train = gan.train
+
+    def watching(*args: Any, **named: Any) -> Any:
+        run = train(*args, **named)
+        steps.append(int(run.state.step))
+        return run
+
+    monkeypatch.setattr(gan, "train", watching)
+    resume(folder)
+    assert steps == [STEPS]
+    found = require_finished_and_charged_once(folder, ledger)
+    # Whoever went on had other keys; the class counts and the first steps came from the seed.
+    assert set(SEED) <= set(found.images.guarantee.assumptions)
+    assert set(SEED) <= set(found.record["guarantee"]["assumptions"])
+    assert found.images.guarantee.epsilon == pytest.approx(found.record["guarantee"]["epsilon"], rel=1e-6)
+
+
+@of("embedding", "mst", "aim")
+@pytest.mark.parametrize("after", [0.01, 1.0])
+def test_other_fits_leave_nothing_behind_when_they_are_interrupted(
+    order: SynthOrder, tmp_path: Path, ledger: Path, after: float
+) -> None:
+    folder, said = tmp_path / "g", []
+    with pytest.raises(KeyboardInterrupt):
+        make(order, folder, keys=Keys.seeded(0), onlooker=stopping(after, said))
+    assert f"reticent synth --resume {folder}" in said[-1]
+    assert "not charged again" in said[-1]
+    assert json.loads((folder / folders.RUN).read_text())["state"] == "paid"
+    assert {path.name for path in folder.iterdir()} <= {folders.RUN, folders.DOMAIN}
+    resume(folder)
+    require_finished_and_charged_once(folder, ledger)
+
+
+@of("gan", "embedding")
+@pytest.mark.parametrize("last", [images.TENSORS, images.RECORD])
+def test_tensors_that_are_out_are_not_drawn_again(
+    order: SynthOrder, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    folder = tmp_path / "g"
+    with monkeypatch.context() as patch:
+        killed_after(last, patch)
+        with pytest.raises(SystemExit):
+            make(order, folder, keys=Keys.seeded(0))
+    before = released(folder)
+    for module in (gan, embedding):
+        monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("noise was drawn again"))
+    resume(folder)
+    assert released(folder) == before
+    found = require_finished_and_charged_once(folder, ledger)
+    assert set(SEED) <= set(found.images.guarantee.assumptions)  # what they were drawn with
+
+
+@of("mst")
+def test_a_table_model_that_is_out_is_not_drawn_again(
+    order: SynthOrder, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "g"
+    save = tables.TableModel.save
+
+    def dying(self: tables.TableModel, path: Path) -> None:
+        save(self, path)
+        raise SystemExit("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables.TableModel, "save", dying)
+        with pytest.raises(SystemExit):
+            make(order, folder, keys=Keys.seeded(0))
+    before = released(folder)
+    monkeypatch.setattr(tables, "fit", lambda *_, **__: pytest.fail("noise was drawn again"))
+    resume(folder)
+    assert released(folder) == before
+    require_finished_and_charged_once(folder, ledger)
+
+
+@of("gan", "embedding", "mst")
+def test_what_a_killed_process_had_half_written_is_gone_before_anything_is_drawn(
+    order: SynthOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, halves = tmp_path / "g", (".generator.model.17.partial", f".{images.TENSORS}.partial")
+    with pytest.raises((KeyboardInterrupt, DataError)):
+        make(order, folder, keys=Keys.seeded(0), onlooker=stopping(0.01))
+    for name in halves:
+        (folder / name).write_bytes(b"noisy counts that nobody paid for a second time")
+    kept = making._kept
+
+    def looking(*given: Any) -> Any:  # the last thing before a fit
+        assert not any((folder / name).exists() for name in halves)
+        return kept(*given)
+
+    monkeypatch.setattr(making, "_kept", looking)
+    assert resume(folder).record["state"] == "finished"
+    assert not list(folder.glob(".*"))
+
+
+@of("embedding", "mst")
+def test_a_release_that_was_lost_or_damaged_is_refused_not_drawn_again(
+    order: SynthOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "g"
+
+    def dying(record: dict[str, Any]) -> None:
+        raise SystemExit("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(making, "_sentence", dying)  # once the generator is on the disk
+        with pytest.raises(SystemExit):
+            make(order, folder, keys=Keys.seeded(0))
+    for module in (embedding, tables):
+        monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("noise was drawn again"))
+    goal = folder / (images.TENSORS if order.method == "embedding" else GENERATOR)
+    content = goal.read_bytes()
+    goal.write_bytes(content[:-1] + bytes([content[-1] ^ 1]) if order.method == "embedding" else b"")
+    with pytest.raises(IntegrityError):
+        resume(folder)
+    if order.method == "embedding":
+        goal.unlink()
+        with pytest.raises(IntegrityError, match="gone"):
+            resume(folder)
+
+
+@of("mst")
+def test_a_run_that_failed_for_good_is_not_said_to_go_on(
+    order: SynthOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def useless(*_: Any, **__: Any) -> None:
+        raise Inconclusive("What was found cannot be used.", remedy="Start anew.")
+
+    monkeypatch.setattr(paying, "prepare", useless)
+    with pytest.raises(Inconclusive) as error:
+        make(replace(order, domain=None), tmp_path / "g")
+    assert "--resume" not in error.value.remedy
+    assert "stays spent" in error.value.remedy
