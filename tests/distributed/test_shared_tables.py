@@ -165,8 +165,12 @@ def test_the_domain_the_split_and_the_model_are_those_of_one_process(
     place: Place, alone: dict[str, Any], both: Both, name: str
 ) -> None:
     record = both[name][0]["record"]
-    for field in ("rows", "recipe", "event", "split", "preparation", "guarantee", "problem"):
+    for field in ("rows", "recipe", "event", "split", "preparation", "problem"):
         assert record[field] == alone[name][field], field
+    ours, theirs = record["guarantee"], alone[name]["guarantee"]
+    assert {**ours, "assumptions": theirs["assumptions"]} == theirs
+    more = set(ours["assumptions"]) - set(theirs["assumptions"])
+    assert sorted(line[:13] for line in more) == ["all processes", "the network b"]
     domains = [(place.folder / folder / "domain.toml").read_bytes() for folder in (name, f"{name} alone")]
     assert domains[0] == domains[1]
     ours, theirs = place.model(name), place.model(f"{name} alone")

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +17,9 @@ import numpy as np
 import optax
 import pytest
 
-from reticent.core.errors import DataError, IntegrityError
+from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.core.keys import Keys
-from reticent.data.sampling import Poisson
+from reticent.data.sampling import Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import loop
 from reticent.training.checkpoint import Checkpoints, stamp_of, write_whole
@@ -42,10 +44,10 @@ def loss(params, example):
     return 0.5 * jnp.sum((params["w"] - example["x"]) ** 2)
 
 
-def run(checkpoints: Checkpoints | None = None, **options) -> Run:
+def run(checkpoints: Checkpoints | None = None, recipe: Plan = PLAN, **options) -> Run:
     data = {"x": np.random.default_rng(0).normal(1, 0.1, (ROWS, WIDTH)).astype(np.float32)}
     options = {"optimizer": optax.adam(0.1), "keys": Keys.seeded(0), "output": "mean", **options}
-    return train(loss, {"w": jnp.zeros(WIDTH)}, data, PLAN, checkpoints=checkpoints, **options)
+    return train(loss, {"w": jnp.zeros(WIDTH)}, data, recipe, checkpoints=checkpoints, **options)
 
 
 def kept(folder: Path, stamp: str = "ours") -> Checkpoints:
@@ -119,12 +121,81 @@ def test_damage_at_any_byte_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_of_another_run_or_model_is_refused(tmp_path: Path) -> None:
-    state = run(kept(tmp_path)).state
+    ours = kept(tmp_path)
+    state = run(ours).state
     with pytest.raises(IntegrityError, match="another plan, domain or version"):
         kept(tmp_path, "theirs").load(state)
     other = TrainState(state.step, {"w": jnp.zeros(9)}, state.optimizer, state.max_norm, state.average)
     with pytest.raises(IntegrityError, match="other parameters"):
-        kept(tmp_path).load(other)
+        ours.load(other)
+
+
+@pytest.mark.parametrize("change", [{"noise_multiplier": 10.0}, {"steps": 60}, {"delta": 1e-7}])
+def test_a_checkpoint_of_another_plan_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    """A finished run with little noise must not be taken for one with much."""
+    run(kept(tmp_path))
+    with pytest.raises(IntegrityError, match="another plan, domain or version"):
+        run(kept(tmp_path), recipe=replace(PLAN, **change))
+
+
+def test_shuffled_rows_go_on_in_their_order_with_other_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record is paid for once an epoch: the rest of a begun one must not be drawn anew."""
+    records = 300
+    plan = replace(
+        PLAN,
+        sampler=Shuffled(examples=records, batch_size=4),
+        noise_multiplier=1e-3,
+        steps=75,
+        adjacency=Adjacency.ZERO_OUT,
+        adaptive=None,
+    )
+
+    def counted(checkpoints: Checkpoints, seed: int) -> Run:
+        return train(
+            lambda params, example: -params["w"][example["number"]],
+            {"w": jnp.zeros(records)},
+            {"number": np.arange(records)},
+            plan,
+            optimizer=optax.sgd(4.0),
+            checkpoints=checkpoints,
+            keys=Keys.seeded(seed),
+        )
+
+    with monkeypatch.context() as patch:
+        stop_after(patch, 1)
+        assert int(counted(kept(tmp_path), 0).state.step) == 64
+    times = np.asarray(counted(kept(tmp_path), 1).params["w"])
+    assert np.allclose(times, 1, atol=0.1)
+    other = np.asarray(counted(Checkpoints(path=tmp_path / "other", stamp="another"), 0).state.params["w"])
+    assert np.allclose(other, 1, atol=0.1)
+
+
+def test_nobody_is_told_of_steps_that_a_crash_would_draw_anew(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def dies(moment: Any) -> None:
+        seen.append(moment.step)
+        if len(seen) == 3:
+            raise SystemExit
+
+    rare = Checkpoints(path=tmp_path / "checkpoint", stamp="ours", seconds=1e9)
+    with pytest.raises(SystemExit):
+        run(rare, on_progress=dies)
+    run(rare, keys=Keys.seeded(1), on_progress=lambda moment: seen.append(moment.step))
+    assert len(set(seen)) == len(seen)
+    assert seen == sorted(seen)
+
+
+def test_a_budget_that_only_another_process_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        def charge(self, *given: Any, **terms: Any) -> None:
+            raise AssertionError("charged, though the first process pays")
+
+    monkeypatch.setattr(loop.together, "of_first", lambda value: False if value is True else value)
+    with pytest.raises(InvalidArgument, match="the first one, which pays for all, was not"):
+        run(budget=Refusing())
 
 
 def test_no_key_is_saved(tmp_path: Path) -> None:
