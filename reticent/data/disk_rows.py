@@ -5,6 +5,9 @@ each page that was touched stays on the process's account, and a file that shrin
 the process with a signal. So rows are read with `pread` from the file behind the map: sorted, near ones
 together, by several threads, with the kernel told not to read ahead. What was read stays in the kernel's
 cache as long as there is room for it, and nothing of it stays in this process.
+
+A map stays with its file, and a path does not: the file that is opened must be the mapped one, and must not
+change from then on.
 """
 
 from __future__ import annotations
@@ -16,17 +19,22 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from reticent.core import checks
-from reticent.core.errors import DataError, InvalidArgument, suggest
+from reticent.core.errors import DataError, IntegrityError, InvalidArgument, suggest
 
 SCRATCH = 1 << 20  # bytes that a thread reads before it hands its rows out, or one row if that is longer
 
 _NEAR = 4096  # bytes; rows that begin closer than this are read together, with what lies between them
 _ROWS = 64  # for fewer, another thread is not worth its while
+_MAPS = "/proc/self/maps"  # which file lies at which address; not every system has it
+
+# Size and time of the last change of a file, when rows of a map of it were opened first.
+_FIRST_SEEN: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
 
 
 def is_on_disk(array: Any) -> bool:
@@ -47,7 +55,9 @@ class DiskRows:
     Raises:
         InvalidArgument: the arrays differ in length, or the rows of one do not lie one after the other in
             its file (Fortran order, or a view turned around).
-        DataError: a file is no longer there.
+        DataError: a file is no longer there, or was cut short.
+        IntegrityError: another file has taken its place, or it changed since rows of this map were first
+            opened. (A change between mapping and that is seen by the map itself too.)
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], *, threads: int = 4) -> None:
@@ -81,6 +91,7 @@ class DiskRows:
         Raises:
             InvalidArgument: a row is out of range, or an output has not the shape or kind of its array.
             DataError: a file has shrunk, or the disk does not answer. `into` may be half filled then.
+            IntegrityError: a file has changed; what stands in `into` may be anything.
         """
         if not self._close.alive:
             raise InvalidArgument(
@@ -105,6 +116,9 @@ class DiskRows:
         wait(reading)  # all of them, even if one fails: they write into what belongs to the caller
         for one in reading:
             one.result()
+        for key in into:
+            if key in self._places:
+                _require_unchanged(self._places[key])  # now: what was read before is then in order too
 
     def close(self) -> None:
         """Closes the files, and lets the threads go. The arrays themselves stay as they are."""
@@ -156,6 +170,7 @@ class _Place(NamedTuple):
     stride: int
     extent: int
     like: np.ndarray  # no rows, and the kind and shape of them
+    first_seen: tuple[int, int]
 
 
 def _mapped(array: Any) -> np.memmap | None:
@@ -192,10 +207,75 @@ def _opened(key: str, array: np.ndarray, opened: ExitStack) -> _Place:
             remedy="Check that it is there and that you may read it.",
         ) from error
     opened.callback(os.close, descriptor)
+    _require_mapped(key, mapped, descriptor)
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
     offset = mapped.offset + start - _address(mapped)  # `offset` of a view is still that of the whole map
-    return _Place(str(path), descriptor, offset, stride, high - low, np.asarray(array[:0]))
+    first_seen = _FIRST_SEEN.setdefault(mapped.base, _last_change(descriptor))
+    like = np.asarray(array[:0])
+    place = _Place(str(path), descriptor, offset, stride, high - low, like, first_seen)
+    _require_unchanged(place)
+    return place
+
+
+def _require_mapped(key: str, mapped: np.memmap, descriptor: int) -> None:
+    """
+    Raises:
+        IntegrityError: an open file is another one than that behind a map.
+        DataError: it is that one, and has lost rows.
+    """
+    if mapped.mode != "r":
+        mapped.flush()  # else what was written through the map may count as a change later
+    behind: Any = mapped.base  # of the mmap module, and with the mapped file open
+    size, end = os.fstat(descriptor).st_size, mapped.offset + mapped.nbytes
+    if behind.size() != size or (size and not _is_behind(mapped, descriptor)):
+        raise IntegrityError(
+            f"{mapped.filename} is another file than the one that array '{key}' was mapped from: it was "
+            "replaced.",
+            remedy="Map the new one: numpy.load(path, mmap_mode='r').",
+        )
+    if size < end:
+        raise _cut_short(str(mapped.filename), end)
+
+
+def _is_behind(mapped: np.memmap, descriptor: int) -> bool:
+    """Whether a map is one of this open file, as far as the system tells.
+
+    Both are looked up as maps: some file systems give a file other numbers there than elsewhere.
+    """
+    with mmap.mmap(descriptor, 1, access=mmap.ACCESS_READ) as probe:
+        addresses = _address(mapped), _address(np.frombuffer(probe, np.uint8))
+        try:
+            lines = Path(_MAPS).read_bytes().splitlines()
+        except OSError:
+            return True
+    files = set()
+    for line in lines:
+        span, _, _, device, inode, *_ = line.split(maxsplit=5)
+        low, high = (int(address, 16) for address in span.split(b"-"))
+        if inode != b"0" and any(low <= address < high for address in addresses):
+            files.add((device, inode))
+    return len(files) <= 1
+
+
+def _last_change(descriptor: int) -> tuple[int, int]:
+    now = os.fstat(descriptor)
+    return now.st_size, now.st_mtime_ns
+
+
+def _require_unchanged(place: _Place) -> None:
+    if _last_change(place.descriptor) != place.first_seen:
+        raise IntegrityError(
+            f"{place.path} was changed after it was opened: its rows may be other ones now.",
+            remedy="Map it again, start again, and leave it alone while it is read.",
+        )
+
+
+def _cut_short(path: str, end: int) -> DataError:
+    return DataError(
+        f"{path} ends before byte {end}: it was cut short after it was opened.",
+        remedy="Write it again, and leave it alone while it is read.",
+    )
 
 
 def _address(array: np.ndarray) -> int:
@@ -249,8 +329,5 @@ def _fill(place: _Place, buffer: memoryview, begin: int) -> None:
                 f"Cannot read {place.path}: {error.strerror}.", remedy="Check the disk it is on."
             ) from error
         if not count:
-            raise DataError(
-                f"{place.path} ends before byte {begin + len(buffer)}: it was cut short after it was opened.",
-                remedy="Write it again, and leave it alone while it is read.",
-            )
+            raise _cut_short(place.path, begin + len(buffer))
         done += count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.data import disk_rows
 from reticent.data.disk_rows import DiskRows, is_on_disk
 
@@ -151,7 +152,8 @@ def test_a_file_that_shrank_or_went_is_an_error_and_not_the_end(tmp_path) -> Non
         os.truncate(tmp_path / "x.npy", 5000)
         with pytest.raises(DataError, match="cut short"):
             source.take(np.arange(1000), {"x": np.empty((1000, 100))})
-        source.take(np.array([3]), {"x": np.empty((1, 100))})
+        with pytest.raises(IntegrityError, match="changed after it was opened"):
+            source.take(np.array([3]), {"x": np.empty((1, 100))})
     (tmp_path / "x.npy").unlink()
     with pytest.raises(DataError, match="Cannot read"):
         DiskRows({"x": array})
@@ -217,3 +219,106 @@ def test_resident_memory_stays_while_all_rows_of_a_gigabyte_are_taken(tmp_path) 
         [sys.executable, "-c", RESIDENT, str(path)], capture_output=True, text=True, check=True, timeout=120
     )
     assert float(said.stdout) < 16  # MB: four threads with two each, and the allocator's slack
+
+
+def take_some(array: np.ndarray) -> np.ndarray:
+    return taken(array, [0, 5])
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_a_file_that_took_the_place_of_the_mapped_one_is_refused(tmp_path, kind) -> None:
+    """Of the same size, or of another: what was mapped is still there, and its path leads elsewhere."""
+    array = on_disk(tmp_path / "x.npy", np.arange(12, dtype=np.float32).reshape(6, 2))
+    np.save(tmp_path / "other.npy", np.full((6, 2), 7, kind))
+    os.replace(tmp_path / "other.npy", tmp_path / "x.npy")
+    with pytest.raises(IntegrityError, match="is another file than the one that array 'x' was mapped from"):
+        take_some(array)
+    assert array[5].tolist() == [10, 11]
+    assert take_some(np.load(tmp_path / "x.npy", mmap_mode="r")).tolist() == [[7, 7], [7, 7]]
+
+
+def test_a_copy_with_the_same_bytes_and_times_is_another_file(tmp_path) -> None:
+    array = on_disk(tmp_path / "x.npy", np.zeros((6, 2)))
+    shutil.copy2(tmp_path / "x.npy", tmp_path / "copy.npy")
+    os.replace(tmp_path / "copy.npy", tmp_path / "x.npy")
+    with pytest.raises(IntegrityError, match="another file"):
+        take_some(array)
+
+
+def test_a_file_that_was_moved_and_is_back_is_the_same(tmp_path) -> None:
+    array = on_disk(tmp_path / "x.npy", np.ones((6, 2)))
+    os.replace(tmp_path / "x.npy", tmp_path / "y.npy")
+    with pytest.raises(DataError, match="Cannot read"):
+        take_some(array)
+    os.link(tmp_path / "y.npy", tmp_path / "x.npy")
+    assert take_some(array).all()
+
+
+def written_over(path: Path) -> None:
+    with open(path, "r+b") as file:
+        file.seek(-8, os.SEEK_END)
+        file.write(bytes(8))
+    changed = os.stat(path).st_mtime_ns + 1  # a fast machine may write twice in one tick of its clock
+    os.utime(path, ns=(changed, changed))
+
+
+def appended_to(path: Path) -> None:
+    with open(path, "ab") as file:
+        file.write(bytes(8))
+
+
+@pytest.mark.parametrize("change", [written_over, appended_to])
+def test_a_file_that_changed_after_it_was_opened_first_is_refused(tmp_path, change) -> None:
+    array = on_disk(tmp_path / "x.npy", np.ones((6, 2)))
+    with DiskRows({"x": array}) as source:
+        source.take(np.array([0, 5]), {"x": np.empty((2, 2))})
+        change(tmp_path / "x.npy")
+        with pytest.raises(IntegrityError, match="changed after it was opened"):
+            source.take(np.array([0, 5]), {"x": np.empty((2, 2))})
+    with pytest.raises(IntegrityError, match="changed after it was opened"):
+        take_some(array[1:])  # the next run, with a view of the same map
+    take_some(np.load(tmp_path / "x.npy", mmap_mode="r"))
+
+
+def test_a_file_that_is_read_or_renamed_has_not_changed(tmp_path) -> None:
+    array = on_disk(tmp_path / "x.npy", np.ones((6, 2)))
+    with DiskRows({"x": array}) as source:
+        os.chmod(tmp_path / "x.npy", 0o600)
+        os.replace(tmp_path / "x.npy", tmp_path / "y.npy")
+        out = np.zeros((1, 2))
+        source.take(np.array([5]), {"x": out})
+    assert out.all()
+
+
+def test_rows_that_were_just_written_through_a_map_are_read(tmp_path) -> None:
+    array = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=(1000, 50))
+    with DiskRows({"x": array}) as before:
+        before.take(np.array([5]), {"x": np.empty((1, 50), np.float32)})
+    array = np.lib.format.open_memmap(tmp_path / "y.npy", mode="w+", dtype=np.float32, shape=(1000, 50))
+    array[:] = np.arange(1000)[:, None]
+    with DiskRows({"x": array}) as source:
+        for _ in range(3):
+            out = np.zeros((1000, 50), np.float32)
+            source.take(np.arange(1000), {"x": out})
+            assert (out == np.arange(1000)[:, None]).all()
+
+
+def test_a_file_of_another_size_is_refused_where_the_system_does_not_list_its_maps(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(disk_rows, "_MAPS", str(tmp_path / "nothing"))
+    array = on_disk(tmp_path / "x.npy", np.zeros((6, 2)))
+    take_some(array)
+    array = on_disk(tmp_path / "y.npy", np.zeros((6, 2)))
+    np.save(tmp_path / "other.npy", np.zeros((7, 2)))
+    os.replace(tmp_path / "other.npy", tmp_path / "y.npy")
+    with pytest.raises(IntegrityError, match="another file"):
+        take_some(array)
+
+
+def test_a_file_that_was_cut_short_before_it_was_opened_is_refused(tmp_path) -> None:
+    for size in (0, 150):
+        array = on_disk(tmp_path / "x.npy", np.zeros((6, 2)))
+        os.truncate(tmp_path / "x.npy", size)
+        with pytest.raises(DataError, match=r"ends before byte 224: it was cut short"):
+            take_some(array)
