@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import jax
@@ -42,7 +42,7 @@ from reticent.synthetic.adversary import adversary, real_loss
 from reticent.synthetic.basis import PRIORS, Prior, checked_records, public_basis
 from reticent.synthetic.images import ImageModel, flat, released_frequencies
 from reticent.training import plan_json
-from reticent.training.checkpoint import Checkpoints
+from reticent.training.checkpoint import Checkpoints, stamp_of
 from reticent.training.loop import Run, train
 from reticent.training.plan import Plan
 
@@ -205,6 +205,8 @@ def fit(
     require_alone("A generator of images")
     keys = Keys.from_os() if keys is None else keys
     steps = plan.training.steps
+    if checkpoints is not None:  # they belong to all of the plan; `train` knows a part of it
+        checkpoints = replace(checkpoints, stamp=stamp_of(checkpoints.stamp, plan.to_json()))
     records, labels = checked_records(x, y, classes, plan.training.sampler.examples)
     basis = public_basis(records.shape[1:], plan.prior, plan.kept)
     if budget is not None and not (checkpoints is not None and checkpoints.path.exists()):

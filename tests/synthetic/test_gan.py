@@ -17,7 +17,7 @@ from reticent.audit.bounds import many_runs
 from reticent.audit.noise_checks import wrong_size
 from reticent.audit.replay_training import replay_plan
 from reticent.core import trees
-from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, InvalidArgument
+from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, IntegrityError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Composed, Gaussian
 from reticent.synthetic import adversary as adversaries
@@ -313,6 +313,17 @@ def test_a_run_goes_on_from_its_checkpoint_with_the_counts_it_released(
     assert int(run.state.step) == 12
     assert np.allclose(again.frequencies, first.frequencies)  # not drawn a second time
     assert np.array_equal(again.sample(9, 0)[0], first.sample(9, 0)[0])
+
+
+def test_a_checkpoint_belongs_to_one_plan_with_all_that_it_releases(tmp_path: Path) -> None:
+    def gone_on(asked: GanPlan) -> Any:
+        kept = Checkpoints(path=tmp_path / "state", stamp="one")
+        return fit(*halves(), asked, classes=CLASSES, keys=Keys.seeded(5), checkpoints=kept)
+
+    first = gone_on(planned())
+    with pytest.raises(IntegrityError, match="another plan"):  # the counts were drawn with less noise
+        gone_on(replace(planned(), count_noise=2 * planned().count_noise))
+    assert np.array_equal(gone_on(planned()).sample(9, 0)[0], first.sample(9, 0)[0])
 
 
 class Counting:
