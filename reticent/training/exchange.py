@@ -21,9 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from reticent.core.errors import InvalidArgument
 from reticent.core.normals import Part
 
 Tree = TypeVar("Tree")
+
+_PLACES = 2**32  # where a number of divided parameters stands among all of them is said in 32 bits
 
 
 class Exchange(Protocol):
@@ -91,11 +94,22 @@ class Divided:
     Args:
         sizes: how many numbers each whole leaf has, in the order of the tree.
         is_divided: which leaves are.
+
+    Raises:
+        InvalidArgument: there are more numbers than 32 bits count: two of them would get the same noise.
     """
 
     axes: tuple[str, ...]
     sizes: tuple[int, ...]
     is_divided: tuple[bool, ...]
+
+    def __post_init__(self) -> None:
+        if (count := sum(self.sizes)) >= _PLACES:
+            raise InvalidArgument(
+                f"The parameters are {count} numbers, the largest leaf {max(self.sizes)}, and noise for "
+                f"divided ones has places for fewer than {_PLACES}.",
+                remedy="Leave out divide_params, or train fewer parameters.",
+            )
 
     def whole(self, params: Any) -> Any:
         gathered = [
@@ -117,9 +131,9 @@ class Divided:
 
     def parts(self, total: Any) -> Sequence[Part]:
         *starts, end = np.cumsum([0, *self.sizes]).tolist()
-        own = jax.lax.axis_index(self.axes)
+        own = jax.lax.axis_index(self.axes).astype(jnp.uint32)
         return [
-            Part(jnp.uint32(start) + (own * leaf.size if is_divided else 0), end)
+            Part(jnp.uint32(start) + (own * jnp.uint32(leaf.size) if is_divided else 0), end)
             for start, leaf, is_divided in zip(starts, jax.tree.leaves(total), self.is_divided, strict=True)
         ]
 

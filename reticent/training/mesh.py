@@ -6,7 +6,9 @@ holds. So who is in a batch does not depend on the number of devices, and neithe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -221,22 +223,74 @@ def _piece(dataset: Dataset, members: tuple[np.ndarray, np.ndarray] | None, part
 def _check_users_apart(dataset: Dataset) -> None:
     """
     Raises:
-        DataError: two processes have rows of one user; each would let that user count once.
+        DataError: on every process. Two of them have rows of one user, and each would let that user count
+            once; or they name users in different ways, and nobody can tell.
     """
     import hashlib
 
-    names = {str(user) for user in np.unique(np.asarray(dataset.users))}
-    own = [hashlib.blake2b(name.encode(), digest_size=8).hexdigest() for name in sorted(names)]
     if together.count() == 1:
         return
-    seen: set[str] = set()
-    for process, theirs in enumerate(together.everyones_json(own)):
+    kind, names = by_all(lambda: user_names(np.asarray(dataset.users)))
+    own = [hashlib.blake2b(name, digest_size=8).hexdigest() for name in sorted(names)]
+    everyones = together.everyones_json((kind, own))
+    first_kind, seen = everyones[0][0], set[str]()
+    for process, (their_kind, theirs) in enumerate(everyones):
+        if their_kind != first_kind:
+            raise DataError(
+                f"Process {process} names users by {their_kind}, and process 0 by {first_kind}: one user may "
+                "have rows in both, and count twice.",
+                remedy="Name users in one way everywhere, for example by whole numbers.",
+            )
         if seen & set(theirs):
             raise DataError(
                 f"Process {process} has rows of a user whom an earlier process has too.",
                 remedy="Give all rows of a user to one process.",
             )
         seen |= set(theirs)
+
+
+_NAMED_BY = {"b": "truth values", "S": "bytes", "U": "text", "T": "text"}
+_NAMED_BY |= {"i": "whole numbers", "u": "whole numbers"}
+
+
+def user_names(users: np.ndarray) -> tuple[str, set[bytes]]:
+    """What users are named by, and the name of each: among users of one kind, equal ones have equal names.
+
+    Text is taken as it stands, spaces and all, as it is within one process.
+
+    >>> user_names(np.array([7, 8, 7], np.uint8)) == user_names(np.array([8, 7], object))
+    True
+
+    Raises:
+        DataError: users of several kinds, or of one whose names may differ where the users do not.
+    """
+    kind = users.dtype.kind
+    if kind == "O":
+        kinds = {_named_by(user) for user in users.flat}
+    else:
+        kinds = {_NAMED_BY.get(kind, users.dtype.name)}
+    if kind in "cV" or len(kinds) > 1 or (kind == "O" and not kinds <= {*_NAMED_BY.values()}):
+        raise DataError(
+            f"Users are named by {' and '.join(sorted(kinds))}, which processes cannot compare for certain.",
+            remedy="Name all of them by whole numbers, or all by text.",
+        )
+    found = np.unique(users + 0 if kind == "f" else users)  # 0 and -0 are one user, and written differently
+    return "".join(kinds), {_name(user) for user in found}
+
+
+def _named_by(user: Any) -> str:
+    kinds = ((bool | np.bool_, "b"), (int | np.integer, "i"), (str, "U"), (bytes, "S"))
+    code = next((code for types, code in kinds if isinstance(user, types)), None)
+    return type(user).__name__ if code is None else _NAMED_BY[code]
+
+
+def _name(user: Any) -> bytes:
+    if isinstance(user, bytes):
+        return user
+    # By their values: a subclass may write itself in words of its own.
+    if isinstance(user, int | np.integer | np.bool_):
+        user = str(int(user))
+    return (user if isinstance(user, str) else str(user)).encode(errors="surrogatepass")
 
 
 def own_part(batch: Batch, held: jax.Array) -> Batch:
@@ -248,25 +302,68 @@ def own_part(batch: Batch, held: jax.Array) -> Batch:
     return Batch(jnp.where(is_real, batch.indices[places] - low, 0), is_real, places)
 
 
+# Leaves to try an optimizer on, which are never made: no two dimensions are alike, and the smallest of the
+# matrix is beyond any at which an optimizer begins to keep rows and columns instead of the whole.
+_LEAVES = ((4096,), (3072, 2048), (1024, 5, 3, 7))
+_LARGE = 512  # numbers; what is smaller than a half of any leaf belongs to a schedule
+_BY_PLACE = re.compile("sort|cum|rev|iota|random|threefry|rng|scatter|gather|slice|window|fft|callback|ffi")
+
+
 def require_elementwise(optimizer: optax.GradientTransformation) -> None:
-    """
+    """Reads what an optimizer computes, without computing it: no example of values could show all of it.
+
     Raises:
         InvalidArgument: an update of one parameter depends on others, so parts cannot be updated apart.
     """
-    start = np.linspace(-1, 1, 8, dtype=np.float32)
-    gradients = [np.cos(np.arange(8, dtype=np.float32) * number) for number in (1, 2, 3)]
-
-    def after(part: slice) -> np.ndarray:
-        params = jnp.asarray(start[part])
-        state = optimizer.init(params)
-        for gradient in gradients:
-            updates, state = optimizer.update(jnp.asarray(gradient[part]), state, params)
-            params = optax.apply_updates(params, updates)
-        return np.asarray(params)
-
-    apart = np.concatenate([after(slice(0, 4)), after(slice(4, 8))])
-    if not np.allclose(apart, after(slice(0, 8)), rtol=1e-6, atol=0):
+    whole, half = (
+        _operations(_update(optimizer, shapes))
+        for shapes in (_LEAVES, [(first // 2, *rest) for first, *rest in _LEAVES])
+    )
+    if whole is None or whole != half:
         raise InvalidArgument(
-            "This optimizer looks at all parameters at once, and divided parameters are updated apart.",
+            "This optimizer looks at several parameters at once, and divided parameters are updated apart.",
             remedy="Take one that treats each number by itself (sgd, momentum, adam), or do not divide.",
         )
+
+
+def _update(optimizer: optax.GradientTransformation, shapes: Any) -> Any:
+    params = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    state = jax.eval_shape(optimizer.init, params)
+    return jax.make_jaxpr(optimizer.update)(params, state, params).jaxpr
+
+
+def _operations(program: Any) -> list[tuple[str, ...]] | None:
+    """The operations of a program and the numbers written in it; None if one joins numbers of a leaf."""
+    found: list[tuple[str, ...]] = []
+    for equation in program.eqns:
+        inner = [part for value in equation.params.values() for part in _programs(value)]
+        given, made = _large(equation.invars), _large(equation.outvars)
+        if inner:
+            within = [_operations(part) for part in inner]
+            # A loop over the rows of a leaf hands what it found in one of them to the next.
+            if None in within or not given <= _large(v for part in inner for v in part.invars):
+                return None
+            found += [operation for part in within for operation in part or ()]
+        elif (given or made) and _joins(equation):
+            return None
+        else:
+            numbers = (str(v.val) for v in equation.invars if hasattr(v, "val"))
+            found.append((equation.primitive.name, *numbers))
+    return found
+
+
+def _joins(equation: Any) -> bool:
+    """Whether a number that comes out may depend on more than the numbers in its own place."""
+    given, made = ([v.aval.shape for v in each] for each in (equation.invars, equation.outvars))
+    arrays = {shape for shape in given if math.prod(shape) > 1}
+    is_by_place = _BY_PLACE.search(equation.primitive.name) is not None
+    return is_by_place or len(arrays | set(made)) > 1
+
+
+def _large(variables: Iterable[Any]) -> set[tuple[int, ...]]:
+    return {v.aval.shape for v in variables if math.prod(v.aval.shape) >= _LARGE}
+
+
+def _programs(value: Any) -> list[Any]:
+    parts = value if isinstance(value, tuple | list) else (value,)
+    return [part for part in (getattr(part, "jaxpr", part) for part in parts) if hasattr(part, "eqns")]

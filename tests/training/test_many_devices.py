@@ -173,5 +173,5 @@ def test_what_cannot_be_shared_is_refused(found: Found) -> None:
     said = {name: str(words) for name, words in found[8]["refused"].items()}
     assert "A mesh of 8 devices is too large for batches of 7" in said["too many devices"]
     assert "Take at most 7 devices" in said["too many devices"]
-    assert "This optimizer looks at all parameters at once" in said["looks at all"]
+    assert "This optimizer looks at several parameters at once" in said["looks at all"]
     assert "A projection looks at all parameters at once" in said["projection"]
