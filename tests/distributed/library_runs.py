@@ -164,6 +164,8 @@ def gone_on_with() -> Arrays:
 
 REFUSED: dict[str, Callable[[], Any]] = {
     "a user in both": lambda: _of_users(np.arange(ROWS) % USERS),
+    "users of another kind": lambda: _of_users((np.arange(ROWS) % USERS).astype(float if PROCESS else int)),
+    "users of several kinds": lambda: _of_users(np.array([*range(ROWS - 1), 1.0], object)),
     "no user for a row": lambda: _of_users(
         np.where(np.arange(ROWS) == ROWS - 1, np.nan, np.arange(ROWS) % USERS)
     ),
