@@ -108,9 +108,7 @@ def train(
     """
     started = time.perf_counter()
     keys = shared_keys(keys)
-    if checkpoints is not None:
-        checkpoints.belong_to(_told(plan))
-    _agree(data, evaluate, plan, checkpoints, divide_params=divide_params, views=views, output=output)
+    _agree(data, evaluate, plan, checkpoints, budget, divide_params=divide_params, views=views, output=output)
     contribution = Contribution(rows=plan.rows_a_user or 1, augment=augment, views=views)
     params = jax.tree.map(jnp.asarray, params)
     layout = by_all(lambda: _layout(mesh, params, plan, optimizer, project, divide_params))
@@ -118,17 +116,13 @@ def train(
     gradient_sum = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=strategy)
     step = partial(private_step, gradient_sum, plan, optimizer, project, averaging(output))
     step = step(contribution=contribution, blocks=blocks, exchange=layout.exchange)
-    by_all(lambda: _require_budget_of_first(budget, is_there=together.of_first(budget is not None)))
-    order = None if checkpoints is None else checkpoints.mark
-    is_told = bool(together.everyones(on_progress is not None).any())
-    with closing(_checked_feed(data, plan, layout, keys, buffer, order)) as feed:
+    with closing(_checked_feed(data, plan, layout, keys, buffer, checkpoints)) as feed:
         look = onlooker(plan, evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
         many, start, is_paid = _started(step, params, optimizer, plan, feed, layout, checkpoints)
         by_first(lambda: None if is_paid else _charge(budget, plan))
         assumptions = _assumed(keys, checkpoints)
-        state, history, is_complete = _take_steps(
-            many, start, feed, plan, layout, look, _saving(checkpoints, layout), is_told=is_told
-        )
+        save = _saving(checkpoints, layout, is_told=on_progress is not None)
+        state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, save)
     promise = plan.guarantee(int(state.step), assumptions=assumptions)
     seconds = time.perf_counter() - started
     return Run(result(state, output), promise, plan, tuple(history), state, is_complete, seconds)
@@ -170,13 +164,8 @@ def _take_steps(
     layout: Layout,
     look: Callable[[int, TrainState, Unreleased], Moment],
     save: Callable[..., None],
-    *,
-    is_told: bool,
 ) -> tuple[TrainState, list[Moment], bool]:
-    """All steps of the plan that are left, or as many as there is patience for.
-
-    Of what somebody is told about, a checkpoint is there before: it would be drawn and told anew otherwise.
-    """
+    """All steps of the plan that are left, or as many as there is patience for."""
     history: list[Moment] = []
     done = int(state.step)
     try:
@@ -189,7 +178,7 @@ def _take_steps(
                 state, private = jax.block_until_ready(many(state, served, np.int32(stop), roots))
                 before, done = done, stop
                 is_end = _ends_epoch(plan, before, done)
-                save(state, force=done == plan.steps or (is_end and is_told))
+                save(state, force=done == plan.steps, is_looked_at=is_end)
                 if is_end:
                     history.append(look(done, layout.copied(state), private))
                 advance(done, f"epsilon {history[-1].epsilon:.3f}" if history else "")
@@ -200,12 +189,19 @@ def _take_steps(
     return layout.fetched(state), history, True
 
 
-def _saving(checkpoints: Checkpoints | None, layout: Layout) -> Callable[..., None]:
-    """Saves a state as the first process sees it; the others have nothing to write."""
-    if checkpoints is None:
-        return lambda state, force=False, alone=False: None
+def _saving(checkpoints: Checkpoints | None, layout: Layout, *, is_told: bool) -> Callable[..., None]:
+    """Saves a state as the first process sees it; the others have nothing to write.
 
-    def save(state: TrainState, force: bool = False, alone: bool = False) -> None:
+    What somebody is told about is saved before, or a crash would draw it anew, and tell it.
+    """
+    is_told = bool(together.everyones(is_told).any())
+    if checkpoints is None:
+        return lambda state, **how: None
+
+    def save(
+        state: TrainState, *, force: bool = False, is_looked_at: bool = False, alone: bool = False
+    ) -> None:
+        force = force or (is_looked_at and is_told)
         if layout.is_spread_out:  # no process has all of it, and all have to bring theirs together
             state, force = together.copied(state), True
         if not alone:
@@ -288,9 +284,10 @@ def _checked_feed(
     layout: Layout,
     keys: Keys,
     buffer: int,
-    order: str | None,
+    checkpoints: Checkpoints | None,
 ) -> Feed:
     """Where the rows come from, once it is clear that the plan was made for as many."""
+    order = None if checkpoints is None else checkpoints.mark
     feed = feed_for(as_dataset(data, "data"), plan, layout, keys, buffer, order)
     declared = plan.sampler.examples
     if abs(feed.units - declared) > plan.sampler.allowed_difference:
@@ -307,6 +304,7 @@ def _agree(
     evaluate: Dataset | Mapping[str, Any] | None,
     plan: Plan,
     checkpoints: Checkpoints | None,
+    budget: Budget | None,
     **options: Any,
 ) -> None:
     """
@@ -315,6 +313,9 @@ def _agree(
             differ in more than their rows: they would compute different things, or wait for each other.
     """
     by_all(lambda: _check_apart(as_dataset(data, "data"), evaluate))
+    by_all(lambda: _require_budget_of_first(budget, is_there=together.of_first(budget is not None)))
+    if checkpoints is not None:
+        checkpoints.belong_to(_told(plan))
     facts = {
         "plan": plan,
         "kind of rows": _kind(as_dataset(data, "data")),
