@@ -161,9 +161,23 @@ def user_table(users: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_named(users: np.ndarray) -> None:
-    is_missing = np.isnan(users) if users.dtype.kind == "f" else np.array([user is None for user in users])
-    if is_missing.any():
+    if not len(users):
+        raise DataError("There is no row, and so no user.", remedy="Give each process rows of at least one.")
+    if (is_missing := _is_missing(users)).any():
         raise DataError(
             f"Row {int(np.flatnonzero(is_missing)[0])} belongs to no user.",
             remedy="Give every row its user, or leave such rows out.",
         )
+    if users.dtype.kind == "O" and len(kinds := {type(user).__name__ for user in users.tolist()}) > 1:
+        raise DataError(
+            f"Users are named in several ways, and one might count as two: {', '.join(sorted(kinds))}.",
+            remedy="Name all of them by text, or all by whole numbers.",
+        )
+
+
+def _is_missing(users: np.ndarray) -> np.ndarray:
+    if users.dtype.kind == "O":
+        return np.array([user is None or user != user for user in users])  # NaN is not itself
+    if users.dtype.kind in "mM":
+        return np.isnat(users)
+    return np.isnan(users) if users.dtype.kind == "f" else np.zeros(len(users), bool)

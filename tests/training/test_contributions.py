@@ -119,6 +119,19 @@ def test_a_row_without_a_user_is_named(users: np.ndarray) -> None:
         user_table(users, 2)
 
 
+@pytest.mark.parametrize(
+    ("users", "said"),
+    [
+        (np.array([1, "1", 2], object), "named in several ways"),
+        (np.array([1, 1.0, 2], object), "named in several ways"),
+        (np.array([], int), "no row"),
+    ],
+)
+def test_users_that_cannot_be_told_apart_are_refused(users: np.ndarray, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        user_table(users, 2)
+
+
 def test_views_are_averaged_before_clipping() -> None:
     """With views that double or negate, the mean view decides, and the bound holds for it alone."""
     data = {"x": np.full((8, WIDTH), 0.2, np.float32)}
