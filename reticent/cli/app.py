@@ -1,6 +1,6 @@
 """`reticent`: the command that the others hang from, and the only place where errors become exit codes.
 
-Exit codes: 0 fine, 1 wrong input or failure, 3 refused by the privacy budget.
+Exit codes: 0 fine, 1 wrong input or failure, 3 refused by the privacy budget, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ app.add_typer(datasets.app, name="datasets")
 app.command("domain", epilog=domain.EPILOG)(domain.run)
 app.add_typer(ledger.app, name="ledger")
 
+_INTERRUPTED = 130  # as shells have it for Ctrl-C
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command line and exits with its code. `--debug` anywhere on it shows the traceback."""
@@ -65,6 +67,11 @@ def main(arguments: list[str] | None = None) -> None:
         from reticent.distributed.starting import leave
 
         leave(code)
+    if code == _INTERRUPTED and "jax" in sys.modules:
+        # XLA may still be at work in its threads, and would crash where the interpreter is taken down.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 
@@ -72,6 +79,8 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     try:
         # A command that ends early by `typer.Exit` hands its code back instead of raising.
         code = app(arguments, prog_name="reticent", standalone_mode=False) or 0
+        if code == _INTERRUPTED:
+            output.fail("Interrupted.")
         sys.stdout.flush()  # a reader who has gone is noticed here, not while the interpreter shuts down
         return code
     except (BrokenPipeError, SystemExit) as error:
@@ -86,7 +95,7 @@ def _run(arguments: list[str], *, debug: bool) -> int:
         return 0
     except (KeyboardInterrupt, typer.Abort):
         output.fail("Interrupted.")
-        return 130
+        return _INTERRUPTED
     except ReticentError as error:
         return _report(error, str(error), error.exit_code, debug=debug)
     except typer.TyperException as error:  # an option that does not exist, a value of the wrong kind

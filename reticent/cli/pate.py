@@ -16,6 +16,7 @@ EPILOG = "Example:  reticent pate patients.csv --public open.csv --target readmi
 
 
 def run(
+    context: typer.Context,
     source: Annotated[
         str | None,
         typer.Argument(help="A private table, or the name of a dataset.", show_default=False),
@@ -53,7 +54,9 @@ def run(
     The epsilon holds whatever the votes are, and may be published. How far
     the teachers agree is private: it is drawn for you alone.
     """
-    if resume is None and (source is None or public is None or epsilon is None or write is None):
+    if resume is not None:
+        train.refuse_beside_resume(context)
+    elif source is None or public is None or epsilon is None or write is None:
         raise InvalidArgument(
             "PATE needs a private table, a public one, an epsilon and a folder.",
             remedy="Say all: reticent pate TABLE --public PUBLIC --target COLUMN --epsilon 2 -o FOLDER",

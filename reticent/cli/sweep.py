@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reticent.cli import output
+from reticent.cli import orders, output
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def run(
         Path | None, typer.Option(help="What is public about a table.", show_default=False)
     ] = None,
     delta: Annotated[float, typer.Option(help="Of every promise.")] = 1e-5,
-    rows: Annotated[int, typer.Option(help="At most so many; half of them train a model.")] = 4000,
-    seeds: Annotated[int, typer.Option(help="Models a cell.")] = 8,
+    rows: Annotated[int, typer.Option(help="At most so many, 100 or more; half train a model.")] = 4000,
+    seeds: Annotated[int, typer.Option(help="Models a cell: an even number, 8 or more.")] = 8,
     as_json: output.AsJson = False,
 ) -> None:
     """Sweep over epsilon and accounting: noise, accuracy, leakage.
@@ -53,6 +53,7 @@ def run(
     from reticent.runs.onlooker import Onlooker
     from reticent.runs.sweeping import SweepOrder, sweep
 
+    orders.check_source(source)
     order = SweepOrder(
         source=source,
         target=target,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reticent.cli import output, train
+from reticent.cli import orders, output, train
 from reticent.core.errors import DataError, InvalidArgument
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ Evaluate = Annotated[
 
 
 def run(
+    context: typer.Context,
     source: Source = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -82,6 +85,8 @@ def run(
     """
     from reticent.synthetic.generators import Generator
 
+    _refuse_beside(context, resume, take_from)
+    _check_output(write)
     if take_from is None:
         order = (
             None
@@ -103,15 +108,15 @@ def run(
         )
         made = _made(order, resume, write, generator)
         take_from = made.folder
-    _check_output(write)
     found = Generator(take_from)
     count = rows if rows is not None else int(found.record["rows"])
-    if write is not None:
-        with output.watch("sampling") as on_progress:
-            found.write(write, count)
-            on_progress(1.0)
-        _draw(found, write)
-    judged = _judged(found) if evaluate else None
+    with _said_when_stopped(take_from):
+        if write is not None:
+            with output.watch("sampling") as on_progress:
+                found.write(write, count)
+                on_progress(1.0)
+            _draw(found, write)
+        judged = _judged(found) if evaluate else None
     if as_json:
         output.print_json(
             {
@@ -123,6 +128,17 @@ def run(
         )
         return
     _print(found, count, write, judged)
+
+
+_SAMPLED = ("rows", "write", "evaluate", "as_json")  # what is said about rows, not about the generator
+
+
+def _refuse_beside(context: typer.Context, resume: Path | None, take_from: Path | None) -> None:
+    if take_from is not None:
+        what = "samples from a generator as it is"
+        orders.refuse_beside(context, "--from", what=what, allowed={"take_from", *_SAMPLED})
+    elif resume is not None:
+        train.refuse_beside_resume(context, *_SAMPLED)
 
 
 def _made(
@@ -142,9 +158,23 @@ def _made(
             "Synthetic data need a table, an epsilon and a place to go.",
             remedy="Say all three: reticent synth TABLE --epsilon 1 -o FILE; or sample: --from FOLDER.",
         )
-    _check_output(write)
     folder = generator if generator is not None else write.with_name(f"{write.stem}.generator")  # type: ignore[union-attr]
-    return make(SynthOrder(**wanted), folder, onlooker=onlooker)
+    orders.check_source(wanted["source"])
+    with orders.said_if_nothing_was_charged(folder):
+        return make(SynthOrder(**wanted), folder, onlooker=onlooker)
+
+
+@contextmanager
+def _said_when_stopped(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        output.warn(f"Stopped; the generator is finished. {_how_to_sample(folder)}")
+        raise
+
+
+def _how_to_sample(folder: Path) -> str:
+    return f"Rows at no cost: reticent synth --from {folder} --rows N -o FILE"
 
 
 def _draw(found: Generator, write: Path) -> None:
@@ -186,6 +216,8 @@ def _print(found: Generator, count: int, write: Path | None, judged: dict[str, A
     if write is not None:
         output.note(f"Wrote {count:,} rows to {write}, and a card beside it.")
         output.note(f"More at no cost: reticent synth --from {found.folder} --rows N -o FILE")
+    else:
+        output.note(f"No rows were written. {_how_to_sample(found.folder)}")
     if judged is not None:
         _print_quality(judged)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reticent.cli import output
+from reticent.cli import orders, output
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this fo
 
 
 def run(
+    context: typer.Context,
     source: Annotated[
         str | None,
         typer.Argument(
@@ -96,6 +97,8 @@ def run(
     same words and a --process of its own. Each reads its part of the table;
     process 0 pays and has the folder.
     """
+    if resume is not None:
+        refuse_beside_resume(context)
     join(coordinator, processes, process)
     done = trained(
         resume,
@@ -118,6 +121,16 @@ def run(
     )
     if not process:
         show(done, as_json=as_json)
+
+
+def refuse_beside_resume(context: typer.Context, *allowed: str) -> None:
+    """A run goes on as it was ordered: who types another epsilon beside --resume would not get it."""
+    orders.refuse_beside(
+        context,
+        "--resume",
+        what="goes on with a run as it was ordered",
+        allowed={"resume", "as_json", "coordinator", "processes", "process", *allowed},
+    )
 
 
 def join(coordinator: str | None, processes: int | None, process: int | None) -> None:
@@ -153,7 +166,9 @@ def trained(resume: Path | None, write: Path | None, **wanted: Any) -> Finished:
             "Training needs a table, an epsilon and a folder.",
             remedy="Say all three: reticent train TABLE --target COLUMN --epsilon 1 -o FOLDER",
         )
-    return fit(Order(**wanted), write, onlooker=onlooker)
+    orders.check_source(wanted["source"])
+    with orders.said_if_nothing_was_charged(write):
+        return fit(Order(**wanted), write, onlooker=onlooker)
 
 
 def layout_of(delimiter: str | None, header: bool | None, encoding: str | None) -> dict[str, Any]:

@@ -6,7 +6,8 @@
     ├── DataError                   a file or array that cannot be read as what it claims to be
     │   ├── DomainError             a domain that contradicts itself, its table, or is not public yet
     │   ├── IntegrityError          bytes that are not the ones promised (checksum, truncated download)
-    │   └── Inconclusive            what was found privately cannot be used
+    │   ├── Inconclusive            what was found privately cannot be used
+    │   └── Interrupted             stopped from the keyboard between two steps; what was done is kept
     ├── Unavailable                 a dataset, file or network resource that cannot be had here
     │   └── ProcessLost             another process of the same run, gone
     ├── Unproven                    a privacy claim for which there is no theorem
@@ -67,6 +68,12 @@ class IntegrityError(DataError):
 
 class Inconclusive(DataError):
     """What was found privately cannot be used. To say so is a release, and was paid for."""
+
+
+class Interrupted(DataError):
+    """Stopped from the keyboard between two steps. What was done is kept, and can be gone on with."""
+
+    exit_code = 130  # as shells have it for Ctrl-C
 
 
 class Unavailable(ReticentError):

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from reticent.core.errors import DataError
+from reticent.core.errors import Interrupted
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
 from reticent.runs.learners import Learner
@@ -62,7 +62,7 @@ class Descent(NamedTuple):
             checkpoints=ingredients.checkpoints,
         )
         if not run.is_complete:
-            raise DataError(
+            raise Interrupted(
                 f"Interrupted after {int(run.state.step)} of {self.plan.steps} steps.",
                 remedy="What was done is kept.",
             )

@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from reticent.core.errors import (
     DataError,
     Inconclusive,
     IntegrityError,
+    Interrupted,
     InvalidArgument,
     ProcessLost,
     ReticentError,
@@ -66,8 +68,11 @@ from reticent.runs.pricing import event_of, price, promised
 from reticent.runs.problem import Problem, checked_delta
 from reticent.runs.recipe import Ingredients, Trained
 from reticent.runs.scoring import score
+from reticent.runs.stopping import paid_already, said_when_stopped
 from reticent.training.checkpoint import Checkpoints, stamp_of
 from reticent.training.clipping import paths_of
+
+_CAN_GO_ON = (DataError, Interrupted, Unavailable, ProcessLost)  # not those that descend from them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,9 +123,17 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
             )
             learner(order.model, ready.problem)
         by_first(lambda: folders.create(folder))
-        with _held_by_first(folder):
-            by_first(lambda: pay(folder, record, event, onlooker, what="train"))
+        with _held_by_first(folder), said_when_stopped(folder, record, onlooker, what="train"):
+            again = partial(_event_for, order, material, train_rows)
+            by_first(lambda: pay(folder, record, event, onlooker, what="train", price=again))
             return _go_on(folder, record, material, noise, event, keys, onlooker, started, scratch, ready)
+
+
+def _event_for(order: Order, material: Material, rows: int, epsilon: float) -> Event:
+    """What the same run would release if it were asked for with another epsilon."""
+    order = replace(order, epsilon=epsilon)
+    noise = _noise(order, material)
+    return event_of(price(order, material, rows, noise), noise)
 
 
 def _about_rows(material: Material) -> tuple[str, ...]:
@@ -200,8 +213,9 @@ def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float, scratc
             f"The data or the domain of {folder} are not what the run was priced for.",
             remedy="Put them back as they were, or start anew in another folder.",
         )
-    by_first(lambda: charge(record, event, onlooker, what="train"))
-    return _go_on(folder, record, material, noise, event, keys, onlooker, started, scratch)
+    with said_when_stopped(folder, record, onlooker, what="train"):
+        by_first(lambda: charge(record, event, onlooker, what="train"))
+        return _go_on(folder, record, material, noise, event, keys, onlooker, started, scratch)
 
 
 def _go_on(
@@ -248,11 +262,12 @@ def _go_on(
             folder, record, divided.problem, learn, trained, held_out, promised(trained, record, event)
         )
     except ReticentError as error:
-        rest = "what it cost stays spent" if record["state"] == "failed" else "is not charged again"
-        paid = "" if order.ledger is None else f" This run is charged already, and {rest}."
-        if type(error) in (DataError, Unavailable, ProcessLost) and "--resume" not in error.remedy:
-            paid = f" Then go on with: reticent train --resume {folder}.{paid}"
-        raise type(error)(error.happened, remedy=f"{error.remedy}{paid}") from error
+        said = [error.remedy]
+        if type(error) in _CAN_GO_ON and "--resume" not in error.remedy:
+            then = "Go on with" if isinstance(error, Interrupted) else "Then go on with"
+            said.append(f"{then}: reticent train --resume {folder}.")
+        said.append(paid_already(record, what="train"))
+        raise type(error)(error.happened, remedy=" ".join(filter(None, said))) from error
 
 
 def _require_classes(folder: Path, record: dict[str, Any], problem: Problem) -> None:

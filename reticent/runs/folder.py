@@ -166,7 +166,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise DataError(
             f"{folder} holds no run: there is no {RUN} in it.",
-            remedy="Give the folder that train wrote (-o).",
+            remedy="Give the folder that train wrote (-o), or synth (FILE.generator).",
         ) from None
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror}.", remedy="Check the path.") from error
@@ -180,6 +180,36 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not record.keys() >= _NEEDED[record["state"]]:
         raise damaged(folder)
     return record
+
+
+def require_finished(folder: Path, record: dict[str, Any]) -> None:
+    """
+    Raises:
+        DataError: there is nothing to use yet, or there never will be.
+    """
+    if record["state"] == "failed":
+        raise DataError(
+            f"The run in {folder} has failed for good: {record['failure']}",
+            remedy="Start anew in another folder; what this one cost stays spent.",
+        )
+    if record["state"] != "finished":
+        what = "synth" if record.get("kind") == "generator" else "train"
+        raise DataError(
+            f"The run in {folder} is not finished.",
+            remedy=f"Go on with: reticent {what} --resume {folder}.",
+        )
+
+
+def require_model(folder: Path, record: dict[str, Any]) -> None:
+    """
+    Raises:
+        DataError: it is a generator, which predicts nothing.
+    """
+    if record.get("kind") == "generator":
+        raise DataError(
+            f"{folder} holds a generator, not a model.",
+            remedy=f"Sample from it: reticent synth --from {folder} --rows N -o FILE.",
+        )
 
 
 def damaged(folder: Path) -> IntegrityError:

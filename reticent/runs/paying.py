@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from reticent.accounting import calibrate
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.solving import bisect
 from reticent.accounting.tight import guarantee, upper_bound
-from reticent.core.errors import BudgetExceeded, Inconclusive, ReticentError
+from reticent.core.errors import BudgetExceeded, CannotMeet, Inconclusive, ReticentError
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
 from reticent.data.files import Table
@@ -21,7 +21,10 @@ from reticent.ledger.ledger import Ledger
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
 from reticent.runs import folder as folders
+from reticent.runs.affordable import affordable
 from reticent.runs.onlooker import Onlooker
+
+Price = Callable[[float], Event]
 
 PREPARATION = 0.1  # of epsilon, and of delta
 _FITTING = 0.9  # of delta, for a claim that is not alone
@@ -39,13 +42,19 @@ def preparation_noise(
         hidden = 0.5 * PREPARATION * delta
         return PreparationNoise(noise_multiplier=multiplier, delta=hidden, releases=tuple(releases))
 
-    multiplier = calibrate.noise_for(
-        lambda value: with_noise(value).event,
-        Neighbours(Adjacency.ADD_OR_REMOVE),
-        epsilon=PREPARATION * epsilon,
-        delta=PREPARATION * delta,
-        guess=5 / (PREPARATION * epsilon),
-    )
+    try:
+        multiplier = calibrate.noise_for(
+            lambda value: with_noise(value).event,
+            Neighbours(Adjacency.ADD_OR_REMOVE),
+            epsilon=PREPARATION * epsilon,
+            delta=PREPARATION * delta,
+            guess=5 / (PREPARATION * epsilon),
+        )
+    except CannotMeet as error:  # which speaks of a tenth of what was asked for
+        raise CannotMeet(
+            f"No noise is right for epsilon {epsilon:g} at delta {delta:g}, a tenth of it for preparation.",
+            remedy=error.remedy,
+        ) from error
     return with_noise(multiplier)
 
 
@@ -75,7 +84,15 @@ def claim_beside(beside: Event | None, *, epsilon: float, delta: float) -> tuple
     return bisect(is_too_much, 0.0, epsilon, relative=1e-7) * (1 - 1e-6), own
 
 
-def pay(folder: Path, record: dict[str, Any], event: Event, onlooker: Onlooker, *, what: str) -> None:
+def pay(
+    folder: Path,
+    record: dict[str, Any],
+    event: Event,
+    onlooker: Onlooker,
+    *,
+    what: str,
+    price: Price | None = None,
+) -> None:
     """Says in a new folder what was asked for, and charges it; a refused order leaves nothing behind.
 
     Raises:
@@ -84,9 +101,13 @@ def pay(folder: Path, record: dict[str, Any], event: Event, onlooker: Onlooker, 
     folders.require_new(folder)
     try:
         folders.write_record(folder, record)
-        charge(record, event, onlooker, what=what)
+        charge(record, event, onlooker, what=what, price=price)
     except ReticentError:
         folders.discard(folder)
+        raise
+    except KeyboardInterrupt:
+        if not is_charged(record, what=what):
+            folders.discard(folder)
         raise
 
 
@@ -103,8 +124,13 @@ def mark_paid(record: dict[str, Any], *assumptions: str) -> None:
     record["state"] = "paid"
 
 
-def charge(record: dict[str, Any], event: Event, onlooker: Onlooker, *, what: str) -> None:
+def charge(
+    record: dict[str, Any], event: Event, onlooker: Onlooker, *, what: str, price: Price | None = None
+) -> None:
     """Pays for the whole run, unless that was done before: its number is looked for in the ledger.
+
+    Args:
+        price: what the run would release with another epsilon, to say which one would have been covered.
 
     Raises:
         BudgetExceeded: the ledger does not cover it; nothing was charged.
@@ -112,17 +138,47 @@ def charge(record: dict[str, Any], event: Event, onlooker: Onlooker, *, what: st
     path, dataset = record["order"]["ledger"], record["order"]["dataset"]
     if record["state"] == "paid" or path is None or dataset is None:
         return
-    purpose = f"{what}, run {record['number']}"
     with Ledger.open(path) as ledger:
-        if not any(purpose in str(entry.values) for entry in ledger.entries(dataset)):
+        if not _has_entry(ledger, record, what):
             budget = ledger.for_dataset(dataset)
             try:
-                budget.charge(event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record")
+                budget.charge(
+                    event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=_purpose(record, what), unit="record"
+                )
             except BudgetExceeded as error:
-                raise BudgetExceeded(
-                    error.happened, remedy=f"Ask for a smaller --epsilon. {error.remedy}"
-                ) from error
+                account, asked = ledger.account(dataset), record["order"]["epsilon"]
+                fitting = None if price is None else affordable(account, price, asked)
+                raise BudgetExceeded(error.happened, remedy=_asking_for(fitting)) from error
     onlooker.say(f"Charged to '{dataset}' in {path}.")
+
+
+def _asking_for(epsilon: float | None) -> str:
+    if epsilon is None:
+        return "Ask for a much smaller --epsilon, or have the limit raised: reticent ledger limit."
+    return f"Ask for --epsilon {epsilon:g}, which still fits, or have the limit raised."
+
+
+def is_charged(record: dict[str, Any], *, what: str) -> bool:
+    """Whether the ledger has the run; if it cannot be read, it may have."""
+    path, dataset = record["order"]["ledger"], record["order"]["dataset"]
+    if path is None or dataset is None:
+        return False
+    if record["state"] != "started":
+        return True
+    try:
+        with Ledger.open(path) as ledger:
+            return _has_entry(ledger, record, what)
+    except ReticentError:
+        return True
+
+
+def _has_entry(ledger: Ledger, record: dict[str, Any], what: str) -> bool:
+    purpose = _purpose(record, what)
+    return any(purpose in str(entry.values) for entry in ledger.entries(record["order"]["dataset"]))
+
+
+def _purpose(record: dict[str, Any], what: str) -> str:
+    return f"{what}, run {record['number']}"
 
 
 def write_failure(folder: Path, record: dict[str, Any], error: Inconclusive) -> None:

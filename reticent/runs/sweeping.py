@@ -29,7 +29,7 @@ from reticent.attacks.shadow_outputs import Shadows
 from reticent.attacks.shadow_recipes import plain_recipe
 from reticent.attacks.shadows import train_shadows
 from reticent.core import checks
-from reticent.core.errors import DataError, IntegrityError, InvalidArgument, ReticentError
+from reticent.core.errors import DataError, DomainError, IntegrityError, InvalidArgument, ReticentError
 from reticent.data.encoding import has_target
 from reticent.distributed import together
 from reticent.distributed.agreement import by_first
@@ -80,14 +80,21 @@ class SweepOrder:
             if not getattr(self, named):
                 raise InvalidArgument(f"No {named} are named.", remedy=f"Known: {', '.join(known)}.")
         checks.inside_unit(delta=self.delta)
-        checks.count(minimum=100, rows=self.rows)
-        checks.count(minimum=8, seeds=self.seeds)
+        _at_least(100, "rows", self.rows, "rows are too few to attack")
+        _at_least(8, "seeds", self.seeds, "models a cell are too few: each is attacked by the others")
         if self.seeds % 2:
             raise InvalidArgument(
-                f"{self.seeds} models cannot have each record in half of them.", remedy="Pass an even number."
+                f"{self.seeds} models cannot have each record in half of them.",
+                remedy="Pass --seeds with an even number.",
             )
         for epsilon in self.epsilons or (math.nan,):
             checks.positive(epsilon=epsilon)
+
+
+def _at_least(minimum: int, name: str, value: int, what: str) -> None:
+    checks.count(**{name: value})
+    if value < minimum:
+        raise InvalidArgument(f"{value} {what}.", remedy=f"Pass --{name} {minimum} or more.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +144,9 @@ def sweep(order: SweepOrder, folder: Path, *, onlooker: Onlooker = NOBODY) -> li
             cell = _read(path)
             is_kept = together.everyones(cell is not None).all()
             if cell is None or not is_kept:
-                bench = bench or _Bench(order, onlooker)
+                if bench is None:
+                    bench = _Bench(order, onlooker)
+                    by_first(partial(_begin, order, folder))  # not before it is clear that it can be run
                 cell = bench.measure(model, accounting, epsilon)
                 by_first(partial(_keep, cell, path))
             cells.append(cell)
@@ -154,8 +163,8 @@ class _Bench:
             source=order.source, target=order.target, domain=order.domain, epsilon=1.0, prepare="public"
         )
         material = Material(plain)
+        _require_declared(material)
         rows = material.rows if material.has_test else material.rows - held_out_rows(plain, material.rows)
-        material.releases()  # refuses what is not declared
         divided = divided_by({"rows": rows, "split": 0}, material, material.public_domain, onlooker)
         self.problem = divided.problem
         if not self.problem.is_classification:
@@ -238,18 +247,49 @@ class _Bench:
         )
 
 
+def _require_declared(material: Material) -> None:
+    """
+    Raises:
+        DomainError: something about a table is not declared; a sweep finds nothing privately.
+    """
+    try:
+        material.releases()
+    except DomainError as error:
+        source = material.order.source
+        raise DomainError(
+            error.happened,
+            remedy=f"Draft a domain file (reticent domain {source} -o FILE), check each value and remove its "
+            "looked_up mark, then sweep with --domain FILE.",
+        ) from error
+
+
+_ORDER = "sweep-order.json"
+
+
 def _same_order(order: SweepOrder, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    path, text = folder / "sweep-order.json", json.dumps(asdict(order), sort_keys=True)
+    path = folder / _ORDER
     if not path.exists():
-        if any(folder.iterdir()):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise DataError(f"{folder} exists already, and holds no sweep.", remedy="Choose another folder.")
-        write_whole(path, f"{text}\n".encode())
-    elif path.read_text(encoding="utf-8").strip() != text:
+    elif path.read_text(encoding="utf-8").strip() != _text(order) and any(folder.glob("cells/*.json")):
         raise IntegrityError(
             f"{folder} holds a sweep of something else.",
             remedy="Choose another folder, or the same settings.",
         )
+
+
+def _begin(order: SweepOrder, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"Cannot make the folder {folder}: {error.strerror}.", remedy="Choose a place you may write to."
+        ) from error
+    write_whole(folder / _ORDER, f"{_text(order)}\n".encode())
+
+
+def _text(order: SweepOrder) -> str:
+    return json.dumps(asdict(order), sort_keys=True)
 
 
 def _keep(cell: Cell, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -19,8 +20,10 @@ def reticent(capfd: pytest.CaptureFixture[str]) -> Run:
     """
 
     def run(*words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            app.main([str(word) for word in words])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("os._exit", sys.exit)  # or an interrupt would end all tests
+            with pytest.raises(SystemExit) as ended:
+                app.main([str(word) for word in words])
         out, err = capfd.readouterr()
         code = ended.value.code or 0
         assert isinstance(code, int)

@@ -74,9 +74,38 @@ def test_of_several_processes_only_the_first_writes_and_speaks(
     assert {"report.html", "report.json", "sweep.csv"} <= {path.name for path in folder.iterdir()}
 
 
+def test_what_could_not_be_run_says_how_and_leaves_nothing_in_the_way(reticent, tmp_path: Path) -> None:
+    table, folder = tmp_path / "t.csv", tmp_path / "sweep"
+    table.write_text("x,y\n" + "".join(f"{n % 10},{'yes' if n % 10 > 4 else 'no'}\n" for n in range(400)))
+    words = ("sweep", table, "--target", "y", "-o", folder)
+    drafted = tmp_path / "t.toml"
+    assert reticent("domain", table, "--target", "y", "-o", drafted)[0] == 0
+    for more in ((), ("--domain", drafted)):  # nothing is declared, or nothing by a person
+        code, _, err = reticent(*words, *more)
+        assert code == 1
+        assert "--prepare" not in err
+        assert f"reticent domain {table} -o FILE" in err
+        assert not folder.exists()
+
+
+def test_an_order_of_which_nothing_was_measured_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    orders = (SweepOrder(source="digits", epsilons=(1.0,), rows=rows) for rows in (200, 300))
+    monkeypatch.setattr("reticent.runs.sweeping._Bench.measure", stop)
+    for order in orders:
+        with pytest.raises(KeyboardInterrupt):
+            sweep(order, tmp_path / "sweep")
+
+
 def test_another_sweep_and_a_damaged_cell_are_refused(tmp_path: Path) -> None:
     order = SweepOrder(source="digits", epsilons=(1.0,), accounting=("tight",), models=("linear",))
     (tmp_path / "sweep-order.json").write_text("{}")
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "linear-none-inf.json").write_text("{}")
     with pytest.raises(IntegrityError, match="something else"):
         sweep(order, tmp_path)
 
@@ -91,7 +120,8 @@ def test_another_sweep_and_a_damaged_cell_are_refused(tmp_path: Path) -> None:
         (("digits", "--model", "cnn"), "cnn"),
         (("digits", "--attacks", "magic"), "magic"),
         (("digits", "--seeds", "9"), "even"),
-        (("digits", "--rows", "5"), "rows"),
+        (("digits", "--seeds", "2"), "Pass --seeds 8 or more"),
+        (("digits", "--rows", "5"), "Pass --rows 100 or more"),
         (("nothing.csv",), "nothing.csv"),
     ],
 )

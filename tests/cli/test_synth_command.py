@@ -44,6 +44,13 @@ def test_rows_like_the_original_a_card_and_more_rows(reticent, table: Path, tmp_
     assert len((tmp_path / "more.csv").read_text().splitlines()) == 8
     code, out, _ = reticent("show", folder)
     assert "generator" in out
+    code, out, err = reticent("synth", "--resume", folder)  # finished, and no place for rows was named
+    assert code == 0, err
+    assert f"No rows were written. Rows at no cost: reticent synth --from {folder} --rows N -o FILE" in err
+    for command in (("predict", folder, table), ("attack", folder), ("audit", folder)):
+        code, out, err = reticent(*command)
+        assert code == 1
+        assert f"holds a generator, not a model. Sample from it: reticent synth --from {folder}" in err
     code, out, err = reticent("report", folder)
     assert code == 0, err
     assert "synthetic" in (folder / "report.html").read_text()
@@ -58,7 +65,9 @@ def test_rows_like_the_original_a_card_and_more_rows(reticent, table: Path, tmp_
         (("patients.csv", "--epsilon", 1, "-o", "s.csv", "--ignore", "name"), "name"),
         (("patients.csv", "--epsilon", 1, "-o", "s.csv", "--method", "gan"), "not for a table"),
         (("patients.csv", "--epsilon", 0.01, "-o", "s.csv"), "too few"),
-        (("--from", "nowhere", "--rows", 3, "-o", "s.csv"), "no run"),
+        (("--from", "nowhere", "--rows", 3, "-o", "s.csv"), "or synth (FILE.generator)"),
+        (("--from", "nowhere", "--epsilon", 3, "-o", "s.csv"), "a generator as it is, and --epsilon would"),
+        (("--from", "nowhere", "--resume", "nowhere"), "--resume would ask for something else"),
     ],
 )
 def test_mistakes_are_one_line(

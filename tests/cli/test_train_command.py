@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -12,6 +13,8 @@ import pytest
 
 from reticent.cli import train
 from reticent.ledger.ledger import Ledger
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Gaussian
 from reticent.runs.methods import METHODS
 
 
@@ -46,16 +49,35 @@ def test_train_show_and_predict(reticent, table: Path, tmp_path: Path) -> None:
     assert (code, "--force" in err) == (1, True)
 
 
-def test_a_ledger_that_does_not_cover_it_is_exit_code_3(reticent, table: Path, tmp_path: Path) -> None:
+def test_a_ledger_that_does_not_cover_it_is_exit_code_3_and_an_epsilon_that_it_covers(
+    reticent, table: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "our.ledger"
     with Ledger.create(path) as ledger:
-        ledger.limit("values", epsilon=1.0, delta=1e-5)
-    words = ("train", table, "--target", "level", "--epsilon", 2, "--ledger", path, "--dataset", "values")
-    code, _, err = reticent(*words, "-o", tmp_path / "run")
+        ledger.limit("values", epsilon=2.0, delta=1e-5)
+        spent = Gaussian(noise_multiplier=8.0)
+        ledger.for_dataset("values").charge(spent, adjacency=Adjacency.ADD_OR_REMOVE, purpose="a mean")
+    words = ("train", table, "--target", "level", "--ledger", path, "--dataset", "values")
+    code, _, err = reticent(*words, "--epsilon", 4, "-o", tmp_path / "run")
     assert code == 3
-    assert "still fits" in err
+    assert "Gaussian" not in err  # a noise multiplier is not what train is given
+    found = re.search(r"Ask for --epsilon ([\d.]+), which still fits", err)
+    assert found, err
+    assert 1.0 < float(found[1]) < 2.0
     with Ledger.open(path) as ledger:
-        assert ledger.account("values").charges == 0
+        assert ledger.account("values").charges == 1
+    code, _, err = reticent(*words, "--epsilon", found[1], "-o", tmp_path / "run")
+    assert code == 0, err
+
+
+def test_a_ledger_that_covers_nothing_more_says_so(reticent, table: Path, tmp_path: Path) -> None:
+    path = tmp_path / "our.ledger"
+    with Ledger.create(path) as ledger:
+        ledger.limit("values", epsilon=1e-4, delta=1e-12)
+    words = ("train", table, "--target", "level", "--ledger", path, "--dataset", "values")
+    code, _, err = reticent(*words, "--epsilon", 1, "-o", tmp_path / "run")
+    assert code == 3
+    assert "have the limit raised: reticent ledger limit" in err
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,43 @@ def test_a_bad_table_is_refused_before_anything_is_made(
     assert _charges(ledger) == 0
 
 
+def test_a_name_that_is_nearly_that_of_a_dataset(reticent, tmp_path: Path) -> None:
+    for command in ("train", "synth"):
+        line, _ = one_line(reticent(command, "mnits", "--epsilon", 1, "-o", tmp_path / "run"))
+        assert "There is no file mnits, and no dataset of this name. Did you mean 'mnist'?" in line
+    line, _ = one_line(reticent("sweep", "digit", "-o", tmp_path / "run"))
+    assert "Did you mean 'digits'?" in line
+
+
+@pytest.mark.parametrize("command", ["train", "synth"])
+@pytest.mark.parametrize("epsilon", ["1e-09", "1e+30"])
+def test_an_epsilon_that_cannot_be_met_is_called_as_it_was_typed(
+    reticent, table: Path, tmp_path: Path, command: str, epsilon: str
+) -> None:
+    words = (command, table, "--target", "y", "--epsilon", epsilon, "-o", tmp_path / "run")
+    line, _ = one_line(reticent(*words))
+    assert f"psilon {epsilon}" in line.replace("=", " ")
+
+
+RESUMED = {
+    "epsilon": ("--epsilon", 3),
+    "the default": ("--epsilon", 1),
+    "ledger": ("--ledger", "our.ledger", "--dataset", "people"),
+    "folder": ("-o", "elsewhere"),
+    "table": ("other.csv",),
+}
+
+
+@pytest.mark.parametrize("words", RESUMED.values(), ids=RESUMED)
+def test_a_run_that_goes_on_is_not_ordered_anew(reticent, tmp_path: Path, words: tuple[object, ...]) -> None:
+    for command in ("train", "synth", "pate"):
+        if (command, words[0]) == ("synth", "-o"):
+            continue  # where the rows go is no part of the order
+        line, _ = one_line(reticent(command, "--resume", tmp_path / "run", *words))
+        assert "--resume goes on with a run as it was ordered, and " in line
+        assert {"-o": "--output"}.get(str(words[0]), str(words[0])) in line
+
+
 def test_a_file_that_is_none(train, tmp_path: Path) -> None:
     assert "is a folder" in train(tmp_path)[0]
     assert "There is no file" in train(tmp_path / "none.csv")[0]
@@ -197,12 +234,17 @@ def test_a_target_of_which_nothing_can_be_learned_fails_once_and_for_good(
     line, _ = train(path, "--ledger", ledger, "--dataset", "people", epsilon=4)
     assert "the target 'y'" in line
     assert "This run is charged already" in line
+    assert "on preparation" not in line  # no option does that
     assert "--resume" not in line
     line, _ = one_line(reticent("train", "--resume", folder))
     assert "not looked for again" in line
     assert "another folder" in line
     code, out, _ = reticent("show", folder)
     assert (code, "failed for good" in out) == (0, True)
+    for words in (("predict", folder, path), ("report", folder), ("attack", folder), ("audit", folder)):
+        line, _ = one_line(reticent(*words))
+        assert "has failed for good" in line
+        assert "--resume" not in line
     assert _charges(ledger) == 1
 
 
@@ -309,7 +351,7 @@ def test_a_ledger_that_cannot_be_charged(
         return line
 
     assert "Did you mean 'people'?" in charged_to(ledger, "poeple")
-    assert "Ask for a smaller --epsilon" in charged_to(ledger, epsilon=6, code=3)
+    assert "Ask for --epsilon 5, which still fits" in charged_to(ledger, epsilon=6, code=3)
     assert "is not a ledger of reticent" in charged_to(table)
     assert "is a folder" in charged_to(tmp_path)
     open_, connect = Ledger.open.__func__, store.connect

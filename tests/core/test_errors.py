@@ -68,9 +68,10 @@ def test_an_error_comes_back_whole_from_another_process(kind: type[ReticentError
         assert (twin.happened, twin.remedy) == (error.happened, error.remedy)
 
 
-def test_only_a_refused_budget_exits_with_3():
+def test_only_a_refused_budget_and_an_interrupt_have_exit_codes_of_their_own():
     assert {kind.__name__: kind.exit_code for kind in family() if kind.exit_code != 1} == {
-        "BudgetExceeded": 3
+        "BudgetExceeded": 3,
+        "Interrupted": 130,
     }
     assert BudgetExceeded.exit_code == 3
 

@@ -208,7 +208,8 @@ class _Scan:
             raise Inconclusive(
                 f"{self._table.path}: fewer than two classes of the target {quoted(name)} "
                 "are frequent enough to be found at this price.",
-                remedy="Declare its values in a domain file, or spend more on preparation.",
+                remedy="Choose another target, declare its values in a domain file, or ask for a larger "
+                "epsilon.",
             )
         values = sorted(chosen, key=_as_number) if all(_is_number(word) for word in chosen) else chosen
         # Among several classes there may be one too rare to be seen, and its rows have to go somewhere.
@@ -241,7 +242,7 @@ class _Scan:
             elif name == target:
                 raise Inconclusive(
                     f"{self._table.path}: no bounds of the target {quoted(name)} can be found at this price.",
-                    remedy="Declare them in a domain file, or spend more on preparation.",
+                    remedy="Declare them in a domain file, or ask for a larger epsilon.",
                 )
             else:
                 result[name] = Ignored(reason="too few rows to find its bounds")

@@ -1,0 +1,65 @@
+"""What commands that begin a run, or go on with one, make sure of first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from reticent.cli import output
+from reticent.core.errors import DataError, InvalidArgument, suggest
+
+
+def refuse_beside(context: typer.Context, option: str, *, what: str, allowed: Collection[str]) -> None:
+    """
+    Args:
+        what: what the option does, as the beginning of a sentence.
+        allowed: the parameters that may be given with it, by their names in Python.
+
+    Raises:
+        InvalidArgument: something was typed that would be ignored beside the option.
+    """
+    typed = [
+        max(parameter.opts, key=len) if parameter.param_type_name == "option" else f"'{context.params[name]}'"
+        for parameter in context.command.params
+        if (name := parameter.name or "") not in allowed
+        and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if typed:
+        raise InvalidArgument(
+            f"{option} {what}, and {', '.join(typed)} would ask for something else.",
+            remedy=f"Leave out {'it' if len(typed) == 1 else 'them'}, or begin anew without {option}.",
+        )
+
+
+def check_source(source: str) -> None:
+    """
+    Raises:
+        DataError: there is no such file, and its name is nearly that of a dataset.
+    """
+    from reticent.data import catalog
+
+    known = catalog.names()
+    if source in known or Path(source).exists():
+        return
+    remedy = suggest(source, known)
+    if remedy.startswith("Did you mean"):
+        raise DataError(
+            f"There is no file {source}, and no dataset of this name.",
+            remedy=f"{remedy} All of them: reticent datasets list.",
+        )
+
+
+@contextmanager
+def said_if_nothing_was_charged(folder: Path) -> Iterator[None]:
+    """For an interrupt before there was a run; later ones say themselves how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from reticent.runs.folder import RUN
+
+        if not (folder / RUN).exists():
+            output.warn("Stopped before anything was charged.")
+        raise
