@@ -29,7 +29,7 @@ from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.tight import guarantee
 from reticent.core import checks
-from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.errors import Interrupted, InvalidArgument
 from reticent.core.generators import generator_of
 from reticent.core.keys import Keys, Stream, step_key
 from reticent.distributed.agreement import require_alone
@@ -199,8 +199,8 @@ def fit(
         counts as 0. Assumed is what the keys of every process that took some of the steps assume.
 
     Raises:
-        DataError: records and labels do not fit together or to the plan; or the fit was interrupted from the
-            keyboard: what was reached is no generator yet. BudgetExceeded: nothing was drawn.
+        DataError: records and labels do not fit together or to the plan. BudgetExceeded: nothing was drawn.
+        Interrupted: from the keyboard; what was reached is no generator yet.
     """
     require_alone("A generator of images")
     keys = Keys.from_os() if keys is None else keys
@@ -243,7 +243,7 @@ def fit(
 def _require_complete(run: Run, checkpoints: Checkpoints | None) -> None:
     if not run.is_complete:
         kept = "Nothing is kept, and what was charged stays spent: fit with checkpoints, to go on from them."
-        raise DataError(
+        raise Interrupted(
             f"Interrupted after {int(run.state.step)} of {run.plan.steps} steps.",
             remedy=kept if checkpoints is None else f"What was done is kept in {checkpoints.path}.",
         )

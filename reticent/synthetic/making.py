@@ -43,6 +43,7 @@ from reticent.runs.paying import (
     preparation_record,
 )
 from reticent.runs.problem import checked_delta
+from reticent.runs.stopping import said_when_stopped, what_now
 from reticent.synthetic import embedding, gan, images, planning, tables
 from reticent.synthetic.codes import Coder
 from reticent.synthetic.ordering import SynthMaterial, SynthOrder, order_of, usable
@@ -95,7 +96,7 @@ def make(order: SynthOrder, folder: Path, *, keys: Keys | None = None, onlooker:
         "dialect": _dialect(material),
     }
     folders.create(folder)
-    with folders.held(folder):
+    with folders.held(folder), said_when_stopped(folder, record, onlooker, what="synth"):
         pay(folder, record, event, onlooker, what="synth")
         return _go_on(folder, record, material, noise, keys or Keys.from_os(), onlooker, started)
 
@@ -145,8 +146,9 @@ def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBOD
                 f"The data, the domain or the version of {folder} are not what it was priced for.",
                 remedy="Put them back as they were, or start anew in another folder.",
             )
-        charge(record, event, onlooker, what="synth")
-        return _go_on(folder, record, material, noise, keys or Keys.from_os(), onlooker, started)
+        with said_when_stopped(folder, record, onlooker, what="synth"):
+            charge(record, event, onlooker, what="synth")
+            return _go_on(folder, record, material, noise, keys or Keys.from_os(), onlooker, started)
 
 
 # What it costs
@@ -235,11 +237,8 @@ def _go_on(
         else:
             digest, about = _table(folder, record, material, noise, keys, onlooker)
     except ReticentError as error:
-        remedy = f"{error.remedy} {_what_now(folder, record)}".rstrip()
+        remedy = f"{error.remedy} {what_now(folder, record, what='synth')}".rstrip()
         raise type(error)(error.happened, remedy=remedy) from error
-    except KeyboardInterrupt:
-        onlooker.warn(f"Stopped. {_what_now(folder, record)}")
-        raise
     sentence = _sentence(record)
     record.pop("table", None)
     record |= {
@@ -262,15 +261,6 @@ def _go_on(
     folders.write_record(folder, record)
     folders.tidy(folder)
     return Made(folder=folder, record=record)
-
-
-def _what_now(folder: Path, record: dict[str, Any]) -> str:
-    """What somebody who paid should know of a run that was stopped."""
-    is_charged = record["order"]["ledger"] is not None
-    if record["state"] == "failed":
-        return "It is charged already, and what it cost stays spent." if is_charged else ""
-    paid = " It is charged already, and is not charged again." if is_charged else ""
-    return f"Go on with: reticent synth --resume {folder}.{paid}"
 
 
 def _sentence(record: dict[str, Any]) -> Guarantee:

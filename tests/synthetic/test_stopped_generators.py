@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reticent.core.errors import DataError, Inconclusive, IntegrityError
+from reticent.core.errors import DataError, Inconclusive, IntegrityError, Interrupted
 from reticent.core.keys import Keys
 from reticent.data.domain import Category, Domain, Label
 from reticent.ledger.ledger import Ledger
@@ -118,7 +118,7 @@ def test_a_gan_that_was_interrupted_takes_the_steps_that_are_left(
     order: SynthOrder, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "g"
-    with pytest.raises(DataError, match=rf"Interrupted after 5 of {STEPS} steps") as error:
+    with pytest.raises(Interrupted, match=rf"Interrupted after 5 of {STEPS} steps") as error:
         make(order, folder, keys=Keys.seeded(0), onlooker=stopping(0.01))
     assert f"reticent synth --resume {folder}" in error.value.remedy
     assert "not charged again" in error.value.remedy
