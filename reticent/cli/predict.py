@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from reticent.cli import output
+from reticent.cli import output, places
 from reticent.core.errors import DataError
 
 EPILOG = "Example:  reticent predict runs/patients new.csv -o predictions.csv"
@@ -42,7 +42,12 @@ def run(
 
     if write is not None and write.exists() and not force:
         raise DataError(f"{write} exists already.", remedy="Choose another name, or replace it with --force.")
-    rows = list(Predictor(folder).table(open_table(file, header=header)))
+    if write is not None:
+        places.require_place(write)
+    places.require_folder(folder)
+    predictor, table = Predictor(folder), open_table(file, header=header)
+    rows = list(predictor.table(table))
+    _warn_of(predictor.unreadable(table), table.dialect.decimal)
     if as_json:
         output.print_json(rows)
         return
@@ -55,3 +60,12 @@ def run(
     else:
         write_whole(write, text.getvalue().encode())
         output.note(f"Wrote {len(rows)} predictions to {write}.")
+
+
+def _warn_of(unreadable: dict[str, int], decimal: str) -> None:
+    """One line about cells that were forgiven, for whoever wrote them meant something."""
+    total = sum(unreadable.values())
+    if total:
+        what = "cell is no number, and counts" if total == 1 else "cells are no numbers, and count"
+        columns = ", ".join(f"{name} ({count})" for name, count in unreadable.items())
+        output.warn(f"{total:,} {what} as missing: {columns}. Write them like 1234{decimal}5.")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from reticent.cli import output
+from reticent.cli import output, places
 from reticent.core.errors import DataError
 
 EPILOG = "Example:  reticent report runs/patients -o patients.html"
@@ -43,8 +43,10 @@ def run(
     from reticent.training.checkpoint import write_whole
 
     goal = folder / "report.html" if write is None else write
-    if write is not None and (goal.is_dir() or not goal.parent.is_dir()):
-        raise DataError(f"Cannot write {goal}.", remedy="Name a file in a folder that exists.")
+    places.require_folder(folder)
+    if write is not None:
+        places.require_place(goal)
+    _require_ours(goal)
     facts = facts_of(folder, attacks=attacks, audit=audit)
     known = facts.to_json()
     write_whole(goal, page(facts).encode())
@@ -56,3 +58,21 @@ def run(
 
     print_facts(facts, Console())
     output.note(f"Wrote {goal} and {goal.with_suffix('.json').name}.")
+
+
+def _require_ours(goal: Path) -> None:
+    """Refuses to replace a file that is no report, be it the page or the facts beside it."""
+    from reticent.report.of_run import is_report
+
+    facts = goal.with_suffix(".json")
+    if facts == goal:
+        raise DataError(
+            f"{goal} cannot be the page: the facts are written there.",
+            remedy=f"Name it {goal.with_suffix('.html')}; both are written.",
+        )
+    for path in (goal, facts):
+        if path.exists() and not is_report(path):
+            raise DataError(
+                f"{path} exists already, and is no report.",
+                remedy=f"Choose another -o: the page and a {facts.suffix} beside it are written.",
+            )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent.cli import output
+from reticent.cli import output, places
 
 EPILOG = "Example:  reticent show runs/patients"
 
@@ -23,6 +23,7 @@ def run(
     """
     from reticent.runs.folder import read_record
 
+    places.require_folder(folder)
     record = read_record(folder)
     if as_json:
         output.print_json(record)
@@ -40,7 +41,9 @@ def print_card(folder: Path, record: dict[str, Any]) -> None:
     if record["state"] == "failed":
         rows.append(("state", f"failed for good: {record['failure']}"))
     elif record["state"] != "finished":
-        rows.append(("state", f"{record['state']}, not finished. Go on: reticent train --resume {folder}"))
+        command = "synth" if record.get("kind") == "generator" else "train"
+        goes_on = f"reticent {command} --resume {folder}"
+        rows.append(("state", f"{record['state']}, not finished. Go on: {goes_on}"))
     else:
         rows += _results(record)
     output.print_table(str(folder), {"": "left", " ": "left"}, rows)

@@ -24,6 +24,9 @@ _MODELS = {
     "scattering": "A linear model on scattering features",
 }
 ATTACKS, AUDIT = "attacks", "audit.json"  # beside the run, where reports look for them
+_TITLE = "Privacy report: "
+_STARTS = (f"<title>{_TITLE}".encode(), f'{{\n  "title": "{_TITLE}'.encode())  # of a page, and of its facts
+_START = 2000  # bytes
 
 
 def facts_of(folder: Path, *, attacks: Path | None = None, audit: Path | None = None) -> Facts:
@@ -38,11 +41,7 @@ def facts_of(folder: Path, *, attacks: Path | None = None, audit: Path | None = 
         IntegrityError: something in it is damaged.
     """
     record = folders.read_record(folder)
-    if record["state"] != "finished":
-        raise DataError(
-            f"The run in {folder} is not finished.",
-            remedy=f"Go on with: reticent train --resume {folder}.",
-        )
+    folders.require_finished(folder, record)
     attacked = _json(attacks / "attack.json" if attacks else None, folder / ATTACKS / "attack.json")
     audited = _json(audit, folder / AUDIT)
     try:
@@ -52,6 +51,16 @@ def facts_of(folder: Path, *, attacks: Path | None = None, audit: Path | None = 
             f"What is in {folder} does not describe a run, its attacks and its audit.",
             remedy="Restore it from a copy, or attack and audit again.",
         ) from None
+
+
+def is_report(path: Path) -> bool:
+    """Whether a file begins as a report does, the page or its facts: then another may take its place."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START)
+    except OSError:
+        return False
+    return any(words in start for words in _STARTS)
 
 
 def _facts(
@@ -71,7 +80,7 @@ def _facts(
         Section(id="glossary", title="Words", terms=TERMS),
     ]
     return Facts(
-        title=f"Privacy report: {Path(record['order']['source']).name}",
+        title=f"{_TITLE}{Path(record['order']['source']).name}",
         subtitle=f"{folder.name}, reticent {__version__}, {datetime.now(UTC):%d %B %Y}",
         verdict=verdict,
         tone=tone,

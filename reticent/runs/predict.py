@@ -13,7 +13,7 @@ import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
 from reticent.data.domain import Domain
-from reticent.data.encoding import encode
+from reticent.data.encoding import ColumnCells, encode
 from reticent.data.files import Table
 from reticent.runs import folder as folders
 from reticent.runs.learners import Learner, learner
@@ -28,11 +28,8 @@ class Predictor:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.record = folders.read_record(folder)
-        if self.record["state"] != "finished":
-            raise DataError(
-                f"The run in {folder} is not finished.",
-                remedy=f"Go on with: reticent train --resume {folder}.",
-            )
+        folders.require_model(folder, self.record)
+        folders.require_finished(folder, self.record)
         self.problem = _problem(folder, self.record)
         self.learner: Learner = learner(_model_name(folder, self.record), self.problem)
         self.params = params_in(folder, self.learner, str(self.record["model"].get("digest")))
@@ -46,6 +43,30 @@ class Predictor:
 
         The table needs the columns that the model was trained on, and not the target.
         """
+        data = encode(table, self._domain())
+        for scores in self.scores(data["x"]):
+            yield self.named(scores)
+
+    def unreadable(self, table: Table) -> dict[str, int]:
+        """How many cells of each column are there, are no numbers, and were counted as missing.
+
+        A second reading of the table. Columns without any are left out.
+        """
+        domain = self._domain()
+        lenient = {
+            name: column for name, column in domain.columns.items() if getattr(column, "lenient", False)
+        }
+        found = dict.fromkeys(lenient, 0)
+        for rows in table.batches(tuple(lenient)) if lenient else ():
+            for name, column in lenient.items():
+                cells = ColumnCells(rows, table, domain, name)
+                missing = int(cells.missing.sum())
+                cells.forgive(column)
+                found[name] += int(cells.missing.sum()) - missing
+        return {name: count for name, count in found.items() if count}
+
+    def _domain(self) -> Domain:
+        """What is public about the columns that the model takes."""
         path = self.folder / folders.DOMAIN
         if not path.exists():
             raise DataError(
@@ -54,9 +75,7 @@ class Predictor:
             )
         domain = Domain.read(path)
         columns = {name: column for name, column in domain.columns.items() if name != domain.target}
-        data = encode(table, replace(domain, columns=columns, target=None))
-        for scores in self.scores(data["x"]):
-            yield self.named(scores)
+        return replace(domain, columns=columns, target=None)
 
     def named(self, scores: np.ndarray) -> dict[str, Any]:
         if not self.problem.is_classification:

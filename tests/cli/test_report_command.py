@@ -67,7 +67,9 @@ def test_a_terminal_gets_the_same_facts(reticent, shown: Path, tmp_path: Path) -
     ("words", "said"),
     [
         (("report", "nowhere"), "no run"),
-        (("report", "RUN", "-o", "no/such/folder/page.html"), "folder that exists"),
+        (("report", "RUN", "-o", "no/such/folder/page.html"), "no folder"),
+        (("report", "RUN", "-o", "page.json"), "page.html"),
+        (("report", "FILE"), "is a file, not the folder of a run"),
         (("report", "RUN", "--audit", "nowhere.json"), "nowhere.json"),
         (("demo", "-o", "RUN"), "exists already"),
         (("demo", "--data", "nothing", "-o", "new"), "nothing"),
@@ -77,7 +79,34 @@ def test_mistakes_are_one_line(
     reticent, shown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, err = reticent(*(shown / "run" if word == "RUN" else word for word in words))
+    named = {"RUN": shown / "run", "FILE": shown / "report.html"}
+    code, out, err = reticent(*(named.get(word, word) for word in words))
     assert code == 1
     assert said in err
     assert not out
+
+
+@pytest.mark.parametrize("victim", ["patients.csv", "page.json"])
+def test_a_report_replaces_reports_and_nothing_else(
+    reticent, shown: Path, tmp_path: Path, victim: str
+) -> None:
+    (tmp_path / victim).write_text("age,ill\n30,no\n")
+    goal = (tmp_path / victim).with_suffix(".csv" if victim == "patients.csv" else ".html")
+    code, out, err = reticent("report", shown / "run", "-o", goal)
+    assert (code, out) == (1, "")
+    assert f"{tmp_path / victim} exists already" in err
+    assert [path.name for path in tmp_path.iterdir()] == [victim]
+    assert (tmp_path / victim).read_text() == "age,ill\n30,no\n"
+
+
+def test_the_record_of_a_run_is_no_place_for_a_report(reticent, shown: Path) -> None:
+    record = (shown / "run" / "run.json").read_bytes()
+    assert reticent("report", shown / "run", "-o", shown / "run" / "run.html")[0] == 1
+    assert (shown / "run" / "run.json").read_bytes() == record
+
+
+def test_a_report_may_be_written_again(reticent, shown: Path, tmp_path: Path) -> None:
+    for words in ((), ("-o", tmp_path / "page.html")):
+        for _ in range(2):
+            code, _, err = reticent("report", shown / "run", *words)
+            assert code == 0, err
