@@ -34,6 +34,8 @@ _NO_CANARY = np.int32(-1)
 _RESERVED = (_CANARY, _PULL, _WEIGHT)
 _LONGER = 4.0  # than the clipping norm: a clip that is missing shows
 _MOST_OF_DELTA = 0.5  # canaries times delta; beyond it, more of them show no more
+_ROOM = 1 << 30  # bytes that canaries may take beside the data
+_EACH = 128  # bytes of a canary beside its row: a parameter, its gradients, its coin and its scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +173,7 @@ def draw(
     inputs = {key: np.asarray(array) for key, array in (inputs or {}).items()}
     others = len(next(iter(inputs.values()))) if inputs else 0
     if gradients + others == 0:
-        raise InvalidArgument("There are no canaries.", remedy="Ask for some gradients, or pass inputs.")
+        raise InvalidArgument("There are no canaries.", remedy="Ask for at least one, or pass inputs.")
     words = jax.random.key_data((keys or Keys.from_os()).take(Stream.ATTACKS))
     rng = np.random.default_rng(np.asarray(words, np.uint32))
     is_named = plan.clipping.kind == "per-layer"  # its layers are the model's: there is no place apart
@@ -198,6 +200,23 @@ def canaries_for(plan: Plan) -> int:
     epsilon = plan.guarantee().epsilon
     wanted = 1000 + 12 * math.exp(min(epsilon, 12.0))
     return int(max(min(wanted, plan.sampler.examples / 2, _MOST_OF_DELTA / plan.delta), 100))
+
+
+def require_room(count: int, plan: Plan, data: Dataset) -> None:
+    """Refuses more gradient canaries than fit into memory. Half as many as there are examples always may.
+
+    Raises:
+        InvalidArgument: there are too many.
+    """
+    row = sum(np.asarray(array[:1]).nbytes for array in data.arrays.values())
+    each = 2 * row + _EACH  # rows are made, and then put behind those of the data
+    most = max(_ROOM // each, plan.sampler.examples // 2)
+    if count > most:
+        enough = int(_MOST_OF_DELTA / plan.delta)
+        raise InvalidArgument(
+            f"{count:,} canaries would take {count * each / 1e9:.3g} GB.",
+            remedy=f"Ask for at most {most:,}; beyond {enough:,}, half of 1 / delta, more show no more.",
+        )
 
 
 def plan_with(plan: Plan, canaries: Canaries) -> Plan:

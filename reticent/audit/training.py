@@ -11,7 +11,7 @@ import optax
 
 from reticent.audit import power
 from reticent.audit.bounds import gaussian_estimate, gaussian_one_run, one_run
-from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw, plan_with
+from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw, plan_with, require_room
 from reticent.audit.claim import curve_of, refutes
 from reticent.audit.evidence import Evidence
 from reticent.audit.scoring import loss_scores, watching
@@ -93,6 +93,9 @@ def train_with_canaries(
     checks.inside_unit(confidence=confidence)
     data = data if isinstance(data, Dataset) else Dataset(arrays=dict(data))
     keys = Keys.from_os() if keys is None else keys
+    if canaries is not None:
+        checks.count(minimum=0, canaries=canaries)
+        require_room(canaries, plan, data)
     gradients = canaries_for(plan) if canaries is None else canaries
     drawn = draw(params, plan, gradients=gradients, inputs=inputs, among=among, keys=keys)
     check_pull(drawn, loss, params, data)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from reticent.cli import output
-from reticent.core.errors import DataError, InvalidArgument
+from reticent.cli import output, places
+from reticent.core.errors import InvalidArgument
 
 EPILOG = "Example:  reticent audit runs/patients"
 
@@ -43,17 +43,23 @@ def run(
     from reticent.runs.onlooker import Onlooker
     from reticent.training.checkpoint import write_whole
 
-    if (folder is None) == (train_like is None):
+    chosen = folder or train_like
+    if chosen is None or (folder and train_like):
         raise InvalidArgument(
             "Audit one run.", remedy="Pass its folder once: reticent audit RUN, or --train-like RUN."
         )
-    if canaries != "auto" and not canaries.isdigit():
+    if canaries != "auto" and not canaries.isdecimal():
         raise InvalidArgument(f"--canaries {canaries} is no number.", remedy="Write a whole number, or auto.")
-    if write is not None and (write.exists() or not write.parent.is_dir()):
-        raise DataError(f"Cannot write {write}.", remedy="Name a new file in a folder that exists.")
-    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
-    again = reopened(folder or train_like or Path(), onlooker=onlooker)
     count = None if canaries == "auto" else int(canaries)
+    if count == 0:
+        raise InvalidArgument(
+            "--canaries 0 leaves nobody to guess.", remedy="Write a whole number from 1 on, or auto."
+        )
+    places.require_folder(chosen)
+    if write is not None:
+        places.require_new(write)
+    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+    again = reopened(chosen, onlooker=onlooker)
     found = audit_like(again, canaries=count, confidence=confidence)
     if write is not None:
         write_whole(write, (json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n").encode())
@@ -61,9 +67,23 @@ def run(
     if as_json:
         output.print_json(found.to_json())
     else:
-        output.print_text(str(found.verdict))
+        output.print_text(f"{found.verdict}{_rest_of(again.record)}")
         rows = [(each.threat, each.kind.value, f"{each.epsilon:.2f}", each.method) for each in found.evidence]
         headings = {"who looks": "left", "kind": "left", "epsilon": "right", "method": "left"}
         print()
         output.print_table("Evidence", headings, rows)
     raise typer.Exit(found.verdict.exit_code)
+
+
+def _rest_of(record: dict[str, Any]) -> str:
+    """What the run promises beside the training that was audited; nothing, where that is all."""
+    if record["preparation"] is None:
+        return ""
+    from reticent.report.facts import bound_from_above
+
+    whole = bound_from_above("", record["guarantee"]["epsilon"]).shown  # as in the sentence on the card
+    part = record["preparation"]["epsilon"]
+    return (
+        f" The claim is that of the training. The run promises {whole} in all; preparation took epsilon "
+        f"{part:.3g} of it, and is not audited."
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from reticent.core.keys import Keys
@@ -58,8 +59,44 @@ def test_the_run_may_be_named_by_an_option_and_only_once(reticent, run: Path) ->
 def test_what_cannot_be_audited_says_so(reticent, run: Path, tmp_path: Path) -> None:
     code, _, err = reticent("audit", run, "--canaries", "many")
     assert (code, "--canaries many is no number" in err) == (1, True)
+    code, _, err = reticent("audit", run, "--canaries", 0)
+    assert (code, "--canaries 0 leaves nobody to guess" in err) == (1, True)
+    code, _, err = reticent("audit", run / "run.json")
+    assert (code, "is a file, not the folder of a run" in err) == (1, True)
     fit(Order(source="digits", epsilon=2.0, method="objective"), tmp_path / "run", keys=Keys.seeded(1))
     code, _, err = reticent("audit", tmp_path / "run")
     assert (code, "no steps for a canary to join" in err) == (1, True)
     code, _, err = reticent("audit", tmp_path)
     assert (code, "holds no run" in err) == (1, True)
+
+
+def test_more_canaries_than_fit_are_refused_before_any_is_made(reticent, run: Path, monkeypatch) -> None:
+    from reticent.audit import training
+
+    monkeypatch.setattr(training, "draw", None)  # nothing is drawn
+    code, _, err = reticent("audit", run, "--canaries", 99_999_999)
+    assert (code, "99,999,999 canaries would take" in err) == (1, True)
+    assert "Ask for at most 1," in err  # rows of 64 numbers
+
+
+def test_a_place_that_cannot_be_written_is_named_before_anything_is_computed(
+    reticent, run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "audit.json").write_text("{}")
+    code, _, err = reticent("audit", run, "-o", tmp_path / "audit.json")
+    assert (code, "audit.json exists already" in err) == (1, True)
+    code, _, err = reticent("audit", run, "-o", tmp_path / "no" / "audit.json")
+    assert (code, f"there is no folder {tmp_path / 'no'}" in err) == (1, True)
+
+
+def test_a_claim_that_is_not_the_whole_promise_says_so(reticent, tmp_path: Path) -> None:
+    """Preparation has its share of the budget, and no canary looks at it."""
+    rng = np.random.default_rng(0)
+    lines = [f"{a:.1f},{b:.1f},{'yes' if a > b else 'no'}" for a, b in rng.uniform(0, 100, (900, 2))]
+    table = tmp_path / "people.csv"
+    table.write_text("\n".join(["a,b,y", *lines]) + "\n")
+    fit(Order(source=str(table), target="y", epsilon=2.0), tmp_path / "run", keys=Keys.seeded(0))
+    code, out, err = reticent("audit", tmp_path / "run", "--canaries", 100, "--confidence", 0.9999)
+    assert code == 0, err
+    said = " ".join(out.split())
+    assert "The run promises 2.000 in all; preparation took epsilon 0.2 of it, and is not audited." in said
