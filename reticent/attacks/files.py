@@ -60,6 +60,8 @@ def read_scores(path: Path) -> Scores:
 
 def _arrays(path: Path, *, trust: bool) -> dict[str, np.ndarray]:
     try:
+        if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
+            raise _no_arrays(path)
         with np.load(path, allow_pickle=trust) as file:
             return {key: file[key] for key in file.files}
     except FileNotFoundError:
@@ -70,9 +72,15 @@ def _arrays(path: Path, *, trust: bool) -> dict[str, np.ndarray]:
                 f"{path} holds pickled objects, which run code when they are read.",
                 remedy="Save plain arrays of numbers, or pass --trust if the file is your own.",
             ) from None
-        raise DataError(
-            f"{path} is no .npz file of arrays.", remedy="Write it with numpy.savez(path, labels=..., ...)."
-        ) from error
+        raise _no_arrays(path) from error
+
+
+def _no_arrays(path: Path) -> DataError:
+    return DataError(
+        f"{path} is no .npz file of arrays.",
+        remedy="Write one with numpy.savez(path, labels=..., probabilities=...), or give a table of ready "
+        "scores as --scores.",
+    )
 
 
 def _needed(arrays: dict[str, np.ndarray], key: str, path: Path) -> np.ndarray:

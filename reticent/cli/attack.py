@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from reticent.cli import attack_kinds as kinds
-from reticent.cli import output
+from reticent.cli import output, places
 from reticent.cli.attack_told import Told, require_new, tell
 from reticent.core.errors import InvalidArgument
 
@@ -110,7 +110,13 @@ def run(
         )
     require_new(write)
     wanted, single = kinds.chosen(attacks, column=column, held=held, share=share)
+    if shadows < 0 or (shadows == 1 and "membership" in wanted):
+        raise InvalidArgument(
+            f"--shadows {shadows} is too few models to compare with.",
+            remedy="Write 2 or more; or 0, for the attacks that need none.",
+        )
     if folder is not None:
+        places.require_folder(folder)
         told = _on_run(folder, Asked(wanted, single, column, held, share, shadows, minutes))
     else:
         _require_membership(wanted)

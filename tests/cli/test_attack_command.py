@@ -115,6 +115,27 @@ def test_files_that_are_no_outputs_are_refused_in_one_line(reticent, tmp_path, c
     assert err.count("error:") == 1
 
 
+@pytest.mark.parametrize("trust", [(), ("--trust",)])
+@pytest.mark.parametrize("name", ["table.csv", "array.npy", "empty.npz"])
+def test_a_file_of_another_kind_is_said_to_be_no_npz(reticent, tmp_path: Path, name, trust) -> None:
+    (tmp_path / "table.csv").write_text("age,ill\n30,no\n")
+    np.save(tmp_path / "array.npy", np.ones(3))
+    (tmp_path / "empty.npz").write_bytes(b"")
+    outside = outputs(tmp_path / "out.npz", 50, 1.0)
+    code, out, err = reticent("attack", "--members", tmp_path / name, "--outsiders", outside, *trust)
+    assert (code, out) == (1, "")
+    assert f"{name} is no .npz file of arrays" in err
+    assert "numpy.savez" in err
+    assert "--scores" in err  # which takes tables
+
+
+@pytest.mark.parametrize("shadows", [1, -3])
+def test_too_few_shadows_are_refused_in_the_words_of_the_command(reticent, tmp_path: Path, shadows) -> None:
+    code, _, err = reticent("attack", tmp_path, "--shadows", shadows)
+    assert (code, f"--shadows {shadows} is too few" in err) == (1, True)
+    assert "0" in err.partition("too few")[2]
+
+
 def test_what_is_attacked_has_to_be_said_once(reticent, tmp_path: Path) -> None:
     for words in ((), (tmp_path, "--scores", tmp_path), ("--members", tmp_path / "in.npz")):
         code, _, err = reticent("attack", *words)
