@@ -120,7 +120,10 @@ class _Tails(NamedTuple):
         scaled = np.cumsum(shrunk[::-1])[::-1][: last - first + 2] * self.leeway
         above = self.above[first : last + 2]
         grown = _geometric(offsets, self.step, len(above))
-        is_above = above - grown * scaled > delta  # at x itself, x adds nothing
+        # At x itself, x adds nothing. Right of `last` alone may `grown` be infinite, and 0 times it be NaN:
+        # there `above` as a whole is at most delta, and no comparison with NaN holds, so that both say no.
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_above = above - grown * scaled > delta
         if is_above[0]:
             index = int(np.flatnonzero(is_above)[-1]) + 1
         elif first == 0 and self.is_complete:

@@ -196,3 +196,12 @@ def test_calibrate_wants_exactly_one_thing_left_out(reticent) -> None:
     code, _, err = reticent("calibrate", *BUDGET[:6])
     assert code == 1
     assert "Missing are --noise-multiplier, --steps, --batch-size" in err
+
+
+@pytest.mark.parametrize("epsilon", [1e6, 1e9, 1e12])
+def test_an_epsilon_that_protects_nobody_is_solved_for_without_a_warning(reticent, epsilon) -> None:
+    """Losses are then so far apart that e to their distance is infinite. Warnings are errors here."""
+    words = ("--delta", 1e-5, "--examples", 60_000, "--batch-size", 1024, "--epochs", 20)
+    code, out, err = reticent("calibrate", "--epsilon", epsilon, *words, "--json")
+    assert (code, err) == (0, "")
+    assert 0.9 * epsilon < json.loads(out)["epsilon"] <= epsilon
