@@ -71,8 +71,8 @@ def run(
 ) -> None:
     """Show what a private run costs, by every theorem.
 
-    The last row is the tightest. The sentence below the table is the one
-    to publish: an upper bound, with the least that any analysis could say.
+    The last row is usually the tightest. The sentence below the table is the
+    one to publish: an upper bound, with the least that any analysis could say.
     """
     from reticent.accounting.accountants import account
     from reticent.accounting.dominating import Neighbours
