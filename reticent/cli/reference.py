@@ -18,9 +18,9 @@ Written by `make reference` from the commands themselves, and held to them by a 
 `reticent COMMAND --help`.
 
 Results go to stdout, remarks to stderr. The exit code is 0 if all went well, 1 for wrong input or a failure,
-3 if a privacy budget refused. `--debug`, anywhere on the line, shows the traceback of an error;
-`reticent --version` prints the version, and `reticent --install-completion` teaches your shell the commands
-and the names of the datasets.
+3 if a privacy budget refused, 130 if it was interrupted. `--debug`, anywhere on the line, shows the traceback
+of an error; `reticent --version` prints the version, and `reticent --install-completion` teaches your shell
+the commands and the names of the datasets.
 """
 
 
