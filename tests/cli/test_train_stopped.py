@@ -71,7 +71,7 @@ def test_stopped_between_two_steps_it_is_one_clean_line(
     assert charges(tmp_path) == 1
 
 
-@pytest.mark.parametrize("command", ["train"])
+@pytest.mark.parametrize("command", ["train", "synth"])
 def test_stopped_before_it_was_paid_for_it_leaves_nothing(
     reticent, words: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -84,7 +84,7 @@ def test_stopped_before_it_was_paid_for_it_leaves_nothing(
     assert charges(tmp_path) == 0
 
 
-@pytest.mark.parametrize("command", ["train"])
+@pytest.mark.parametrize("command", ["train", "synth"])
 def test_stopped_right_after_the_charge_it_is_not_charged_again(
     reticent, words: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
