@@ -212,9 +212,9 @@ def require_room(count: int, plan: Plan, data: Dataset) -> None:
     each = 2 * row + _EACH  # rows are made, and then put behind those of the data
     most = max(_ROOM // each, plan.sampler.examples // 2)
     if count > most:
-        enough = int(_MOST_OF_DELTA / plan.delta)
+        enough = round(_MOST_OF_DELTA / plan.delta)
         raise InvalidArgument(
-            f"{count:,} canaries would take {count * each / 1e9:.3g} GB.",
+            f"{count:,} canaries may take {count * each / 1e9:.3g} GB.",
             remedy=f"Ask for at most {most:,}; beyond {enough:,}, half of 1 / delta, more show no more.",
         )
 

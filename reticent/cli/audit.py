@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -39,6 +39,7 @@ def run(
     the result is for whoever holds them.
     """
     from reticent.audit.of_run import audit_like
+    from reticent.report.attack_facts import not_audited
     from reticent.runs.again import reopened
     from reticent.runs.onlooker import Onlooker
     from reticent.training.checkpoint import write_whole
@@ -67,23 +68,9 @@ def run(
     if as_json:
         output.print_json(found.to_json())
     else:
-        output.print_text(f"{found.verdict}{_rest_of(again.record)}")
+        output.print_text(" ".join([str(found.verdict), *not_audited(again.record)]))
         rows = [(each.threat, each.kind.value, f"{each.epsilon:.2f}", each.method) for each in found.evidence]
         headings = {"who looks": "left", "kind": "left", "epsilon": "right", "method": "left"}
         print()
         output.print_table("Evidence", headings, rows)
     raise typer.Exit(found.verdict.exit_code)
-
-
-def _rest_of(record: dict[str, Any]) -> str:
-    """What the run promises beside the training that was audited; nothing, where that is all."""
-    if record["preparation"] is None:
-        return ""
-    from reticent.report.facts import bound_from_above
-
-    whole = bound_from_above("", record["guarantee"]["epsilon"]).shown  # as in the sentence on the card
-    part = record["preparation"]["epsilon"]
-    return (
-        f" The claim is that of the training. The run promises {whole} in all; preparation took epsilon "
-        f"{part:.3g} of it, and is not audited."
-    )

@@ -68,4 +68,4 @@ def _warn_of(unreadable: dict[str, int], decimal: str) -> None:
     if total:
         what = "cell is no number, and counts" if total == 1 else "cells are no numbers, and count"
         columns = ", ".join(f"{name} ({count})" for name, count in unreadable.items())
-        output.warn(f"{total:,} {what} as missing: {columns}. Write them like 1234{decimal}5.")
+        output.warn(f"{total:,} {what} as missing: {columns}. Write numbers like 1234{decimal}5.")

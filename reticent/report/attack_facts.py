@@ -15,6 +15,7 @@ from reticent.report.facts import (
     Rows,
     Section,
     Value,
+    bound_from_above,
     bound_from_below,
     estimate,
 )
@@ -36,10 +37,24 @@ def audited_bound(audited: dict[str, Any]) -> Value:
     )
 
 
+def not_audited(record: dict[str, Any]) -> list[str]:
+    """What a run promises beside the training that an audit looks at, in words; none, where that is all."""
+    if record["preparation"] is None:
+        return []
+    whole = bound_from_above("", record["guarantee"]["epsilon"]).shown  # as in the sentence of the run
+    return [
+        f"The claim is that of the training. The run promises {whole} in all; preparation took epsilon "
+        f"{record['preparation']['epsilon']:.3g} of it, and is not audited."
+    ]
+
+
 def sections(
-    attacked: dict[str, Any] | None, audited: dict[str, Any] | None, known: tuple[Claim, ...]
+    record: dict[str, Any],
+    attacked: dict[str, Any] | None,
+    audited: dict[str, Any] | None,
+    known: tuple[Claim, ...],
 ) -> list[Section]:
-    return [_attacks(attacked, known), _audit(audited)]
+    return [_attacks(attacked, known), _audit(record, audited)]
 
 
 def _attacks(attacked: dict[str, Any] | None, known: tuple[Claim, ...]) -> Section:
@@ -115,7 +130,7 @@ def _roc(attacked: dict[str, Any], known: tuple[Claim, ...]) -> list[Chart]:
     ]
 
 
-def _audit(audited: dict[str, Any] | None) -> Section:
+def _audit(record: dict[str, Any], audited: dict[str, Any] | None) -> Section:
     if not audited:
         return Section(
             id="audit",
@@ -142,7 +157,7 @@ def _audit(audited: dict[str, Any] | None) -> Section:
     return Section(
         id="audit",
         title="Whether the promise survived",
-        text=(verdict["sentence"],),
+        text=(verdict["sentence"], *not_audited(record)),
         values=(
             audited_bound(audited),
             estimate("ceiling", verdict["ceiling"], form=".3g", note="the most it could show"),

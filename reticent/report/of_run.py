@@ -71,7 +71,8 @@ def _facts(
     stated = Claim(promise["epsilon"], promise["delta"])
     known = claims(events.from_json(record["event"]), stated, adjacency)
     verdict, tone = _verdict(attacked, audited)
-    attacks = () if record.get("kind") == "generator" else attack_facts.sections(attacked, audited, known)
+    is_generator = record.get("kind") == "generator"
+    attacks = () if is_generator else attack_facts.sections(record, attacked, audited, known)
     sections = [
         _meaning(record, known),
         *training_facts.sections(record),

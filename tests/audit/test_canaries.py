@@ -13,7 +13,7 @@ import pytest
 
 from reticent import models
 from reticent.audit import canaries as canaries_module
-from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw, plan_with
+from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw, plan_with, require_room
 from reticent.audit.placement import Among, Apart
 from reticent.audit.scoring import log_likelihood_ratio, watching
 from reticent.core.errors import DataError, InvalidArgument
@@ -195,6 +195,16 @@ def test_the_number_of_canaries_follows_from_the_plan():
     assert 1000 < canaries_for(small) < canaries_for(large) <= 50_000
     few = Plan.for_budget(epsilon=5, delta=1e-5, examples=300, batch_size=30, epochs=2, max_norm=1.0)
     assert canaries_for(few) == 150
+
+
+def test_canaries_that_do_not_fit_are_refused_and_half_the_examples_never_are(monkeypatch):
+    each = 2 * (4 * WIDTH + 8) + 128
+    monkeypatch.setattr(canaries_module, "_ROOM", 100 * each)
+    require_room(100, plan(), data())
+    with pytest.raises(InvalidArgument, match="at most 100; beyond 500, half of 1 / delta"):
+        require_room(101, plan(), data())
+    monkeypatch.setattr(canaries_module, "_ROOM", each)
+    require_room(ROWS // 2, plan(), data())
 
 
 def test_a_loss_that_cannot_be_computed_of_zeros_is_refused_before_the_run():

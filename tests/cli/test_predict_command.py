@@ -45,7 +45,7 @@ def test_cells_that_are_no_numbers_are_counted_on_stderr(reticent, run: Path, tm
     assert len(out.splitlines()) == 4
     assert err == (
         "warning: 3 cells are no numbers, and count as missing: first (2), second (1). "
-        "Write them like 1234,5.\n"
+        "Write numbers like 1234,5.\n"
     )
     code, out, err = reticent("predict", run, new, "--json")
     assert (len(json.loads(out)), err.count("\n")) == (3, 1)
