@@ -39,6 +39,8 @@ class Generator:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.record = folders.read_record(folder)
+        if self.record["state"] == "failed":
+            folders.require_finished(folder, self.record)
         if self.record.get("kind") != "generator" or self.record["state"] != "finished":
             raise DataError(
                 f"{folder} holds no finished generator.",
@@ -126,11 +128,17 @@ class Generator:
             "sentence": self.record["sentence"],
             "method": f"{self.order.method}: {self.record['recipe']['in_words']}",
             "generator": str(self.record["number"]),
-            "left out": [*self.order.ignore],
+            "left out": self._left_out(),
             "warnings": self.record.get("warnings", []),
             "caution": "Statistics of few rows are mostly noise; a missing cell is empty; '(other)' stands "
             "for words that are not in the domain.",
         }
+
+    def _left_out(self) -> list[str]:
+        """The columns of the original that these rows do not have, for whatever reason."""
+        if self.is_images:
+            return []
+        return [name for name in self.record["dialect"]["names"] if name not in self.coder.names]
 
     def _npz(self, n: int, seed: int | None) -> bytes:
         x, y = self.images.sample(n, seed)

@@ -12,7 +12,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from copy import copy
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,7 @@ from reticent.synthetic.codes import Coder
 from reticent.synthetic.ordering import SynthMaterial, SynthOrder, order_of, usable
 from reticent.training.checkpoint import Checkpoints, stamp_of
 
+_LOST = "is left out: free text, an identifier, or too few rows. Declare it in a domain file if it matters."
 GENERATOR = "generator.model"  # of a table: a file. Of images: generator.json and generator.safetensors
 
 
@@ -97,7 +100,7 @@ def make(order: SynthOrder, folder: Path, *, keys: Keys | None = None, onlooker:
     }
     folders.create(folder)
     with folders.held(folder), said_when_stopped(folder, record, onlooker, what="synth"):
-        pay(folder, record, event, onlooker, what="synth")
+        pay(folder, record, event, onlooker, what="synth", price=partial(_event_for, material, rows))
         return _go_on(folder, record, material, noise, keys or Keys.from_os(), onlooker, started)
 
 
@@ -179,6 +182,16 @@ def _event(
         return _image_plan(material, rows, share).event
     assert material.declared is not None
     return _table_plan(_coder(material, material.declared), rows, share, material.order.method).event
+
+
+def _event_for(material: SynthMaterial, rows: int, epsilon: float) -> Event:
+    """What the same generator would release if it were asked for with another epsilon."""
+    other = copy(material)
+    other.order = replace(material.order, epsilon=epsilon)
+    noise = _preparation(other)
+    assert other.order.delta is not None
+    share = claim_beside(noise.event if noise else None, epsilon=epsilon, delta=other.order.delta)
+    return _event(other, rows, noise, share)
 
 
 def _require_enough(
@@ -296,13 +309,13 @@ def _table(
             material.table,
             noise,
             keys,
-            onlooker,
+            onlooker._replace(warn=NOBODY.warn),  # what is left out is said below, resumed or not
             declared=material.declared,
             target=order.target,
         )
     domain, lost = usable(domain, order.ignore)
     coder = _coder(material, domain)
-    warnings = [*coder.warnings, *(f"{name} is left out: identifiers or free text" for name in lost)]
+    warnings = [*coder.warnings, *(f"'{name}' {_LOST}" for name in lost)]
     for line in warnings:
         onlooker.warn(line)
     goal = folder / GENERATOR

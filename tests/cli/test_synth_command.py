@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from reticent.ledger.ledger import Ledger
 
 
 @pytest.fixture
@@ -54,6 +57,49 @@ def test_rows_like_the_original_a_card_and_more_rows(reticent, table: Path, tmp_
     code, out, err = reticent("report", folder)
     assert code == 0, err
     assert "synthetic" in (folder / "report.html").read_text()
+
+
+def test_what_is_left_out_is_warned_about_once_and_listed_in_the_card(
+    reticent, table: Path, tmp_path: Path
+) -> None:
+    head, *body = table.read_text().splitlines()
+    lines = [f"{head};patient;city", *(f"{line};P-{n:05d};Bonn" for n, line in enumerate(body))]
+    table.write_text("\n".join(lines) + "\n")
+    goal = tmp_path / "synthetic.csv"
+    code, _, err = reticent("synth", table, "--epsilon", 6, "--rows", 50, "--ignore", "city", "-o", goal)
+    assert code == 0, err
+    warnings = [line for line in err.splitlines() if line.startswith("warning: ")]
+    assert len([line for line in warnings if "patient" in line]) == 1, warnings
+    assert not any("city" in line for line in warnings)
+    card = json.loads((tmp_path / "synthetic.csv.card.json").read_text())
+    assert card["left out"] == ["patient", "city"]
+    assert goal.read_text().splitlines()[0] == "age;smoker;ill"
+
+
+def test_a_ledger_that_does_not_cover_it_names_an_epsilon_that_it_covers(
+    reticent, table: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "our.ledger"
+    with Ledger.create(path) as ledger:
+        ledger.limit("patients", epsilon=2.0, delta=1e-5)
+    words = (
+        "synth",
+        table,
+        "--rows",
+        50,
+        "--ledger",
+        path,
+        "--dataset",
+        "patients",
+        "-o",
+        tmp_path / "s.csv",
+    )
+    code, _, err = reticent(*words, "--epsilon", 4)
+    assert code == 3
+    found = re.search(r"Ask for --epsilon ([\d.]+), which still fits", err)
+    assert found, err
+    code, _, err = reticent(*words, "--epsilon", found[1])
+    assert code == 0, err
 
 
 @pytest.mark.parametrize(
