@@ -17,6 +17,7 @@ from reticent.data.files import Table
 from reticent.data.preparation import prepare
 from reticent.data.preparation.noise import PreparationNoise, Release
 from reticent.distributed.agreement import by_first
+from reticent.ledger.accounts import Account
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
@@ -146,16 +147,21 @@ def charge(
                     event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=_purpose(record, what), unit="record"
                 )
             except BudgetExceeded as error:
-                account, asked = ledger.account(dataset), record["order"]["epsilon"]
-                fitting = None if price is None else affordable(account, price, asked)
-                raise BudgetExceeded(error.happened, remedy=_asking_for(fitting)) from error
+                remedy = _what_fits(ledger.account(dataset), record["order"], price)
+                raise BudgetExceeded(error.happened, remedy=remedy) from error
     onlooker.say(f"Charged to '{dataset}' in {path}.")
 
 
-def _asking_for(epsilon: float | None) -> str:
-    if epsilon is None:
-        return "Ask for a much smaller --epsilon, or have the limit raised: reticent ledger limit."
-    return f"Ask for --epsilon {epsilon:g}, which still fits, or have the limit raised."
+def _what_fits(account: Account, order: dict[str, Any], price: Price | None) -> str:
+    """In words that can be typed, for somebody whose run was refused."""
+    raised = "have the limit raised: reticent ledger limit"
+    if price is None:
+        return f"Start anew with a smaller --epsilon, or {raised}."
+    epsilon = affordable(account, price, order["epsilon"])
+    if epsilon is not None:
+        return f"Ask for --epsilon {epsilon:g}, which still fits, or {raised}."
+    # Claims of delta add up, so that it may be used up while there is epsilon left.
+    return f"No smaller --epsilon fits at delta {order['delta']:g}. Ask for a smaller --delta, or {raised}."
 
 
 def is_charged(record: dict[str, Any], *, what: str) -> bool:

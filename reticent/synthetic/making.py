@@ -121,6 +121,7 @@ def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBOD
     """Goes on with what was stopped; a finished generator is returned as it is."""
     started = time.perf_counter()
     require_alone("A generator")
+    folders.read_record(folder)  # or says that there is none, before a lock is put there
     with folders.held(folder):
         record = folders.read_record(folder)
         if record.get("kind") != "generator":

@@ -100,6 +100,16 @@ def test_a_ledger_that_does_not_cover_it_names_an_epsilon_that_it_covers(
     assert found, err
     code, _, err = reticent(*words, "--epsilon", found[1])
     assert code == 0, err
+    with Ledger.open(path) as ledger:
+        ledger.limit("patients", epsilon=20.0, delta=1e-5)
+    words = (*words[:-1], tmp_path / "more.csv")
+    code, _, err = reticent(*words, "--epsilon", 1)  # epsilon is left, and next to no delta
+    assert code == 3
+    assert (
+        "No smaller --epsilon fits at delta 1e-05. Ask for a smaller --delta, or have the limit raised" in err
+    )
+    code, _, err = reticent(*words, "--epsilon", 1, "--delta", 1e-7)
+    assert code == 0, err
 
 
 @pytest.mark.parametrize(
@@ -113,6 +123,7 @@ def test_a_ledger_that_does_not_cover_it_names_an_epsilon_that_it_covers(
         (("patients.csv", "--epsilon", 0.01, "-o", "s.csv"), "too few"),
         (("--from", "nowhere", "--rows", 3, "-o", "s.csv"), "or synth (FILE.generator)"),
         (("--from", "nowhere", "--epsilon", 3, "-o", "s.csv"), "a generator as it is, and --epsilon would"),
+        (("--resume", "nowhere"), "nowhere holds no run"),
         (("--from", "nowhere", "--resume", "nowhere"), "--resume would ask for something else"),
     ],
 )
