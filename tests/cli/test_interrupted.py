@@ -1,0 +1,46 @@
+"""Ctrl-C while XLA is at work: an exit code, and no crash on the way out."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from reticent.cli import app
+
+_AT_WORK = """if True:
+    import threading
+    import jax, jax.numpy as jnp
+    from reticent.cli import app
+    def command(*given, **rest):
+        f = jax.jit(lambda x: jax.lax.fori_loop(0, 10**6, lambda i, x: jnp.tanh(x @ x), x))
+        started = f(jnp.ones((300, 300)) / 300)
+        print("at work", flush=True)
+        started.block_until_ready()
+    app.app = command
+    app.main(["train"])
+"""
+
+
+def test_an_interrupt_in_the_middle_of_a_computation_ends_with_130():
+    process = subprocess.Popen(
+        [sys.executable, "-c", _AT_WORK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "at work\n"
+    process.send_signal(signal.SIGINT)
+    try:
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, said.strip()) == (130, "error: Interrupted.")
+
+
+def test_an_interrupt_before_anything_heavy_is_an_ordinary_exit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(app, "_run", lambda given, debug: 130)
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        app.main(["account"])
+    assert ended.value.code == 130
