@@ -171,11 +171,9 @@ def test_planted_noise_by_the_first_norm_is_seen() -> None:
 def test_planted_count_with_too_little_noise_is_seen(left: float, monkeypatch: pytest.MonkeyPatch) -> None:
     right = step_module._next_norm
 
-    def quieter(recipe: Plan, max_norm: jax.Array, below: jax.Array, key: jax.Array) -> jax.Array:
+    def quieter(recipe: Plan, max_norm: jax.Array, seen: Any, key: jax.Array) -> jax.Array:
         noise = left * COUNT_NOISE if left else 1e-9
-        return right(
-            replace(recipe, adaptive=replace(ADAPTIVE, noise_multiplier=noise)), max_norm, below, key
-        )
+        return right(replace(recipe, adaptive=replace(ADAPTIVE, noise_multiplier=noise)), max_norm, seen, key)
 
     monkeypatch.setattr(step_module, "_next_norm", quieter)
     assert "size of the count's noise" in problems(run())
@@ -184,6 +182,6 @@ def test_planted_count_with_too_little_noise_is_seen(left: float, monkeypatch: p
 def test_planted_count_with_the_same_noise_in_every_step_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     right, one_key = step_module._next_norm, jax.random.key(0, impl="rbg")
     monkeypatch.setattr(
-        step_module, "_next_norm", lambda recipe, norm, below, key: right(recipe, norm, below, one_key)
+        step_module, "_next_norm", lambda recipe, norm, seen, key: right(recipe, norm, seen, one_key)
     )
     assert "count's noise from step to step" in problems(run())
