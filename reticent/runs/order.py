@@ -82,11 +82,15 @@ class Order:
             )
         if self.teachers is not None:
             checks.count(minimum=2, teachers=self.teachers)
-        if self.epsilon > 1000:
-            raise InvalidArgument(
-                f"epsilon={self.epsilon:g} protects nobody: odds may change by a factor e^{self.epsilon:g}.",
-                remedy="Choose one of about 1, or train without privacy and say so.",
-            )
+        require_protecting(self.epsilon)
+
+
+def require_protecting(epsilon: float) -> None:
+    if epsilon > 1000:
+        raise InvalidArgument(
+            f"epsilon={epsilon:g} protects nobody: odds may change by a factor e^{epsilon:g}.",
+            remedy="Choose one of about 1, or do without privacy and say so.",
+        )
 
 
 class Material:

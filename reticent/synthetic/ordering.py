@@ -15,6 +15,7 @@ from reticent.data.domain import Domain, Ignored
 from reticent.data.files import Table, open_table
 from reticent.data.preparation import releases_for
 from reticent.data.preparation.noise import Release
+from reticent.runs.order import require_protecting
 
 TABLE_METHODS, IMAGE_METHODS = ("mst", "aim"), ("embedding", "gan")
 _FEWEST = 50  # rows: of fewer nothing but noise comes out
@@ -48,6 +49,7 @@ class SynthOrder:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ignore", tuple(self.ignore))
         checks.positive(epsilon=self.epsilon)
+        require_protecting(self.epsilon)
         checks.one_of(("private", "public"), prepare=self.prepare)
         checks.one_of(("auto", *TABLE_METHODS, *IMAGE_METHODS), method=self.method)
         if not 0 <= self.test < 1:

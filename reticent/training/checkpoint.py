@@ -7,6 +7,7 @@ rest: a file damaged at any byte is refused. Tensors are in safetensors, never a
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import time
@@ -111,7 +112,9 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         raise DataError(
             f"Cannot write {path}: {error.strerror}.",
-            remedy="Make room on that disk, and see that you may write there.",
+            remedy="Make room on that disk."
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else "See that its folder is there, and that you may write there.",
         ) from error
 
 

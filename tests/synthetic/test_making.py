@@ -214,6 +214,7 @@ def test_what_is_drawn_is_what_was_charged(made: Path) -> None:
     [
         ({"epsilon": 0.0005}, CannotMeet, "epsilon"),
         ({"epsilon": -1.0}, InvalidArgument, "epsilon"),
+        ({"epsilon": 1e9}, InvalidArgument, "protects nobody"),
         ({"method": "gan"}, InvalidArgument, "not for a table"),
         ({"method": "magic"}, InvalidArgument, "magic"),
         ({"target": "nobody"}, DataError, "nobody"),
