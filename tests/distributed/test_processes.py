@@ -112,7 +112,7 @@ def test_one_process_goes_on_with_what_two_left(library: Library, monkeypatch: p
 REFUSED = {
     "a user in both": "DataError: Process 1 has rows of a user whom an earlier process has too.",
     "users of another kind": "DataError: Process 1 names users by float64, and process 0 by whole numbers",
-    "users of several kinds": "Users are named by float and whole numbers",
+    "users of several kinds": "Users are named in several ways",
     "no user for a row": "Row 18 belongs to no user.",
     "other names": "Process 1 has another kind of rows than process 0: y: int32[], z: float32[8]",
     "other kinds": "Process 1 has another kind of rows than process 0: x: float64[8]",
