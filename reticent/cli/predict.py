@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -45,9 +46,9 @@ def run(
     if write is not None:
         places.require_place(write)
     places.require_folder(folder)
-    predictor, table = Predictor(folder), open_table(file, header=header)
-    rows = list(predictor.table(table))
-    _warn_of(predictor.unreadable(table), table.dialect.decimal)
+    predictor, table, forgiven = Predictor(folder), open_table(file, header=header), Counter[str]()
+    rows = list(predictor.table(table, forgiven))
+    _warn_of(forgiven, table.dialect.decimal)
     if as_json:
         output.print_json(rows)
         return
@@ -62,7 +63,7 @@ def run(
         output.note(f"Wrote {len(rows)} predictions to {write}.")
 
 
-def _warn_of(unreadable: dict[str, int], decimal: str) -> None:
+def _warn_of(unreadable: Counter[str], decimal: str) -> None:
     """One line about cells that were forgiven, for whoever wrote them meant something."""
     total = sum(unreadable.values())
     if total:

@@ -13,6 +13,7 @@ moves only its own row.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -48,6 +49,7 @@ def encode(
     target: str | None = None,
     into: str | os.PathLike[str] | None = None,
     on_progress: Callable[[float], None] = lambda done: None,
+    forgiven: Counter[str] | None = None,
 ) -> Dataset:
     """A table as arrays: `x` float32 (rows, features), and `y` if there is a target.
 
@@ -60,6 +62,7 @@ def encode(
         target: another target than the domain's.
         into: a folder; the arrays are written there as `x.npy` and `y.npy`, and memory-mapped.
         on_progress: called with the fraction done, from 0 to 1.
+        forgiven: is told how many cells of each feature were no numbers and counted as missing.
 
     Raises:
         DomainError: a column has no declared bounds or values.
@@ -77,6 +80,8 @@ def encode(
             kind = np.int32 if isinstance(domain.columns[domain.target], Label) else np.float32
             y = outputs["y"] = _blank(table, (table.row_count,), kind, into, "y", unfinished)
         _fill_all(encoder, table, x, y, on_progress)
+        if forgiven is not None:
+            forgiven.update(encoder.forgiven)
         for output in outputs.values():
             if isinstance(output, _RowsInFile):
                 output.finish()
@@ -105,6 +110,7 @@ class Encoder:
     Attributes:
         feature_names: one a column of `x`.
         columns: the names of the table's columns that are read, the target among them.
+        forgiven: how many cells of each feature were no numbers, and counted as missing.
 
     Raises:
         DomainError: a column has no declared bounds or values, or no column is a feature.
@@ -112,6 +118,7 @@ class Encoder:
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
+        self.forgiven: Counter[str] = Counter()
         _require_declared(domain)
         self._features = {
             name: column
@@ -131,7 +138,8 @@ class Encoder:
         at = 0
         for name, column in self._features.items():
             cells = ColumnCells(rows, table, self.domain, name)
-            cells.forgive(column)
+            if count := cells.forgive(column):
+                self.forgiven[name] += count
             width = len(_names_of(name, column))
             features = x[:, at : at + width]  # (rows, features of this column)
             at += width
@@ -170,11 +178,13 @@ class ColumnCells:
         self._table = table
         self.missing = missing_cells(self._column, domain.missing_markers)
 
-    def forgive(self, column: Column) -> None:
-        """Counts what is no number as missing, where the domain says so."""
-        if isinstance(column, Number) and column.lenient:
-            decimal = self._table.dialect.decimal
-            self.missing = self.missing | unreadable_cells(self._column, self.missing, decimal=decimal)
+    def forgive(self, column: Column) -> int:
+        """Counts what is no number as missing, where the domain says so; returns how many cells were."""
+        if not isinstance(column, Number) or not column.lenient:
+            return 0
+        wrong = unreadable_cells(self._column, self.missing, decimal=self._table.dialect.decimal)
+        before, self.missing = self.missing, self.missing | wrong
+        return int(np.count_nonzero(self.missing) - np.count_nonzero(before))
 
     def numbers(self, column: Number | Integer) -> np.ndarray:
         """The cells as float64, 0 where missing; each of them finite."""

@@ -73,6 +73,11 @@ def create(folder: Path) -> None:
         DataError: it exists already, or cannot be made.
     """
     require_new(folder)
+    make(folder)
+
+
+def make(folder: Path) -> None:
+    """The folder and those above it, if they are not there yet."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

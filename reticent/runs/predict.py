@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
 from reticent.data.domain import Domain
-from reticent.data.encoding import ColumnCells, encode
+from reticent.data.encoding import encode
 from reticent.data.files import Table
 from reticent.runs import folder as folders
 from reticent.runs.learners import Learner, learner
@@ -38,32 +39,17 @@ class Predictor:
         """Of encoded rows: logits, or predictions in the units of the target."""
         return predicted(self.learner, self.params, self.learner.inputs(x))
 
-    def table(self, table: Table) -> Iterator[dict[str, Any]]:
+    def table(self, table: Table, forgiven: Counter[str] | None = None) -> Iterator[dict[str, Any]]:
         """For each row of a table, its prediction, and for classes the probability of each.
 
         The table needs the columns that the model was trained on, and not the target.
+
+        Args:
+            forgiven: is told how many cells of each column were no numbers and counted as missing.
         """
-        data = encode(table, self._domain())
+        data = encode(table, self._domain(), forgiven=forgiven)
         for scores in self.scores(data["x"]):
             yield self.named(scores)
-
-    def unreadable(self, table: Table) -> dict[str, int]:
-        """How many cells of each column are there, are no numbers, and were counted as missing.
-
-        A second reading of the table. Columns without any are left out.
-        """
-        domain = self._domain()
-        lenient = {
-            name: column for name, column in domain.columns.items() if getattr(column, "lenient", False)
-        }
-        found = dict.fromkeys(lenient, 0)
-        for rows in table.batches(tuple(lenient)) if lenient else ():
-            for name, column in lenient.items():
-                cells = ColumnCells(rows, table, domain, name)
-                missing = int(cells.missing.sum())
-                cells.forgive(column)
-                found[name] += int(cells.missing.sum()) - missing
-        return {name: count for name, count in found.items() if count}
 
     def _domain(self) -> Domain:
         """What is public about the columns that the model takes."""

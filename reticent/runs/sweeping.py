@@ -33,6 +33,7 @@ from reticent.core.errors import DataError, DomainError, IntegrityError, Invalid
 from reticent.data.encoding import has_target
 from reticent.distributed import together
 from reticent.distributed.agreement import by_first
+from reticent.runs import folder as folders
 from reticent.runs.arrays import divided_by, inputs_of
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
@@ -279,12 +280,7 @@ def _same_order(order: SweepOrder, folder: Path) -> None:
 
 
 def _begin(order: SweepOrder, folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(
-            f"Cannot make the folder {folder}: {error.strerror}.", remedy="Choose a place you may write to."
-        ) from error
+    folders.make(folder)
     write_whole(folder / _ORDER, f"{_text(order)}\n".encode())
 
 

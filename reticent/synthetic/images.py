@@ -22,6 +22,7 @@ from reticent.accounting.guarantee import Guarantee
 from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.runs import folder as folders
 from reticent.synthetic.basis import Basis
 from reticent.synthetic.networks import NOISE, generate_many
 from reticent.training.checkpoint import write_whole
@@ -117,12 +118,7 @@ class ImageModel:
         from safetensors.numpy import save
 
         folder = Path(path)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(
-                f"Cannot make {folder}: {error.strerror}.", remedy="Choose another folder."
-            ) from error
+        folders.make(folder)
         named = {f"maker/{name}": value for name, value in self.tensors.items()}
         named |= {f"basis/{name}": value for name, value in self.basis._asdict().items()}
         named["frequencies"] = self.frequencies
