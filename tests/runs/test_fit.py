@@ -28,6 +28,7 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
 from reticent.runs.fit import fit, resume
 from reticent.runs.order import Order
+from reticent.runs.paying import PLACES
 from reticent.runs.predict import Predictor
 from reticent.runs.problem import checked_delta, default_delta
 from reticent.training import loop
@@ -79,6 +80,7 @@ def test_a_table_becomes_a_model_that_keeps_its_promise(table: Path, tmp_path: P
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert names == ["domain.toml", "model.safetensors", "run.json"]
     assert Domain.read(tmp_path / "run" / "domain.toml").not_public() == []
+    assert PLACES in record["guarantee"]["assumptions"]  # or one row more would move the rows behind it
 
 
 def test_a_declared_domain_costs_nothing_and_refuses_nothing(

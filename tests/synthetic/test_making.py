@@ -85,6 +85,7 @@ def test_the_promise_is_kept_and_charged_once(files: Path, tmp_path: Path) -> No
     assert tight(event, done.record["order"]["delta"]).upper <= done.record["guarantee"]["epsilon"] <= 3.0
     with Ledger.open(path) as ledger:
         assert ledger.account("patients").charges == 1
+    assert paying.PLACES in done.record["guarantee"]["assumptions"]  # some rows are held out
     with pytest.raises(BudgetExceeded):
         make(order, tmp_path / "h")
     assert not (tmp_path / "h").exists()
@@ -142,7 +143,8 @@ def test_quality_is_judged_by_rows_that_were_kept_away(made: Path) -> None:
 
 
 def test_without_held_out_rows_nothing_is_judged(files: Path, tmp_path: Path) -> None:
-    make(ordered(files, test=0.0, method="mst"), tmp_path / "g", keys=Keys.seeded(0))
+    done = make(ordered(files, test=0.0, method="mst"), tmp_path / "g", keys=Keys.seeded(0))
+    assert paying.PLACES not in done.record["guarantee"]["assumptions"]
     with pytest.raises(DataError, match="--evaluate"):
         evaluate(Generator(tmp_path / "g"))
 
