@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import jax
+
 from reticent.mechanisms.events import Gaussian
 from reticent.synthetic import embedding, gan, tables
 from reticent.training import step as steps_of_training
@@ -45,7 +47,7 @@ def games() -> Any:
 def noise_of(share: float) -> Iterator[None]:
     """Every mechanism draws so much of its planned noise, and is charged for all of it."""
     count, release = tables.measure, embedding.release
-    noisy, classes = steps_of_training.add_gaussian_noise, gan.noisy_counts
+    noisy, classes = steps_of_training.add_whole_noise, gan.noisy_counts
 
     def less(event: Gaussian) -> Gaussian:
         return Gaussian(noise_multiplier=share * event.noise_multiplier)
@@ -60,14 +62,15 @@ def noise_of(share: float) -> Iterator[None]:
     def counted(labels: Any, number: int, plan: gan.GanPlan, rng: Any) -> Any:
         return classes(labels, number, replace(plan, count_noise=share * plan.count_noise), rng)
 
-    def add(key: Any, total: Any, event: Gaussian) -> Any:
-        return noisy(key, total, less(event))
+    def add(key: Any, total: Any, grid: Any, parts: Any = None) -> Any:
+        planned = noisy(key, total, grid, parts=parts)
+        return jax.tree.map(lambda new, k: k / grid.steps + share * (new - k / grid.steps), planned, total)
 
     with (
         mock.patch.object(tables, "measure", measure),
         mock.patch.object(embedding, "release", summed),
         mock.patch.object(gan, "noisy_counts", counted),
-        mock.patch.object(steps_of_training, "add_gaussian_noise", add),
+        mock.patch.object(steps_of_training, "add_whole_noise", add),
     ):
         yield
 

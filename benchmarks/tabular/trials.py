@@ -12,8 +12,10 @@ import numpy as np
 
 from benchmarks.tabular import files
 from reticent.core.keys import Keys
+from reticent.data.held_out import Split
 from reticent.runs.fit import fit
 from reticent.runs.order import Order
+from reticent.runs.private import read_split
 
 DELTA = 1e-6
 FIRST_SEED = 1000  # whatever is tuned uses seeds below it
@@ -35,8 +37,8 @@ class Outcome(NamedTuple):
     accuracy: float
     auroc: float
     seconds: float
+    share: float
     split: int
-    rows: int
 
 
 class Trials:
@@ -68,11 +70,10 @@ class Trials:
         )
         folder = self.folder / "run"
         record = fit(order, folder, keys=Keys.seeded(seed)).record
+        split = read_split(folder, order.test)
         shutil.rmtree(folder)
         found = record["metrics"]
-        outcome = Outcome(
-            seed, found["accuracy"], found["auroc"], record["seconds"], record["split"], record["rows"]
-        )
+        outcome = Outcome(seed, found["accuracy"], found["auroc"], record["seconds"], split.share, split.seed)
         print(f"{setting}: {outcome}", file=sys.stderr, flush=True)
         return outcome
 
@@ -80,8 +81,8 @@ class Trials:
 def divided(outcome: Outcome) -> tuple[list[bytes], list[bytes]]:
     """The lines of Adult that a run trained on, and those that it held out."""
     lines = files.adult_lines()
-    order = np.random.default_rng(outcome.split).permutation(len(lines))
-    first, second = ([lines[row] for row in rows] for rows in np.split(order, [outcome.rows]))
+    is_held_out = Split(share=outcome.share, seed=outcome.split).is_held_out(0, len(lines))
+    first, second = ([lines[row] for row in np.flatnonzero(mask)] for mask in (~is_held_out, is_held_out))
     return first, second
 
 

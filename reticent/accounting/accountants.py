@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from reticent.accounting import amplification, composition, dominating, gaussian_dp, moments, renyi, zcdp
 from reticent.accounting.dominating import Neighbours
+from reticent.accounting.refusal import or_infinite
 from reticent.accounting.tight import bracket_event
 from reticent.core import checks
 from reticent.core.errors import Unproven
@@ -23,7 +24,7 @@ def basic(event: Event, delta: float, neighbours: Neighbours) -> float:
     steps = _steps(event, delta, neighbours)
     if not _is_bounded(steps):
         return math.inf
-    return composition.basic([(times * epsilon, times * own) for (epsilon, own), times in steps])[0]
+    return or_infinite(composition.basic([(times * cost, times * own) for (cost, own), times in steps])[0])
 
 
 def advanced(event: Event, delta: float, neighbours: Neighbours) -> float:
@@ -35,7 +36,7 @@ def advanced(event: Event, delta: float, neighbours: Neighbours) -> float:
     together = composition.advanced_heterogeneous(
         [step for step, _ in steps], delta / 2, times=[times for _, times in steps]
     )
-    return min(together[0], basic(event, delta, neighbours))
+    return min(or_infinite(together[0]), basic(event, delta, neighbours))
 
 
 def moments_accountant(event: Event, delta: float, neighbours: Neighbours) -> float:
@@ -90,7 +91,7 @@ def _steps(event: Event, delta: float, neighbours: Neighbours) -> list[tuple[tup
     dominating.flatten(event)  # refuses counts beyond measure
     counts = _unmerged(event)
     left = delta - math.fsum(times * _claimed_delta(item, neighbours) for item, times in counts.items())
-    if left <= 0:
+    if not left > 0:
         return [((math.inf, delta), 1)]
     share = left / max(sum(counts.values()), 1)
     return [(_step(item, share, neighbours), times) for item, times in counts.items()]

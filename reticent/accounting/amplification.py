@@ -45,4 +45,5 @@ def inner_epsilon(epsilon: float, rate: float) -> float:
     checks.probability(rate=rate)
     if epsilon > 1:  # the same with e^epsilon taken out, which may not fit a float
         return epsilon + math.log1p((rate - 1) * math.exp(-epsilon)) - math.log(rate)
-    return math.log1p(math.expm1(epsilon) / rate)
+    grown = math.expm1(epsilon) / rate
+    return math.log1p(grown) if math.isfinite(grown) else math.log(math.expm1(epsilon)) - math.log(rate)

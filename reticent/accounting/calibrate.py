@@ -13,6 +13,7 @@ from dataclasses import replace
 from reticent.accounting import gaussian_dp
 from reticent.accounting.accountants import Accountant
 from reticent.accounting.dominating import Neighbours
+from reticent.accounting.reserve import left_of
 from reticent.accounting.setting import Sampling, Setting, steps_for
 from reticent.accounting.solving import smallest_count
 from reticent.accounting.tight import upper_bound
@@ -65,7 +66,7 @@ def noise_for(
     _check_target(epsilon, delta)
 
     def cost(noise: float) -> float:
-        return (accountant or upper_bound)(event_of(noise), delta, neighbours)
+        return (accountant or upper_bound)(event_of(noise), left_of(delta), neighbours)
 
     return _cross(cost, epsilon, guess, "noise_multiplier", _LARGEST_NOISE)
 
@@ -86,7 +87,7 @@ def delta(setting: Setting, *, epsilon: float) -> float:
     """The smallest delta at which the setting costs at most `epsilon`."""
     checks.positive(epsilon=epsilon)
     smallest = 1e-30
-    if epsilon_of(setting, 0.9) > epsilon:
+    if not epsilon_of(setting, 0.9) <= epsilon:
         raise CannotMeet(
             f"At no delta below 0.9 does this setting cost as little as epsilon {epsilon:g}.",
             remedy="Add noise or take fewer steps.",
@@ -105,7 +106,7 @@ def steps(setting: Setting, *, epsilon: float, delta: float) -> int:
     _check_target(epsilon, delta)
 
     def is_too_much(count: int) -> bool:
-        return epsilon_of(replace(setting, steps=count), delta) > epsilon
+        return not epsilon_of(replace(setting, steps=count), delta) <= epsilon
 
     if is_too_much(1):
         needed = noise_multiplier(replace(setting, steps=1), epsilon=epsilon, delta=delta)
@@ -125,7 +126,7 @@ def batch_size(setting: Setting, *, epochs: float, epsilon: float, delta: float)
         if size > setting.examples:
             return True
         count = steps_for(epochs, setting.examples, size)
-        return epsilon_of(replace(setting, batch_size=size, steps=count), delta) > epsilon
+        return not epsilon_of(replace(setting, batch_size=size, steps=count), delta) <= epsilon
 
     if is_too_much(1):
         raise CannotMeet(
@@ -193,7 +194,7 @@ def _bracketed(
 def _between(safe: tuple[float, float], unsafe: tuple[float, float], target: float) -> float:
     """Where a line through the logarithms meets the target, kept off the ends of the bracket."""
     low, high = math.log(unsafe[0]), math.log(safe[0])
-    if math.isinf(unsafe[1]) or safe[1] <= 0:
+    if not math.isfinite(unsafe[1]) or safe[1] <= 0:
         return math.exp((low + high) / 2)
     share = (math.log(unsafe[1]) - math.log(target)) / (math.log(unsafe[1]) - math.log(safe[1]))
     return math.exp(low + min(max(share, 0.02), 0.98) * (high - low))

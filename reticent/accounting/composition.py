@@ -50,7 +50,7 @@ def advanced_first(epsilon: float, delta: float, times: int, delta_extra: float)
     checks.not_negative(epsilon=epsilon, delta=delta)
     checks.count(minimum=0, times=times)
     checks.inside_unit(delta_extra=delta_extra)
-    spread = epsilon * math.sqrt(2 * times * math.log(1 / delta_extra))
+    spread = epsilon * math.sqrt(-2 * times * math.log(delta_extra))
     return spread + times * epsilon * _expm1(epsilon), min(times * delta + delta_extra, 1.0)
 
 
@@ -71,7 +71,7 @@ def advanced_heterogeneous(
         bias += count * epsilon * math.tanh(epsilon / 2)
         squares += count * epsilon * epsilon
         total_delta += count * delta
-    spread = math.sqrt(2 * squares * math.log(1 / delta_extra))
+    spread = math.sqrt(-2 * squares * math.log(delta_extra))
     return bias + spread, min(total_delta + delta_extra, 1.0)
 
 
@@ -80,7 +80,7 @@ def largest_epsilon(target: float, times: int, delta_extra: float) -> float:
     checks.positive(target=target)
     checks.count(times=times)
     # `bisect` finds where a condition starts to hold, so search for the first epsilon that is too large.
-    too_large = bisect(lambda e: advanced(e, 0.0, times, delta_extra)[0] > target, 0.0, target + 1.0)
+    too_large = bisect(lambda e: not advanced(e, 0.0, times, delta_extra)[0] <= target, 0.0, target + 1.0)
     return math.nextafter(too_large * (1 - 1e-13), 0.0)
 
 
@@ -92,7 +92,7 @@ def largest_epsilon_simple(target: float, times: int, delta_extra: float) -> flo
     """
     checks.inside_unit(target=target, delta_extra=delta_extra)
     checks.count(times=times)
-    return target / math.sqrt(8 * times * math.log(1 / delta_extra))
+    return target / math.sqrt(-8 * times * math.log(delta_extra))
 
 
 def optimal(epsilon: float, delta: float, times: int, delta_target: float) -> float:
@@ -110,7 +110,7 @@ def optimal(epsilon: float, delta: float, times: int, delta_target: float) -> fl
     if times == 0 or epsilon == 0:
         return 0.0 if -math.expm1(times * math.log1p(-min(delta, 1 - 1e-16))) <= delta_target else math.inf
     exposed = -math.expm1(times * math.log1p(-delta)) if delta < 1 else 1.0
-    if exposed > delta_target:
+    if not exposed <= delta_target:
         return math.inf
     lies = np.arange(times + 1)
     log_weights = gammaln(times + 1) - gammaln(lies + 1) - gammaln(times - lies + 1) - lies * epsilon

@@ -8,6 +8,7 @@ whether it holds. Section 4 of docs/accounting.md derives each term; comments na
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -54,9 +55,10 @@ class Composition(NamedTuple):
         None when it lies left of the window, infinity when there is none.
         """
         lost = (self.beyond + self.infinite) * (1 + self.relative)
-        if lost >= delta:
+        tails = self._tails(sign=1)
+        if not (lost < delta and tails.is_a_bound):
             return np.inf
-        return self._tails(sign=1).crossing(delta - lost)
+        return tails.crossing(delta - lost)
 
     def epsilon_below(self, delta: float) -> float | None:
         """The largest epsilon in the window whose delta is certainly at least `delta`."""
@@ -64,6 +66,8 @@ class Composition(NamedTuple):
         if certain > delta:
             return np.inf
         tails = self._tails(sign=-1)
+        if not tails.is_a_bound:
+            return 0.0
         rough = tails.crossing(delta - certain)
         if rough is None:
             return None
@@ -90,7 +94,7 @@ class Composition(NamedTuple):
         weighted = np.minimum(mass * weights, 1.0)  # no bound on a probability need be larger
         above = np.cumsum(weighted[::-1])[::-1] * (1 + sign * self.relative)
         # Running sums of n terms, and the powers that scale them, are right to a few n u (section 4.6).
-        leeway = 1 - sign * (self.relative + UNIT * (4 * len(x) + 16 * 700))
+        leeway = max(1 - sign * (self.relative + UNIT * (4 * len(x) + 16 * 700)), 0.0)
         return _Tails(x, weighted, above, step, leeway, is_complete=least == 0.0)
 
 
@@ -103,6 +107,11 @@ class _Tails(NamedTuple):
     step: float
     leeway: float  # what is subtracted counts with this factor, to stay on the safe side
     is_complete: bool  # nothing to the left was left out
+
+    @property
+    def is_a_bound(self) -> bool:
+        """Whether all of it are numbers: one that is not, anywhere, is in the sum of all."""
+        return math.isfinite(self.leeway) and bool(np.isfinite(self.above[:1]).all())
 
     def crossing(self, delta: float) -> float | None:
         """The epsilon at which delta falls to this; None when that is left of all losses.
@@ -132,7 +141,8 @@ class _Tails(NamedTuple):
             return None
         if index == len(above) or above[index] <= delta:
             return max(float(self.x[first + index - 1]), 0.0) if index else 0.0
-        log_ratio = float(np.log(above[index] - delta) - np.log(scaled[index]))
+        with np.errstate(divide="ignore"):  # a leeway of 0 leaves nothing to subtract: infinite
+            log_ratio = float(np.log(above[index] - delta) - np.log(scaled[index]))
         # At the loss before, delta is still above: where only the leeway makes it so, it drops right there.
         least = float(self.x[first + index - 1]) if index else 0.0
         return max(float(self.x[last]) + log_ratio, least, 0.0)
@@ -243,7 +253,7 @@ def _choose_window(
         outside = _exp(beyond + tilt * right - log_scale)
         s = tilt - steps[np.argmin(leftward - steps * half)]
         outside += _exp(_log_sum_moment(parts, s) - s * left + tilt * left - log_scale)
-        if outside <= tolerated or size >= _LARGEST_WINDOW:
+        if not (outside > tolerated and size < _LARGEST_WINDOW):
             return _Window(size, min(outside, 1.0) * (1 + 1e-9), min(_exp(beyond), 1.0) * (1 + 1e-9))
         size += size // 8
 
@@ -312,8 +322,8 @@ def _convolve_in(
         real, imaginary = change.real, change.imag
         # Frequencies whose power is below e^-60 count as zero; each is wrong by its bound.
         least = np.exp(-60.0 / part.times)
-        keep &= np.square(1 + real) + np.square(imaginary) > least * least
-        dropped = max(dropped, _exp(part.times * np.log(least + noise)))
+        keep &= ~(np.square(1 + real) + np.square(imaginary) <= least * least)
+        dropped = float(np.maximum(dropped, _exp(part.times * np.log(least + noise))))
         powers.append((part.times, part.lattice.first + heaviest, np.log(total), real, imaginary, noise))
     where = np.flatnonzero(keep)
     log_power, log_bound, phase = (np.zeros(len(where), kind) for _ in range(3))

@@ -57,7 +57,9 @@ def hockey_stick(p: np.ndarray | list[float], q: np.ndarray | list[float], epsil
     """The smallest delta for which P is within (epsilon, delta) of Q: the sum of (P - e^epsilon Q)+."""
     checks.finite(epsilon=epsilon)
     p, q = _distribution(p), _distribution(q)
-    return float(np.maximum(p - np.exp(epsilon) * q, 0.0).sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        covered = np.where(q > 0, np.exp(epsilon) * q, 0.0)
+    return float(np.maximum(p - covered, 0.0).sum())
 
 
 def privacy_loss(p: np.ndarray | list[float], q: np.ndarray | list[float]) -> PrivacyLoss:
@@ -70,7 +72,7 @@ def privacy_loss(p: np.ndarray | list[float], q: np.ndarray | list[float]) -> Pr
 
 def _distribution(values: np.ndarray | list[float]) -> np.ndarray:
     array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or not np.all(array >= 0) or abs(array.sum() - 1) > 1e-9:
+    if array.ndim != 1 or not np.all(array >= 0) or not abs(array.sum() - 1) <= 1e-9:
         raise InvalidArgument(
             f"A distribution is a list of probabilities that sum to 1; these sum to {array.sum():g}.",
             remedy="Divide by their sum.",

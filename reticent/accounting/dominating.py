@@ -14,9 +14,10 @@ from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtrc, gammaln
+from scipy.special import gammaln
 
 from reticent.accounting import group as groups
+from reticent.accounting.overfull import overfull
 from reticent.accounting.pairs import (
     AtomPair,
     FixedSizePair,
@@ -173,10 +174,9 @@ def _(event: events.PoissonSampled, neighbours: Neighbours) -> Directions:
 def _(event: events.TruncatedPoissonSampled, neighbours: Neighbours) -> Directions:
     # Truncating changes the released value only when a draw is overfull, which has this probability
     # on either neighbour (one of them may have a record more).
-    most = event.examples + neighbours.group
-    overfull = float(bdtrc(event.capacity, most, event.rate)) if event.capacity < most else 0.0
+    chance = overfull(event.capacity, event.examples + neighbours.group, event.rate)
     untruncated = _directions(events.PoissonSampled(rate=event.rate, event=event.event), neighbours)
-    return untruncated._replace(slack=overfull * (1 + 1e-9))
+    return untruncated._replace(slack=chance)
 
 
 @_directions.register
@@ -271,10 +271,10 @@ def _claimed(
 
 
 def _response(epsilon: float, delta: float) -> Pair:
-    if delta >= 1:
+    if not delta < 1:
         return AtomPair((-math.inf, math.inf), (0.0, 1.0), (1.0, 0.0))
     high = (1 - delta) / (1 + math.exp(-epsilon))
-    low = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
+    low = high * math.exp(-min(epsilon, 743.0))  # the last that is not 0; the pair admits such an error
     losses = (-math.inf, -epsilon, epsilon, math.inf)
     return AtomPair(losses, (0.0, low, high, delta), (delta, high, low, 0.0))
 

@@ -88,13 +88,13 @@ class RenyiFilter:
             BudgetExceeded: it does not fit; nothing was charged.
         """
         cost, outside = self._costs(event)
-        if self.spent + cost > self.limit:
+        if not self.spent + cost <= self.limit:
             raise BudgetExceeded(
                 f"This release would spend {cost:.4g} of Renyi divergence at order {self.order:.4g}; "
                 f"{self.limit - self.spent:.4g} of {self.limit:.4g} is left.",
                 remedy="Add noise, release less, or stop here.",
             )
-        if self.spent_delta + outside > self.reserve:
+        if not self.spent_delta + outside <= self.reserve:
             raise BudgetExceeded(
                 f"This release would take {outside:.4g} of the delta set aside for what no divergence "
                 f"covers; {self.reserve - self.spent_delta:.4g} of {self.reserve:.4g} is left.",

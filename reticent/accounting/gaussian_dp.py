@@ -44,7 +44,9 @@ def epsilon(mu: float, delta_: float) -> float:
     checks.inside_unit(delta=delta_)
     if delta(mu, 0.0) <= delta_:
         return 0.0
-    high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta_))  # Mironov 2017, Proposition 3
+    high = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta_))  # Mironov 2017, Proposition 3
+    if not math.isfinite(high):
+        return math.inf
     return bisect(lambda value: delta(mu, value) <= delta_, 0.0, high) * (1 + 1e-10)
 
 
@@ -57,7 +59,7 @@ def noise_multiplier(epsilon_: float, delta_: float) -> float:
     checks.not_negative(epsilon=epsilon_)
     checks.inside_unit(delta=delta_)
     high = 1.0
-    while delta(1 / high, epsilon_) > delta_:
+    while not delta(1 / high, epsilon_) <= delta_:
         high *= 2
     return bisect(lambda value: delta(1 / value, epsilon_) <= delta_, high * 2.0**-60, high)
 
@@ -73,7 +75,7 @@ def classical_noise_multiplier(epsilon_: float, delta_: float) -> float:
     """
     checks.positive(epsilon=epsilon_)
     checks.inside_unit(delta=delta_)
-    if epsilon_ > 1:
+    if not epsilon_ <= 1:
         raise InvalidArgument(
             f"The classical formula is proved for epsilon up to 1, and epsilon is {epsilon_:g}.",
             remedy="Use noise_multiplier, which is exact for every epsilon (and gives less noise below 1).",

@@ -30,7 +30,7 @@ def approximate(epsilon: float, delta: float, size: int) -> tuple[float, float]:
         return 0.0, min(size * delta, 1.0)
     if size == 1 or delta == 0:
         return size * epsilon, min(delta, 1.0)
-    if size * epsilon > 700:
+    if not size * epsilon <= 700:
         return size * epsilon, 1.0
     return size * epsilon, min(delta * (math.expm1(size * epsilon) / math.expm1(epsilon)), 1.0)
 
@@ -43,4 +43,6 @@ def approximate_simple(epsilon: float, delta: float, size: int) -> tuple[float, 
     """
     checks.not_negative(epsilon=epsilon, delta=delta)
     checks.count(size=size)
-    return size * epsilon, min(size * math.exp(min((size - 1) * epsilon, 700.0)) * delta, 1.0)
+    if delta == 0 or not (size - 1) * epsilon <= 700:
+        return size * epsilon, 1.0 if delta > 0 else 0.0
+    return size * epsilon, min(size * math.exp((size - 1) * epsilon) * delta, 1.0)

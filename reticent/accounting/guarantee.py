@@ -36,11 +36,11 @@ class Guarantee:
     def __post_init__(self) -> None:
         checks.probability(delta=self.delta)
         checks.count(group=self.group)
-        if not self.epsilon >= self.epsilon_lower >= 0:
-            raise AssertionError(f"epsilon {self.epsilon} below its lower bound {self.epsilon_lower}")
+        if not self.epsilon >= self.epsilon_lower >= 0:  # NaN in either fails
+            raise AssertionError(f"epsilon {self.epsilon} is not above its lower bound {self.epsilon_lower}")
 
     def __str__(self) -> str:
-        if math.isinf(self.epsilon):
+        if not math.isfinite(self.epsilon):
             return "No privacy guarantee: epsilon is infinite."
         unit = self.unit if self.group == 1 else f"group of {self.group} {self.unit}s"
         lines = [

@@ -16,9 +16,11 @@ import numpy as np
 from reticent.accounting.convolution import Part, compose
 from reticent.accounting.lattice import Sketch, cut_offs, round_down, round_up, sketch
 from reticent.accounting.pairs import UNIT, Pair
+from reticent.accounting.refusal import or_infinite
 
 _REFINEMENTS = 4
 _LARGE = 1000.0  # an epsilon that protects nobody
+_LARGEST_LOSS = 1e8  # beyond it no lattice is fine enough, and adding up numbers is as good
 _MOST_POINTS = 2**20  # of a window
 RELATIVE_WIDTH = 8e-4  # of a bracket, relative to epsilon
 
@@ -53,7 +55,7 @@ def upper_epsilon(
     upper = math.inf
     for _ in range(_REFINEMENTS):
         found, expected = _solve(releases, delta, relative_width, near, is_upper=True)
-        upper = min(upper, found)
+        upper = min(upper, or_infinite(found))
         # Where a single rare jump decides, Chernoff's estimate is far off: start again from what was found.
         if not upper < 0.7 * expected:
             break
@@ -82,17 +84,21 @@ def _solve(
     releases = [release for release in releases if release.times > 0]
     if not releases:
         return 0.0, 0.0
+    unknown = math.inf if is_upper else 0.0
+    if not all(abs(end) <= _LARGEST_LOSS for release in releases for end in release.pair.span()):
+        return unknown, 0.0
     sketches = [sketch(release.pair) for release in releases]
     if not all(len(copy.losses) for copy in sketches):  # losses beyond the range of float64
-        return (math.inf if is_upper else 0.0), 0.0
+        return unknown, 0.0
     setting = _choose(releases, sketches, delta, relative_width, near)
+    if not np.isfinite(setting).all():
+        return unknown, 0.0
     parts = [
         _rounded(release, copy, setting, delta / _total(releases), is_upper=is_upper)
         for release, copy in zip(releases, sketches, strict=True)
     ]
-    nothing = (math.inf if is_upper else 0.0), setting.estimate
-    if not all(part.lattice.masses.any() for part in parts):
-        return nothing
+    if not all(_has_mass(part) for part in parts):
+        return unknown, setting.estimate
     # Rounding of the edges themselves: every loss may be off by this much (section 3.5).
     drift = sum(part.times * 16 * UNIT * (1 + max(map(abs, _ends(part)))) for part in parts)
     width = 8 * setting.deviation + min(4 / setting.tilt, 4 * setting.estimate + 1)
@@ -101,11 +107,11 @@ def _solve(
         composed = compose(parts, sketches, setting.tilt, width, setting.tolerated)
         found = composed.epsilon_above(delta) if is_upper else composed.epsilon_below(delta)
         if found is not None:
-            return max(found + drift if is_upper else found - drift, 0.0), setting.estimate
+            return (found + drift if is_upper else max(0.0, found - drift)), setting.estimate
         if len(composed.losses) > 4 * _MOST_POINTS:
             break
         width = 2.5 * (composed.losses[-1] - composed.losses[0])
-    return nothing
+    return unknown, setting.estimate
 
 
 def _choose(
@@ -163,9 +169,9 @@ def _log_moment_at(releases: Sequence[Release], sketches: Sequence[Sketch], tilt
 
 
 def _hit_atoms(releases: Sequence[Release], spacing: float) -> float:
-    """The next smaller spacing at which both ends of a discrete part lie on the lattice."""
+    """The next smaller spacing at which the first two atoms of a discrete part lie on the lattice."""
     for release in releases:
-        atoms = release.pair.atoms()
+        atoms = release.pair.atoms()[:2]
         gap = max(atoms, default=0.0) - min(atoms, default=0.0)
         if gap > 0:
             return gap / math.ceil(gap / spacing)
@@ -204,6 +210,11 @@ def _rounded(release: Release, copy: Sketch, setting: _Setting, delta: float, *,
 
 def _total(releases: Sequence[Release]) -> int:
     return sum(release.times for release in releases)
+
+
+def _has_mass(part: Part) -> bool:
+    masses, infinite = part.lattice.masses, part.lattice.infinite
+    return bool(masses.any() and np.isfinite(masses).all() and math.isfinite(infinite))
 
 
 def _ends(part: Part) -> tuple[float, float]:

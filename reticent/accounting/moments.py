@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from reticent.accounting.refusal import smallest
 from reticent.accounting.sampled_renyi import binomial_sum
 from reticent.core import checks
 
@@ -39,7 +40,7 @@ def epsilon(
     checks.inside_unit(delta=delta)
     moments = np.arange(1, largest_moment + 1)
     logs = np.array([log_moment(rate, noise_multiplier, int(moment)) for moment in moments])
-    return float(np.min((steps * logs - math.log(delta)) / moments))
+    return smallest((steps * logs - math.log(delta)) / moments)
 
 
 def strong_composition(rate: float, noise_multiplier: float, steps: int, delta: float) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 UNIT = 2.0**-53  # half the spacing of float64 at 1: the relative error of one rounding
+_LEAST = 2.0**-1070  # more than the error of a mass that is too small for a normal float
 _FARTHEST = 38.0  # standard deviations; beyond it a normal tail is below 1e-315
 
 
@@ -39,7 +40,7 @@ class Pair(Protocol):
         ...
 
     def atoms(self) -> tuple[float, ...]:
-        """Finite losses that occur with positive probability: a lattice does well to hit them."""
+        """Finite losses that occur with positive probability: a lattice does well to hit the first two."""
         ...
 
 
@@ -56,7 +57,8 @@ class GaussianPair:
         return Masses(p, q, p_error, q_error)
 
     def span(self) -> tuple[float, float]:
-        return -_FARTHEST * self.mu - self.mu**2 / 2, _FARTHEST * self.mu + self.mu**2 / 2
+        reach = _FARTHEST * self.mu + self.mu * self.mu / 2
+        return -reach, reach
 
     def atoms(self) -> tuple[float, ...]:
         return ()
@@ -86,7 +88,7 @@ class LaplacePair:
         q[low] += 0.5
         p[high] += 0.5
         q[high] += np.exp(-e0) / 2
-        return Masses(p, q, 32 * UNIT * p, 32 * UNIT * q)
+        return Masses(p, q, 32 * UNIT * p + _LEAST, 32 * UNIT * q + _LEAST)
 
     def span(self) -> tuple[float, float]:
         return -self.epsilon, self.epsilon
@@ -107,13 +109,19 @@ class AtomPair:
         cells = np.searchsorted(edges, self.losses)
         p = np.bincount(cells, weights=self.p, minlength=len(edges) + 1)
         q = np.bincount(cells, weights=self.q, minlength=len(edges) + 1)
-        return Masses(p, q, 16 * UNIT * p, 16 * UNIT * q)
+        # What one of the two cannot give at all is a zero without error.
+        least = _LEAST * np.bincount(cells, weights=np.isfinite(self.losses), minlength=len(edges) + 1)
+        return Masses(p, q, 16 * UNIT * p + least, 16 * UNIT * q + least)
 
     def span(self) -> tuple[float, float]:
         return min(self.atoms(), default=0.0), max(self.atoms(), default=0.0)
 
     def atoms(self) -> tuple[float, ...]:
         return tuple(loss for loss in self.losses if np.isfinite(loss))
+
+    @property
+    def has_minus_infinity(self) -> bool:
+        return any(np.isneginf(loss) and mass > 0 for loss, mass in zip(self.losses, self.q, strict=True))
 
 
 @dataclass(frozen=True)
@@ -129,26 +137,43 @@ class SampledPair:
     rate: float
 
     def masses(self, edges: np.ndarray) -> Masses:
-        # loss = ln(1 - rate + rate e^l) crosses an edge where e^l = (e^edge - 1 + rate) / rate.
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            inner_edges = np.log(np.maximum(np.expm1(edges) + self.rate, 0.0)) - np.log(self.rate)
-        # Where e^edge swallows everything else, it is edge - ln(rate); exp would overflow.
-        inner_edges = np.where(edges > 40, edges - np.log(self.rate), inner_edges)
-        p, q, p_error, q_error = self.inner.masses(inner_edges)
+        # No loss is below ln(1 - rate), where an inner loss of minus infinity ends up: the cells that end
+        # before it are empty, and that atom is in the first one that does not.
+        empty = int(np.searchsorted(edges, self._loss(-np.inf)))
+        if empty == len(edges):
+            nothing, everything = np.zeros(len(edges) + 1), np.append(np.zeros(len(edges)), 1.0)
+            return Masses(everything, everything, nothing, nothing)
+        inner = self.inner.masses(self._inner_edges(edges[empty:]))
+        p, q, p_error, q_error = (np.append(np.zeros(empty), part) for part in inner)
         mixed = (1 - self.rate) * q + self.rate * p
         mixed_error = (1 - self.rate) * q_error + self.rate * p_error + 4 * UNIT * mixed
         return Masses(mixed, q, mixed_error, q_error)
 
+    def _inner_edges(self, edges: np.ndarray) -> np.ndarray:
+        """Where the loss ln(1 - rate + rate e^l) crosses an edge: e^l = (e^edge - 1 + rate) / rate."""
+        with np.errstate(divide="ignore", over="ignore"):
+            # Either difference is right to the last digit of e^edge: at a high rate, that is near 0.
+            grown = np.expm1(edges) + self.rate if self.rate < 0.5 else np.exp(edges) - (1 - self.rate)
+            inner_edges = np.log(np.maximum(grown, 0.0)) - np.log(self.rate)
+        # Where e^edge swallows everything else, it is edge - ln(rate); exp would overflow.
+        return np.where(edges > 40, edges - np.log(self.rate), inner_edges)
+
     def span(self) -> tuple[float, float]:
-        low, high = map(self._loss, self.inner.span())
-        return low, high
+        low, high = self.inner.span()
+        return self._loss(-np.inf if self._has_floor else low), self._loss(high)
 
     def atoms(self) -> tuple[float, ...]:
-        return tuple(map(self._loss, self.inner.atoms()))
+        inner = self.inner.atoms()
+        return tuple(map(self._loss, (*inner, -np.inf) if self._has_floor else inner))
+
+    @property
+    def _has_floor(self) -> bool:
+        """Whether ln(1 - rate) itself has mass. Makes bounds tight; they hold without it."""
+        return self.rate < 1 and isinstance(self.inner, AtomPair) and self.inner.has_minus_infinity
 
     def _loss(self, inner: float) -> float:
         if self.rate == 1:
-            return inner
+            return float(inner)
         return float(np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + inner))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from reticent.accounting import dominating, tuning
 from reticent.accounting.dominating import Neighbours
+from reticent.accounting.refusal import smallest
 from reticent.accounting.sampled_renyi import poisson_gaussian, without_replacement
 from reticent.core import checks
 from reticent.core.errors import Unproven
@@ -104,21 +105,20 @@ def to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> 
     """
     checks.inside_unit(delta=delta)
     values = curve + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
-    return _smallest(values)
+    return smallest(values)
 
 
 def to_epsilon_classical(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:
     """The conversion of the first papers: curve + ln(1/delta) / (order - 1) (Mironov 2017, Proposition 3)."""
     checks.inside_unit(delta=delta)
-    return _smallest(curve - math.log(delta) / (orders - 1))
+    return smallest(curve - math.log(delta) / (orders - 1))
 
 
 def to_delta(curve: np.ndarray, epsilon: float, orders: np.ndarray = ORDERS) -> float:
     """The best delta over the orders at this epsilon, by the same inequality."""
     checks.not_negative(epsilon=epsilon)
     logs = (orders - 1) * (curve - epsilon + np.log1p(-1 / orders)) - np.log(orders)
-    logs = logs[~np.isnan(logs)]
-    return float(min(np.exp(np.minimum(logs, 0.0)).min(), 1.0)) if len(logs) else 1.0
+    return min(smallest(np.exp(np.minimum(logs, 0.0))), 1.0)
 
 
 def accounted(event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS) -> tuple[np.ndarray, float]:
@@ -152,7 +152,9 @@ class Approximated(NamedTuple):
         """
         if self.slack == 0:
             return self.delta * (1 + 1e-9)
-        return (self.delta + (1 + math.exp(min(epsilon, 700.0))) * self.slack) * (1 + 1e-9)
+        if not epsilon <= 700:
+            return math.inf
+        return (self.delta + (1 + math.exp(epsilon)) * self.slack) * (1 + 1e-9)
 
 
 def approximated(event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS) -> Approximated:
@@ -179,7 +181,7 @@ def epsilon(event: Event, delta: float, neighbours: Neighbours) -> float:
     checks.inside_unit(delta=delta)
     curve, extra = accounted(event, neighbours)
     remaining = delta - extra * (1 + 1e-12)
-    if remaining <= 0:
+    if not remaining > 0:
         return math.inf
     return 0.0 if not curve.any() else to_epsilon(curve * (1 + 1e-10), remaining)
 
@@ -319,8 +321,3 @@ def _pure_claim(event: Event, neighbours: Neighbours) -> float:
 
 def _reach(neighbours: Neighbours) -> int:
     return neighbours.adjacency.reach * neighbours.group
-
-
-def _smallest(values: np.ndarray) -> float:
-    usable = values[~np.isnan(values)]
-    return max(float(usable.min()), 0.0) if len(usable) else math.inf

@@ -78,7 +78,7 @@ def quadrature(rate: float, noise_multiplier: float, orders: np.ndarray) -> np.n
             is_small = np.abs(ratio_less_1) * max(order, 1.0) < 0.1
             excess[is_small] = _power_less_line(ratio_less_1[is_small], order)
             terms = np.exp(log_weight) * excess
-        values[index] = math.log1p(max(float(np.nansum(terms)), 0.0)) / (order - 1)
+        values[index] = np.log1p(np.maximum(terms.sum(), 0.0)) / (order - 1)
     return values
 
 

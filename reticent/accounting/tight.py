@@ -15,6 +15,8 @@ from reticent.accounting.loss_distribution import (
     lower_epsilon,
     upper_epsilon,
 )
+from reticent.accounting.refusal import or_infinite
+from reticent.accounting.reserve import NEARLY_EXACT, left_of
 from reticent.core import checks
 from reticent.core.errors import Unproven
 from reticent.mechanisms import events
@@ -58,12 +60,13 @@ def tight(
     if not counts:
         return Cost(0.0, 0.0, "nothing released")
     if len(counts) == 1 and isinstance(only := next(iter(counts)), events.Gaussian):
-        exact = gaussian_dp.epsilon(adjacency.reach * group / only.noise_multiplier, delta)
-        return Cost(exact * (1 - _SLACK_OF_EXACT), exact * (1 + _SLACK_OF_EXACT), "exact Gaussian")
+        exact = or_infinite(gaussian_dp.epsilon(adjacency.reach * group / only.noise_multiplier, delta))
+        lower = exact * (1 - _SLACK_OF_EXACT) if math.isfinite(exact) else 0.0
+        return Cost(lower, exact * (1 + _SLACK_OF_EXACT), "exact Gaussian")
     try:
         bracket = bracket_event(event, delta, neighbours)
     except Unproven:
-        return Cost(0.0, renyi.epsilon_of_approximated(event, delta, neighbours), "renyi")
+        return Cost(0.0, or_infinite(renyi.epsilon_of_approximated(event, delta, neighbours)), "renyi")
     is_narrow = bracket.upper - bracket.lower <= 2 * RELATIVE_WIDTH * bracket.upper < math.inf
     if not is_narrow:  # else nothing is left to gain
         other, name = _best_other(event, delta, neighbours)
@@ -80,9 +83,19 @@ def guarantee(
     group: int = 1,
     unit: Unit = "record",
     assumptions: tuple[str, ...] = (),
+    arithmetic: float = 0.0,
 ) -> Guarantee:
-    """The sentence that may be printed about an event."""
-    cost = tight(event, delta, adjacency, group=group)
+    """The sentence that may be printed about an event.
+
+    Args:
+        arithmetic: how far the samplers of all its noise are from their laws, if that is known to be more
+            than the share of delta that is set aside for it; see `reserve`.
+    """
+    cost = tight(event, left_of(delta, arithmetic), adjacency, group=group)
+    if not cost.upper < math.inf:  # a claim that uses all of delta leaves nothing for its sampler
+        cost = tight(event, delta, adjacency, group=group)
+        if cost.upper < math.inf and NEARLY_EXACT not in assumptions:
+            assumptions = (*assumptions, NEARLY_EXACT)
     return Guarantee(
         epsilon=cost.upper,
         epsilon_lower=cost.lower,
@@ -101,13 +114,12 @@ def bracket_event(event: Event, delta: float, neighbours: Neighbours) -> Bracket
     """Bounds by the loss distribution alone, over both directions."""
     parts = _directions(event, neighbours)
     slack = _slack(parts)
-    if slack > 0:
-        return _bracket_with_slack(parts, delta, slack)
-    return _bracket(parts, delta)
+    return _bracket(parts, delta) if slack == 0 else _bracket_with_slack(parts, delta, slack)
 
 
 def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
     """The upper end of `tight` alone: what calibration needs, at half the work."""
+    checks.inside_unit(delta=delta)
     counts = dominating.flatten(event)
     if any(isinstance(item, events.NonPrivate) for item in counts):
         return math.inf
@@ -116,7 +128,7 @@ def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
     try:
         parts = _directions(event, neighbours)
     except Unproven:
-        return renyi.epsilon_of_approximated(event, delta, neighbours)
+        return or_infinite(renyi.epsilon_of_approximated(event, delta, neighbours))
     upper = _upper_with_slack(parts, delta, _slack(parts))[0]
     return upper if math.isfinite(upper) else _best_other(event, delta, neighbours)[0]
 
@@ -153,11 +165,11 @@ def _bracket(parts: _Parts, delta: float) -> Bracket:
 
 def _upper(parts: _Parts, delta: float, *, relative_width: float = RELATIVE_WIDTH) -> float:
     first, *others = _sides(parts, attained=False)
-    upper = upper_epsilon(first, delta, relative_width=relative_width)
+    upper = or_infinite(upper_epsilon(first, delta, relative_width=relative_width))
     for side in others:
         # A rough bound on the other direction is mostly enough to see that it does not matter.
-        if upper_epsilon(side, delta, relative_width=64 * relative_width) > upper:
-            upper = max(upper, upper_epsilon(side, delta, relative_width=relative_width))
+        if not upper_epsilon(side, delta, relative_width=64 * relative_width) <= upper:
+            upper = max(upper, or_infinite(upper_epsilon(side, delta, relative_width=relative_width)))
     return upper
 
 
@@ -184,10 +196,12 @@ def _upper_with_slack(parts: _Parts, delta: float, slack: float) -> tuple[float,
     """The upper bound, and how much of delta was set aside for the slack."""
     if slack == 0:
         return _upper(parts, delta), 0.0
+    if not 2 * slack < delta:  # NaN too
+        return math.inf, delta
     reserved = 1e-6 * delta
     while reserved < delta:
         upper = _upper(parts, delta - reserved)
-        needed = slack * (1 + math.exp(min(upper, 700.0)))
+        needed = slack * (1 + math.exp(upper)) if upper <= 700 else math.inf
         if needed <= reserved:
             return upper, reserved
         reserved = max(1.5 * needed, 2 * reserved)
@@ -196,10 +210,10 @@ def _upper_with_slack(parts: _Parts, delta: float, slack: float) -> tuple[float,
 
 def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[float, str]:
     """The smallest epsilon of the accountants that add up numbers, and which of them found it."""
-    found = [(_claimed(event, delta, neighbours), "basic composition")]
+    found = [(or_infinite(_claimed(event, delta, neighbours)), "basic composition")]
     for name, accountant in (("renyi", renyi.epsilon), ("concentrated", zcdp.epsilon)):
         try:
-            found.append((accountant(event, delta, neighbours), name))
+            found.append((or_infinite(accountant(event, delta, neighbours)), name))
         except Unproven:
             continue
     return min(found)

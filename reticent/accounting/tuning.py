@@ -171,7 +171,7 @@ def _by_intervals(run: np.ndarray, trials: Trials, orders: np.ndarray, pure: flo
     may_hold = np.zeros(low.shape, bool)
     for order in orders:
         at_ends = high - beside + high / (order - 1)
-        may_hold |= low - beside + low / (order - 1) >= at_ends.max()
+        may_hold |= ~(low - beside + low / (order - 1) < at_ends.max())
     inner = edges[:-1][may_hold][:, None] + np.linspace(0.0, _WIDE, _PARTS + 1)
     inner[:, -1] = edges[1:][may_hold]
     lows = np.concatenate([[-math.inf], inner[:, :-1].ravel()])

@@ -34,7 +34,7 @@ def to_epsilon_classical(rho: float, delta: float) -> float:
     """rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016, Proposition 1.3)."""
     checks.not_negative(rho=rho)
     checks.inside_unit(delta=delta)
-    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    return rho + 2 * math.sqrt(-rho * math.log(delta))
 
 
 def to_epsilon(rho: float, delta: float) -> float:
@@ -60,7 +60,8 @@ def to_epsilon(rho: float, delta: float) -> float:
             high = right
         else:
             low = left
-    return max(at(1 + math.exp((low + high) / 2)), 0.0)
+    found = at(1 + math.exp((low + high) / 2))
+    return math.inf if math.isnan(found) else max(found, 0.0)
 
 
 def rho(event: Event, neighbours: Neighbours) -> float:

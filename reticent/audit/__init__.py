@@ -3,8 +3,12 @@
 train_with_canaries(loss, params, data, plan, optimizer=...)   a run, its bounds and a verdict
 one_run(scores, included, delta=1e-5)                          a bound from any trainer's scores
 replay(train_step, data, record, max_norm=..., noise_multiplier=...)   a unit test of a training step
+arithmetic(train_step, data, max_norm=..., noise_multiplier=...)       the same, to the last bit
 """
 
+from reticent.audit.arithmetic import Arithmetic as Arithmetic
+from reticent.audit.arithmetic import arithmetic as arithmetic
+from reticent.audit.arithmetic_training import arithmetic_plan as arithmetic_plan
 from reticent.audit.bounds import gaussian_estimate as gaussian_estimate
 from reticent.audit.bounds import gaussian_one_run as gaussian_one_run
 from reticent.audit.bounds import many_runs as many_runs
@@ -16,6 +20,7 @@ from reticent.audit.claim import curve_of as curve_of
 from reticent.audit.claim import refutes as refutes
 from reticent.audit.evidence import Evidence as Evidence
 from reticent.audit.evidence import Kind as Kind
+from reticent.audit.finding import Finding as Finding
 from reticent.audit.replay import Problem as Problem
 from reticent.audit.replay import Replay as Replay
 from reticent.audit.replay import replay as replay

@@ -266,10 +266,16 @@ def _rates_epsilon(
     return _rates_bound(hits, len(inside), alarms, len(outside), delta, error)
 
 
-def _rates_bound(hits: int, inside: int, alarms: int, outside: int, delta: float, error: float) -> float:
-    """From two one-sided bounds, each with half the error: both directions of the inequality hold at once."""
+def rate_bounds(hits: int, inside: int, alarms: int, outside: int, error: float) -> tuple[float, float]:
+    """The least share of hits and the most of alarms: one-sided Clopper-Pearson, each with half the error."""
     least_hits = float(betaincinv(hits, inside - hits + 1, error / 2)) if hits else 0.0
     most_alarms = float(betaincinv(alarms + 1, outside - alarms, 1 - error / 2)) if alarms < outside else 1.0
+    return least_hits, most_alarms
+
+
+def _rates_bound(hits: int, inside: int, alarms: int, outside: int, delta: float, error: float) -> float:
+    """From two bounds that hold at once, and so for both directions of the inequality."""
+    least_hits, most_alarms = rate_bounds(hits, inside, alarms, outside, error)
     forward = _log_ratio(least_hits - delta, most_alarms)
     backward = _log_ratio(1 - most_alarms - delta, 1 - least_hits)
     return max(forward, backward, 0.0)

@@ -107,17 +107,17 @@ def replay(
         one in ten thousand.
     """
     checks.positive(max_norm=max_norm, noise_multiplier=noise_multiplier, divisor=divisor)
-    rows, records = _arrays(data, "data"), _arrays(record, "record")
+    rows, records = arrays_of(data, "data"), arrays_of(record, "record")
     if set(rows) != set(records):
         raise DataError(
             f"The data have {', '.join(sorted(rows))}; the record has {', '.join(sorted(records))}.",
             remedy="Give the record the arrays of the data, each with one row at least.",
         )
     claimed = _Claim(max_norm / divisor, noise_multiplier * max_norm / divisor, adjacency)
-    runner = _Runner(train_step)
-    count = _length(rows)
+    runner = Runner(train_step)
+    count = length_of(rows)
     for size in sorted({min(size, count) for size in (sizes or (0, 1, count // 2, count))}):
-        _one_record(runner, _cut(rows, size), records, claimed)
+        _one_record(runner, cut(rows, size), records, claimed)
     checked = ["shapes", "control flow", "sensitivity"]
     if seeds:
         _noise(runner, rows, claimed, seeds)
@@ -134,7 +134,7 @@ class _Claim:
     adjacency: Adjacency
 
 
-class _Runner:
+class Runner:
     """Runs steps, and keeps what was found."""
 
     def __init__(self, train_step: TrainStep) -> None:
@@ -147,7 +147,12 @@ class _Runner:
             self.problems.append(Problem(check=check, what=what))
 
     def run(self, batch: Rows, seed: int, step: int) -> Leaves | None:
-        """The leaves that a step returned; None, and a problem, if it did not get through."""
+        """The leaves that a step returned, in float64; None, and a problem, if it did not get through."""
+        returned = self.release(batch, seed, step)
+        return None if returned is None else flat(returned)
+
+    def release(self, batch: Rows, seed: int, step: int) -> Any:
+        """What a step returned, as it is; None, and a problem, if it did not get through."""
         try:
             returned = self.train_step(dict(batch), seed, step)
         except ReticentError:
@@ -155,31 +160,30 @@ class _Runner:
         except Exception as error:  # noqa: BLE001 - whatever a stranger's step raises is a finding
             self.found(
                 "control flow",
-                f"the step fails on a batch of {_length(batch)} rows ({type(error).__name__}: {error}). "
+                f"the step fails on a batch of {length_of(batch)} rows ({type(error).__name__}: {error}). "
                 "Whether a step gets through must not depend on who is in the batch.",
             )
             return None
         if returned is None:
             self.found(
                 "control flow",
-                f"the step returned nothing for a batch of {_length(batch)} rows. Even a step that nobody "
+                f"the step returned nothing for a batch of {length_of(batch)} rows. Even a step that nobody "
                 "joins has to release noise.",
             )
             return None
-        leaves = flat(returned)
-        if not all(np.isfinite(leaf).all() for leaf in leaves.values()):
-            self.found("control flow", f"a batch of {_length(batch)} rows gives NaN or infinity.")
+        if not all(np.isfinite(leaf).all() for leaf in flat(returned).values()):
+            self.found("control flow", f"a batch of {length_of(batch)} rows gives NaN or infinity.")
             return None
-        return leaves
+        return returned
 
 
-def _one_record(runner: _Runner, batch: Rows, records: Rows, claimed: _Claim) -> None:
+def _one_record(runner: Runner, batch: Rows, records: Rows, claimed: _Claim) -> None:
     """Sensitivity: the same seed, one record more, or another one in the last place."""
     without = runner.run(batch, 0, 0)
     limit = claimed.reach * claimed.adjacency.reach
-    for index in range(_length(records)):
-        new = _cut(records, 1, index)
-        kept = _length(batch) - (claimed.adjacency is Adjacency.REPLACE)
+    for index in range(length_of(records)):
+        new = cut(records, 1, index)
+        kept = length_of(batch) - (claimed.adjacency is Adjacency.REPLACE)
         if kept < 0:
             return
         neighbour = {key: np.concatenate([batch[key][:kept], new[key]]) for key in batch}
@@ -194,16 +198,16 @@ def _one_record(runner: _Runner, batch: Rows, records: Rows, claimed: _Claim) ->
         noise = claimed.deviation * math.sqrt(sum(leaf.size for leaf in inside.values()))
         runner.moved = max(runner.moved, moved / limit)
         # Entries are rounded where noise and sum are added: to one part in ten million each.
-        if moved > limit * (1 + _ROUNDING) + 1e-6 * noise:
+        if not (moved <= limit * (1 + _ROUNDING) + 1e-6 * noise):
             runner.found(
                 "sensitivity",
-                f"record {index}, added to {_length(batch)} rows under the same seed, moves what is released "
-                f"by {moved:.4g}; the noise is made for {limit:.4g}. Clip each record's gradient, divide by "
-                "a fixed number, and let no record change another's gradient or the noise.",
+                f"record {index}, added to {length_of(batch)} rows under the same seed, moves what is "
+                f"released by {moved:.4g}; the noise is made for {limit:.4g}. Clip each record's gradient, "
+                "divide by a fixed number, and let no record change another's gradient or the noise.",
             )
 
 
-def _noise(runner: _Runner, rows: Rows, claimed: _Claim, seeds: int) -> None:
+def _noise(runner: Runner, rows: Rows, claimed: _Claim, seeds: int) -> None:
     """The noise itself: what two runs on the same rows differ by is noise alone."""
     runs = [runner.run(rows, seed, 0) for seed in range(1, seeds + 1)]
     if any(each is None for each in runs):
@@ -235,7 +239,7 @@ def _noise(runner: _Runner, rows: Rows, claimed: _Claim, seeds: int) -> None:
         )
 
 
-def _arrays(rows: Mapping[str, Any], name: str) -> dict[str, np.ndarray]:
+def arrays_of(rows: Mapping[str, Any], name: str) -> dict[str, np.ndarray]:
     arrays = {key: np.asarray(array) for key, array in rows.items()}
     lengths = {len(array) if array.ndim else -1 for array in arrays.values()}
     if len(lengths) != 1 or -1 in lengths or lengths == {0}:
@@ -246,9 +250,9 @@ def _arrays(rows: Mapping[str, Any], name: str) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _length(rows: Rows) -> int:
+def length_of(rows: Rows) -> int:
     return len(next(iter(rows.values())))
 
 
-def _cut(rows: Rows, size: int, start: int = 0) -> dict[str, np.ndarray]:
+def cut(rows: Rows, size: int, start: int = 0) -> dict[str, np.ndarray]:
     return {key: array[start : start + size] for key, array in rows.items()}

@@ -6,22 +6,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from scipy.special import ndtr
 
 from reticent.audit.noise_checks import flat
+from reticent.audit.own_step import own_step, require_replayable
 from reticent.audit.replay import Problem, Replay, replay
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
-from reticent.data.sampling import Batch, Poisson
-from reticent.training.contributions import Contribution, Source
-from reticent.training.gradients import Loss, clipped_gradient_sum
+from reticent.data.sampling import Poisson
+from reticent.training.gradients import Loss
 from reticent.training.plan import Plan
-from reticent.training.step import Blocks, Roots, TrainState, private_step
 
 Draw = Callable[[int, int], Any]
 
@@ -98,13 +95,9 @@ def replay_plan(
 
     A loss that fails here mixes examples, or depends on something other than its arguments.
     """
-    if plan.adaptive is not None or plan.unit != "record":
-        raise InvalidArgument(
-            "A replay is of records and of a clipping norm that stays.",
-            remedy="Replay the plan without its adaptive norm, and with unit='record'.",
-        )
+    require_replayable(plan)
     found = replay(
-        _own_step(loss, params, plan),
+        own_step(loss, params, plan),
         data,
         record,
         max_norm=plan.clipping.sensitivity,
@@ -119,54 +112,6 @@ def replay_plan(
     return Replay(
         problems=found.problems + drawn.problems, moved=found.moved, checked=found.checked + drawn.checked
     )
-
-
-def _own_step(loss: Loss, params: Any, plan: Plan) -> Callable[[dict[str, np.ndarray], int, int], Any]:
-    params = jax.tree.map(jnp.asarray, params)
-    blocks = Blocks.of(plan)
-    keeping = optax.GradientTransformation(  # hands the noisy mean on, as it is
-        lambda params: optax.EmptyState(),
-        lambda updates, state, params=None: (updates, state),
-    )
-    gradient_sum = clipped_gradient_sum(loss, clipping=plan.clipping)
-    step = jax.jit(
-        private_step(
-            gradient_sum,
-            plan,
-            keeping,
-            None,
-            lambda average, params, at: average,
-            contribution=Contribution(),
-            blocks=blocks,
-        )
-    )
-    zeros = jax.tree.map(jnp.zeros_like, params)
-    max_norm = jnp.float32(plan.clipping.sensitivity)
-
-    def take(batch: dict[str, np.ndarray], seed: int, at: int) -> Any:
-        rows = len(next(iter(batch.values())))
-        if rows > blocks.places:
-            raise InvalidArgument(
-                f"{rows} rows are more than a batch of this plan can hold.", remedy="Replay fewer rows."
-            )
-        # Rows of zeros that nobody draws: one shape for all batches, even for nobody.
-        padded = {
-            key: np.concatenate([array, np.zeros((blocks.places - rows, *array.shape[1:]), array.dtype)])
-            for key, array in batch.items()
-        }
-        places = jnp.arange(blocks.places)
-        is_real = places < rows
-        keys = Keys.seeded(seed)
-        roots = Roots(*(keys.take(stream, steps=range(at, at + 1)) for stream in _STREAMS))
-        state = TrainState(jnp.int32(at), params, optax.EmptyState(), max_norm, zeros)
-        source = Source({key: jnp.asarray(array) for key, array in padded.items()})
-        moved, _ = step(state, source, Batch(jnp.where(is_real, places, 0), is_real), roots)
-        return jax.tree.map(jnp.subtract, moved.params, params)
-
-    return take
-
-
-_STREAMS = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
 
 
 def _own_draw(plan: Plan) -> Draw:

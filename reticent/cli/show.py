@@ -32,8 +32,10 @@ def run(
 
 
 def print_card(folder: Path, record: dict[str, Any]) -> None:
+    from reticent.runs.folder import rows_in_words, stopped_in_words
+
     order, recipe = record["order"], record["recipe"]
-    rows = [("data", f"{order['source']}, {record['rows']:,} rows trained on")]
+    rows = [("data", f"{order['source']}, {rows_in_words(record)} trained on")]
     if order["target"]:
         rows.append(("target", order["target"]))
     rows.append(("method", f"{recipe['method']}: {recipe['in_words']}"))
@@ -44,6 +46,8 @@ def print_card(folder: Path, record: dict[str, Any]) -> None:
         command = "synth" if record.get("kind") == "generator" else "train"
         goes_on = f"reticent {command} --resume {folder}"
         rows.append(("state", f"{record['state']}, not finished. Go on: {goes_on}"))
+        if said := stopped_in_words(record):
+            rows.append(("promise", said))
     else:
         rows += _results(record)
     output.print_table(str(folder), {"": "left", " ": "left"}, rows)
@@ -69,15 +73,16 @@ def _spent(record: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _draw(history: list[dict[str, Any]]) -> None:
+def _draw(history: dict[str, Any]) -> None:
     """How the model learned, if there is more than a moment of it."""
     from reticent.report.console import draw_curve
 
-    moments = [moment for moment in history if "accuracy" in moment["held_out"]]
+    moments = [moment for moment in history["moments"] if "accuracy" in moment["held_out"]]
     if len(moments) > 2:
         epochs, accuracy = zip(*((one["epoch"], one["held_out"]["accuracy"]) for one in moments), strict=True)
         print()
-        print(draw_curve(epochs, accuracy, x_name="epochs", y_name="accuracy on held-out rows", height=5))
+        label = "accuracy on held-out rows, unreleased"
+        print(draw_curve(epochs, accuracy, x_name="epochs", y_name=label, height=5))
 
 
 def _results(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -94,6 +99,7 @@ def _results(record: dict[str, Any]) -> list[tuple[str, str]]:
     for name, value in metrics.items():
         if isinstance(value, float):
             rows.append((name, f"{value:.4f}"))
-    rows.append(("", f"({metrics['label']}, {metrics['rows']:,} of them: not covered by the guarantee)"))
+    count = f", {metrics['rows']:,} of them: not covered by the guarantee" if metrics["rows"] else ""
+    rows.append(("", f"({metrics['label']}{count})"))
     rows.append(("time", f"{record['seconds']:.0f} s"))
     return rows

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from reticent.convex.elementary import exp_below, expit
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 
@@ -156,10 +157,10 @@ def logistic(steepest: float = 1.0) -> Loss:
 
     def gradient(scores: Array, labels: Array) -> Array:
         signs = _sign(labels)
-        return (-signs * np.minimum(_expit(-signs * scores[:, 0]), steepest))[:, None]
+        return (-signs * np.minimum(expit(-signs * scores[:, 0]), steepest))[:, None]
 
     def hessian(scores: Array, labels: Array) -> Callable[[Array], Array]:
-        share = _expit(scores[:, 0])
+        share = expit(scores[:, 0])
         is_bent = _sign(labels) * scores[:, 0] >= start
         return _times((is_bent * share * (1 - share))[:, None])
 
@@ -371,10 +372,6 @@ def _sign(labels: Any) -> Any:
     return 2 * labels - 1
 
 
-def _expit(values: Array) -> Array:
-    return 0.5 * (1 + np.tanh(0.5 * values))
-
-
 def _shares(scores: Array) -> Array:
-    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+    exponentials = exp_below(scores - scores.max(axis=1, keepdims=True))
     return exponentials / exponentials.sum(axis=1, keepdims=True)

@@ -1,34 +1,59 @@
-"""Noise in 64 bits, and sums that are rounded to a grid.
+"""Noise of the convex methods, in whole numbers on a public grid.
 
-Weights are computed in 64 bits. Noise of fewer bits would leave the lower ones bare: whoever guesses the data
-could solve for the noise, and see whether it lies on the coarser grid. So noise is drawn with all 53 bits,
-and what is published is rounded to a public grid, 2^-20 of the noise's scale, each cell of which holds
-very many of the numbers that can be drawn.
+Whoever adds float noise to float weights shows in the lower bits which data they were computed from. Here
+weights and sums are moved to a grid first; see `reticent.mechanisms.whole` and `vectors`, which this module
+calls with a little more noise than the proofs ask for.
+
+Objective perturbation needs more: a random vector with a density. Whole noise has none, but it is near to one
+that has: the discrete normal law of deviation S around 0 is drawn, up to 2^-64, by drawing y from the real
+N(0, S^2 - t^2) with t = 1.5625 and then a whole number by the discrete normal law of deviation t around y. So
+behind each tilt that is drawn there is a real one with the density of the proof, at most 16 t = 25 steps away
+in each entry (but for a probability of 2^-180), and steps are below 2^-42 of an entry's deviation.
+What lies between the two is hidden like what the solver leaves undone.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-_FINE = 2.0**-20  # of the noise's scale: a cell of the grid
+from reticent.mechanisms.vectors import add_whole_vector_laplace
+from reticent.mechanisms.whole import add_whole_normals, deviation_of, normal_grid, whole_normals
 
-MARGIN = 1 + 1e-9  # noise is this much larger than the proof asks, for rounding before it
+MARGIN = 1 + 1e-9  # noise is this much larger than the proof asks, for rounding in its own parameters
+WIDENED = 1 + 2.0**-9  # no deviation is larger than asked by more than this, for the grid
 
-
-def gaussian(source: np.random.Generator, shape: tuple[int, ...], deviation: float) -> np.ndarray:
-    return deviation * MARGIN * source.standard_normal(shape)
-
-
-def vector_laplace(source: np.random.Generator, shape: tuple[int, ...], scale: float) -> np.ndarray:
-    """Density proportional to exp(-|noise| / scale): a uniform direction, and a Gamma-distributed length."""
-    direction = source.standard_normal(shape)
-    length = source.standard_gamma(direction.size)
-    return direction * (scale * MARGIN * length / np.linalg.norm(direction))
+# How far an entry of a tilt is from that of a real one, over its deviation: 25 steps, and three roundings
+# of a float that is below 100 deviations.
+MOVED = 2.0**-37
+_LEVELS = 6  # of a tilt: steps of 2^-48 of its deviation
 
 
-def on_grid(values: np.ndarray, scale: float) -> np.ndarray:
-    """The nearest multiples of a power of two, about 2^-20 of the noise's scale."""
-    cell = 2.0 ** math.floor(math.log2(scale * _FINE))
-    return np.round(values / cell) * cell
+def add_gaussian(
+    source: np.random.Generator, values: np.ndarray, *, max_norm: float, deviation: float
+) -> np.ndarray:
+    """The values on a grid, with normal noise: `max_norm` is the distance of neighbours' values."""
+    return add_whole_normals(source, values, max_norm=max_norm, deviation=deviation * MARGIN)
+
+
+def deviation_on_grid(size: int, *, max_norm: float, deviation: float) -> float:
+    """Of the noise that `add_gaussian` adds to so many numbers, a little more than asked. Public."""
+    levels, step = normal_grid(size, max_norm=max_norm, deviation=deviation * MARGIN)
+    return deviation_of(levels) * step
+
+
+def add_vector_laplace(
+    source: np.random.Generator, values: np.ndarray, *, max_norm: float, epsilon: float
+) -> np.ndarray:
+    """The values on a grid, with noise of density exp(-epsilon |noise| / max_norm)."""
+    return add_whole_vector_laplace(source, values, max_norm=max_norm * MARGIN, epsilon=epsilon)
+
+
+def gaussian_tilt(source: np.random.Generator, shape: tuple[int, ...], deviation: float) -> np.ndarray:
+    """A vector that is in each entry within `MOVED` * deviation of a real Gaussian one."""
+    return whole_normals(source, shape, levels=_LEVELS) * (deviation * MARGIN / deviation_of(_LEVELS))
+
+
+def vector_laplace_tilt(source: np.random.Generator, shape: tuple[int, ...], scale: float) -> np.ndarray:
+    """A vector near to a real one of density exp(-|b| / scale): each entry within `MOVED` of its deviation,
+    which is sqrt(size + 1) * scale."""
+    return add_vector_laplace(source, np.zeros(shape), max_norm=scale, epsilon=1.0)

@@ -8,8 +8,9 @@ two. The proofs are in docs/convex.md; here are their numbers:
     pure        epsilon = epsilon_b + determinant,  b with density exp(-epsilon_b |b| / (reach L))
     with delta  delta = sum over the pairs of corners of the Gaussian's delta at epsilon - determinant
 
-The solver stops at a certified gradient. What it left undone is hidden by a little noise on the
-weights, paid from a small share of epsilon (approximate minima perturbation).
+The solver stops at a certified gradient, and the tilt that it is given is not quite the real one which the
+proof is about (see `noise`). Both move the weights by a known distance. It is hidden by a little noise on
+them, paid from a small share of epsilon (approximate minima perturbation).
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Tilt(NamedTuple):
         determinant: the part of epsilon that the determinant takes.
         scale: of vector-Laplace noise, or the deviation of Gaussian noise.
         deviation: of one entry.
-        residual: the epsilon, and the scale, of the noise on the weights.
+        residual: the epsilon, and the scale, of the noise on the weights; their product is the distance that
+            it hides.
     """
 
     curvature: float
@@ -61,7 +63,10 @@ def release(problem: Problem, terms: Terms) -> Release:
 
     Guarantee:
         Costs the event it returns, for a loss with the constants it declares; any row norm, the
-        intercept included, since rows have norm 1 here.
+        intercept included, since rows have norm 1 here. Let w be the exact minimiser for the real tilt behind
+        the one that is drawn: its density is that of the proof. Given w, the computed weights of either
+        neighbour are within half of `Tilt.residual`'s distance of it, so that vector-Laplace noise in whole
+        numbers hides which they are. Up to 2^-60 a number, by which whole noise is off its law.
 
     Reference:
         Chaudhuri, Monteleoni and Sarwate (2011), Theorem 9; Kifer, Smith and Thakurta (2012), Theorem 2;
@@ -72,7 +77,7 @@ def release(problem: Problem, terms: Terms) -> Release:
     event = _event(terms)
     terms.pay(event)
     source, shape = generator(terms.keys), (problem.features, problem.loss.outputs)
-    draw = noise.vector_laplace if terms.delta is None else noise.gaussian
+    draw = noise.vector_laplace_tilt if terms.delta is None else noise.gaussian_tilt
     drawn = draw(source, shape, tilt.scale)
     mu = tilt.curvature / problem.examples
     minimum = minimise(
@@ -81,10 +86,9 @@ def release(problem: Problem, terms: Terms) -> Release:
         gradient_bound=_CERTIFIED * problem.loss.lipschitz,
         tilt=drawn / problem.examples,
     )
-    _, residual_scale = tilt.residual
-    hidden = minimum.weights + noise.vector_laplace(source, shape, residual_scale)
+    hiding, scale = tilt.residual
     return Release(
-        weights=noise.on_grid(hidden, residual_scale),
+        weights=noise.add_vector_laplace(source, minimum.weights, max_norm=hiding * scale, epsilon=hiding),
         event=event,
         guarantee=_guarantee(problem, terms),
         excess_risk_bound=excess_risk(tilt, problem, terms.radius or RADIUS),
@@ -97,9 +101,10 @@ def tilt_for(loss: Loss, examples: int, parameters: int, terms: Terms) -> Tilt:
     hiding = _RESIDUAL * terms.epsilon
     epsilon = terms.epsilon - hiding
     least = least_curvature(loss, _DETERMINANT * epsilon)
+    delta = None if terms.delta is None else terms.delta_for(2 * parameters)  # a tilt, and the residual
 
     def scale_at(curvature: float) -> float:
-        return tilt_scale(loss, epsilon - determinant(loss, curvature), terms.delta, terms.adjacency)
+        return tilt_scale(loss, epsilon - determinant(loss, curvature), delta, terms.adjacency)
 
     def deviation_of(scale: float) -> float:
         # A vector-Laplace vector has length sqrt(d (d + 1)) scale, in the root of the mean square.
@@ -113,7 +118,8 @@ def tilt_for(loss: Loss, examples: int, parameters: int, terms: Terms) -> Tilt:
     else:
         curvature = max(wanted * examples, least)
     scale = scale_at(curvature)
-    residual = 2 * _CERTIFIED * loss.lipschitz * examples / curvature
+    moved = noise.MOVED * deviation_of(scale) * math.sqrt(parameters)  # from the real tilt to the drawn one
+    residual = 2 * (_CERTIFIED * loss.lipschitz * examples + moved) / curvature
     return Tilt(
         curvature, determinant(loss, curvature), scale, deviation_of(scale), (hiding, residual / hiding)
     )
@@ -199,7 +205,7 @@ def _guarantee(problem: Problem, terms: Terms) -> Guarantee:
         delta=terms.delta or 0.0,
         adjacency=terms.adjacency,
         accountant="objective perturbation",
-        assumptions=(f"the number of records, {problem.examples}, is public", *terms.keys.assumptions),
+        assumptions=terms.assumed(problem.examples, is_pure=terms.delta is None),
     )
 
 

@@ -3,7 +3,8 @@
 With J = mean loss + mu/2 |w|^2 on rows of norm 1, neighbours' minimisers are at most reach * L / (mu n)
 apart: at the one's minimiser the other's gradient is that of one record (or two) over n, and J is mu-strongly
 convex. A minimiser whose gradient is certified to be at most gamma is gamma / mu from the true one, on either
-side. Proofs and the bounds on the excess risk: docs/convex.md.
+side. The computed minimiser is moved to a grid, and noise is whole numbers of its steps. Proofs and the
+bounds on the excess risk: docs/convex.md.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from reticent.convex import noise
 from reticent.convex.losses import Loss
 from reticent.convex.minimise import minimise
 from reticent.convex.problem import Problem
-from reticent.convex.terms import Release, Terms
+from reticent.convex.terms import OFF, Release, Terms
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator
@@ -32,7 +33,7 @@ class Noise(NamedTuple):
     """What is added to the weights."""
 
     event: Event
-    contribution: float  # how far one record moves the minimiser
+    contribution: float  # how far one record moves the computed minimiser
     scale: float  # of vector-Laplace noise, or the deviation of Gaussian noise
     square: float  # the expected squared length over the number of parameters
 
@@ -41,7 +42,8 @@ def release(problem: Problem, terms: Terms) -> Release:
     """The minimiser plus vector-Laplace noise, or Gaussian noise where a delta is given.
 
     Guarantee:
-        Costs the event it returns, for a convex loss with the Lipschitz constant it declares.
+        Costs the event it returns, for a convex loss with the Lipschitz constant it declares; up to 2^-60 a
+        weight, by which whole noise is off its law.
 
     Reference:
         Chaudhuri, Monteleoni and Sarwate (2011), Theorem 6, for pure epsilon.
@@ -52,12 +54,14 @@ def release(problem: Problem, terms: Terms) -> Release:
     terms.pay(added.event)
     bound = _CERTIFIED * problem.loss.lipschitz
     minimum = minimise(problem, regularisation=mu, gradient_bound=bound)
-    source, shape = generator(terms.keys), minimum.weights.shape
-    draw = noise.vector_laplace if terms.delta is None else noise.gaussian
-    weights = noise.on_grid(minimum.weights + draw(source, shape, added.scale), added.scale)
+    source, apart = generator(terms.keys), terms.adjacency.reach * added.contribution
+    if terms.delta is None:
+        hidden = noise.add_vector_laplace(source, minimum.weights, max_norm=apart, epsilon=terms.epsilon)
+    else:
+        hidden = noise.add_gaussian(source, minimum.weights, max_norm=apart, deviation=added.scale)
     radius = terms.radius or RADIUS
     return Release(
-        weights=weights,
+        weights=hidden,
         event=added.event,
         guarantee=_guarantee(added.event, problem, terms),
         excess_risk_bound=excess_risk(problem.loss, added, mu=mu, radius=radius),
@@ -73,10 +77,13 @@ def noise_for(loss: Loss, examples: int, parameters: int, terms: Terms, mu: floa
     if terms.delta is None:
         scale = reach * contribution / terms.epsilon
         event = PureDp(epsilon=terms.epsilon, adjacency=terms.adjacency)
-        return Noise(event, contribution, scale, (parameters + 1) * scale**2)
-    multiplier = reach * gaussian_dp.noise_multiplier(terms.epsilon, terms.delta) * (1 + 1e-9)
+        return Noise(event, contribution, scale, (parameters + 1) * (scale * noise.WIDENED) ** 2)
+    delta = terms.delta_for(parameters)
+    multiplier = reach * gaussian_dp.noise_multiplier(terms.epsilon, delta) * (1 + 1e-9)
     deviation = multiplier * contribution
-    return Noise(Gaussian(noise_multiplier=multiplier), contribution, deviation, deviation**2)
+    return Noise(
+        Gaussian(noise_multiplier=multiplier), contribution, deviation, (deviation * noise.WIDENED) ** 2
+    )
 
 
 def excess_risk(loss: Loss, added: Noise, *, mu: float, radius: float) -> float:
@@ -135,9 +142,10 @@ def _check(loss: Loss, regularisation: float | None) -> None:
 
 
 def _guarantee(event: Event, problem: Problem, terms: Terms) -> Guarantee:
-    assumptions = (f"the number of records, {problem.examples}, is public", *terms.keys.assumptions)
+    assumptions = terms.assumed(problem.examples, is_pure=terms.delta is None)
     if terms.delta is not None:
-        return guarantee(event, terms.delta, terms.adjacency, assumptions=assumptions)
+        off = problem.parameters * OFF
+        return guarantee(event, terms.delta, terms.adjacency, assumptions=assumptions, arithmetic=off)
     return Guarantee(
         epsilon=terms.epsilon,
         delta=0.0,

@@ -3,7 +3,8 @@
     release         noise on the sums of x x' and x y, held by somebody who is trusted
     release_local   noise on every row before anybody sees it; the sums are corrected for it afterwards
 
-Either way the rest is post-processing: the noisy system is made positive definite and solved.
+Either way the rest is post-processing: the noisy system is made positive definite and solved. Sums and rows
+are moved to a grid, and noise is whole numbers of its steps.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.tight import guarantee
 from reticent.convex import noise
 from reticent.convex.problem import Problem
-from reticent.convex.terms import Release, Terms
+from reticent.convex.sums import over_rows, roundings
+from reticent.convex.terms import OFF, Release, Terms
 from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator
 from reticent.mechanisms.adjacency import Adjacency
@@ -33,32 +35,52 @@ def release(problem: Problem, terms: Terms) -> Release:
     """Least squares from one noisy release of (X'X, X'y).
 
     Guarantee:
-        Costs the event it returns. One record adds (x x', x y / bound), whose joint length is at most
-        sqrt 2; off-diagonal entries count twice in it, and get noise accordingly.
+        Costs the event it returns, up to 2^-60 an entry. One record adds (x x', x y / bound), whose joint
+        length is at most sqrt 2; off-diagonal entries count twice in it, and get noise accordingly. What
+        rounding moves the sums by is part of the distance that noise hides (see `_rounding`).
 
     Reference:
         Dwork, Talwar, Thakurta and Zhang (2014), Algorithm 1, for x x'; Wang (2018), Section 3, for the pair.
     """
     bound = _bound(problem)
-    event, scale = noise_for(terms)
-    terms.pay(event)
     size = problem.features
-    source = generator(terms.keys)
-    draw = noise.vector_laplace if terms.delta is None else noise.gaussian
-    drawn = draw(source, (size * (size + 1) // 2 + size,), scale)
-    squares = _dense(problem.transposed @ problem.rows) + _symmetric(drawn[size:], size)
-    products = np.asarray(problem.transposed @ (problem.labels / bound)) + drawn[:size]
+    event, contribution, scale = noise_for(terms, problem.examples, _entries(size))
+    terms.pay(event)
+    source, apart = generator(terms.keys), terms.adjacency.reach * contribution
+    exact = sums_of(problem, bound)
+    if terms.delta is None:
+        hidden = noise.add_vector_laplace(source, exact, max_norm=apart, epsilon=terms.epsilon)
+    else:
+        hidden = noise.add_gaussian(source, exact, max_norm=apart, deviation=scale)
     ridge = _ridge(problem, terms, noise_share(problem, terms) * problem.examples)
-    weights = solve(noise.on_grid(squares, scale), noise.on_grid(products, scale), ridge)
+    weights = solve(_symmetric(hidden[size:], size), hidden[:size], ridge)
     return _released(weights * bound, event, problem, terms, f"a ridge of {ridge / problem.examples:.3g}")
+
+
+def sums_of(problem: Problem, bound: float) -> np.ndarray:
+    """X'y / bound and then the upper half of X'X, in which what is off the diagonal has the factor sqrt 2.
+
+    So the distance of two such vectors is that of the pairs (X'X, X'y / bound). Private.
+    """
+    targets = problem.labels / bound
+
+    def products(here: slice) -> Any:
+        return problem.rows[here].T @ targets[here]
+
+    def squares(here: slice) -> Any:
+        return problem.rows[here].T @ problem.rows[here]
+
+    rows, columns = np.triu_indices(problem.features)
+    upper = _dense(over_rows(problem.examples, squares))[rows, columns]
+    weighted = upper * np.where(rows == columns, 1.0, math.sqrt(2.0))
+    return np.concatenate([np.asarray(over_rows(problem.examples, products)), weighted])
 
 
 def noise_share(problem: Problem, terms: Terms) -> float:
     """About the largest eigenvalue of the noise on X'X, over the number of records: public."""
-    _, scale = noise_for(terms)
     size = problem.features
-    entries = size * (size + 1) // 2 + size
-    deviation = scale * (1.0 if terms.delta is not None else math.sqrt(entries + 1))
+    scale = noise_for(terms, problem.examples, _entries(size))[2]
+    deviation = scale * (1.0 if terms.delta is not None else math.sqrt(_entries(size) + 1))
     return deviation * math.sqrt(size) / problem.examples
 
 
@@ -68,7 +90,8 @@ def release_local(problem: Problem, terms: Terms) -> Release:
     The noise adds its variance to the diagonal of X'X, which is taken off again.
 
     Guarantee:
-        Each noisy row costs its owner the event it returns, when the row is replaced by any other.
+        Each noisy row costs its owner the event it returns, when the row is replaced by any other; up to
+        2^-60 a number.
     """
     bound = _bound(problem)
     if terms.delta is None or terms.adjacency is not Adjacency.REPLACE:
@@ -76,13 +99,13 @@ def release_local(problem: Problem, terms: Terms) -> Release:
             "In the local model a row is hidden among all rows, by Gaussian noise.",
             remedy="Pass a delta, and adjacency 'replace'.",
         )
-    event, deviation = noise_for(terms)
+    event, contribution, deviation = noise_for(terms, numbers=problem.features + 1)
     terms.pay(event)
-    source = generator(terms.keys)
-    drawn = noise.gaussian(source, (problem.examples, problem.features + 1), deviation)
-    seen = noise.on_grid(_dense(problem.rows) + drawn[:, :-1], deviation)
-    answers = noise.on_grid(problem.labels / bound + drawn[:, -1], deviation)
-    variance = (deviation * noise.MARGIN) ** 2
+    rows = np.column_stack([_dense(problem.rows), problem.labels / bound])
+    apart = terms.adjacency.reach * contribution
+    hidden = noise.add_gaussian(generator(terms.keys), rows, max_norm=apart, deviation=deviation)
+    seen, answers = hidden[:, :-1], hidden[:, -1]
+    variance = noise.deviation_on_grid(rows.size, max_norm=apart, deviation=deviation) ** 2
     squares = seen.T @ seen - problem.examples * variance * np.eye(problem.features)
     spread = variance * math.sqrt(problem.examples) + deviation * math.sqrt(problem.examples)
     ridge = _ridge(problem, terms, spread * math.sqrt(problem.features))
@@ -101,12 +124,35 @@ def _ridge(problem: Problem, terms: Terms, noise_size: float) -> float:
     return noise_size if terms.regularisation is None else terms.regularisation * problem.examples + 1e-9
 
 
-def noise_for(terms: Terms) -> tuple[Event, float]:
+def noise_for(terms: Terms, examples: int = 0, numbers: int = 1) -> tuple[Event, float, float]:
+    """The event, how far a record moves what is computed, and the noise's scale or deviation.
+
+    Args:
+        examples: how many rows are added up; none where every row is released by itself.
+        numbers: how many get noise.
+    """
+    contribution = _CONTRIBUTION + _rounding(examples)
     if terms.delta is None:
         event = PureDp(epsilon=terms.epsilon, adjacency=terms.adjacency)
-        return event, terms.adjacency.reach * _CONTRIBUTION / terms.epsilon
-    multiplier = terms.adjacency.reach * gaussian_dp.noise_multiplier(terms.epsilon, terms.delta) * (1 + 1e-9)
-    return Gaussian(noise_multiplier=multiplier), multiplier * _CONTRIBUTION
+        return event, contribution, terms.adjacency.reach * contribution / terms.epsilon
+    delta = terms.delta_for(numbers)
+    multiplier = terms.adjacency.reach * gaussian_dp.noise_multiplier(terms.epsilon, delta) * (1 + 1e-9)
+    return Gaussian(noise_multiplier=multiplier), contribution, multiplier * contribution
+
+
+def _rounding(examples: int) -> float:
+    """How far apart rounding moves the sums of neighbours.
+
+    Rows and targets are at most 1, so the products of all rows have sizes of at most n in the Frobenius norm,
+    for X'X and for X'y, and sqrt 2 n together. Either sum is off by `roundings` + 2 times 2^-53 of that, and
+    by 16 times for rows that differ in a last bit where they stand elsewhere: 1e-7 for a million rows.
+    """
+    return 2 * _CONTRIBUTION * examples * (roundings(examples) + 18) * 2.0**-53 if examples else 0.0
+
+
+def _entries(size: int) -> int:
+    """How many numbers X'y and half of X'X are."""
+    return size * (size + 1) // 2 + size
 
 
 def _bound(problem: Problem) -> float:
@@ -131,9 +177,10 @@ def _dense(matrix: Any) -> np.ndarray:
 
 
 def _released(weights: np.ndarray, event: Event, problem: Problem, terms: Terms, said: str) -> Release:
-    assumptions = (f"the number of records, {problem.examples}, is public", *terms.keys.assumptions)
+    assumptions = terms.assumed(problem.examples, is_pure=terms.delta is None)
     if terms.delta is not None:
-        promise = guarantee(event, terms.delta, terms.adjacency, assumptions=assumptions)
+        off = _entries(problem.features) * OFF
+        promise = guarantee(event, terms.delta, terms.adjacency, assumptions=assumptions, arithmetic=off)
     else:
         promise = Guarantee(
             epsilon=terms.epsilon,

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.reserve import NEARLY_EXACT, left_of
 from reticent.core import checks
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
+
+OFF = 2.0**-60  # no number that is drawn is further from its law, in total variation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,17 @@ class Terms:
             checks.positive(radius=self.radius)
         if self.regularisation is not None:
             checks.not_negative(regularisation=self.regularisation)
+
+    def delta_for(self, numbers: int) -> float:
+        """What of delta a proof about real noise may use, where so many numbers are drawn by machine."""
+        if self.delta is None:
+            raise AssertionError("a pure release uses no delta")
+        return left_of(self.delta, numbers * OFF)
+
+    def assumed(self, examples: int, *, is_pure: bool) -> tuple[str, ...]:
+        """What a guarantee under these terms takes for granted."""
+        exact = (NEARLY_EXACT,) if is_pure else ()  # with a delta, that is paid for
+        return (f"the number of records, {examples}, is public", *exact, *self.keys.assumptions)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,97 +1,121 @@
-"""Which rows of a table are held out, decided by public numbers alone.
+"""Which rows of a table are held out: each by a coin of its own, that nobody else knows.
 
-Whoever reads a part of a table, on whichever machine, must come to the same answer as everybody else, and
-a table may have more rows than any machine has memory for. So rows are cut into blocks, and each block draws
-its own held-out rows from the seed and its number: to know about some rows is to draw the blocks they lie in.
+Coins come from one secret seed, by the number of a row, so that several processes that read parts of a table
+agree without talking, and so that a later command finds the same rows again. They are drawn block by block:
+to know about some rows is to draw the blocks they lie in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Keys, Stream, step_key
 
 BLOCK = 1 << 16  # rows
+SEED_BYTES = 16
+_STEP = 2**31 - 1  # the last one of its stream; preparation takes the first
 
 
-class Split(NamedTuple):
-    """Exactly `held_out` of `rows` rows, spread evenly over the table.
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Every row, or every user, is held out with probability `share`, independently of all others.
 
-    Nothing about the data enters: the number of rows, the number held out and the seed are public, and a
-    row's fate does not depend on what is in it.
+    Args:
+        share: from 0 up to, not including, 1; rounded down to a multiple of 2^-64.
+        seed: of the coins, 128 bits. Secret: it is stored apart from what is released.
 
     Guarantee:
-        Block [s, e) holds out floor(e*h/n) - floor(s*h/n) rows, whatever the seed, and each set of that many
-        rows in it is equally likely (up to chance ties of 48 random bits). The bits are raw output of
-        PCG64, which stays the same from one NumPy to the next.
+        What is private for every set of rows it may be trained on stays private, at the same cost and under
+        the same adjacency. Let D' be D without one row, and let each other row carry the same coin in both.
+        Coins are independent and alike, so those of D' have the law that they should have. For every outcome
+        the two training sets are equal, if the row is held out, or differ in that row alone: the outputs then
+        obey P(S) <= e^epsilon Q(S) + delta, in both directions. Averaged over the coins, which are
+        independent of the data, the inequality still holds, for it is linear in P and Q. Replacing a row is
+        the same with one coin for both versions. Coins that are known would prove nothing, for they go with
+        the numbers of rows: every row behind the missing one would have another coin.
 
     Example:
-        >>> split = Split(rows=1_000_000_000, held_out=10_000, seed=0)
+        >>> split = Split(share=0.2, seed=0)
         >>> int(split.is_held_out(500_000_000, 100_000).sum())
-        2
-        >>> split.before(1_000_000_000)
-        999990000
+        19751
+        >>> split
+        Split(share=0.2)
     """
 
-    rows: int
-    held_out: int
-    seed: int
+    share: float
+    seed: int = field(repr=False)
+
+    def __post_init__(self) -> None:
+        require_share(self.share)
+        checks.count(minimum=0, seed=self.seed)
+        if not (self.seed < 1 << 8 * SEED_BYTES):
+            raise InvalidArgument(
+                f"The seed of a split has at most {8 * SEED_BYTES} bits.", remedy="Draw one: Split.drawn."
+            )
+
+    @classmethod
+    def drawn(cls, share: float, keys: Keys) -> Split:
+        """A new split, from keys that have drawn none before."""
+        root = keys.take(Stream.PREPARATION, steps=range(_STEP, _STEP + 1))
+        words = np.asarray(jax.random.key_data(step_key(root, _STEP))).astype("<u4")
+        return cls(share=share, seed=int.from_bytes(words.tobytes(), "little"))
 
     def is_held_out(self, first: int, count: int) -> np.ndarray:
         """A mask for the rows from `first` to `first + count - 1`: (count,) bool."""
-        self._check()
+        return np.concatenate([np.zeros(0, bool), *self._pieces(first, count)])
+
+    def trained_on(self, first: int, count: int) -> int:
+        """How many of these rows are not held out. Private, as the coins are."""
+        return count - sum(int(np.count_nonzero(piece)) for piece in self._pieces(first, count))
+
+    def of_users(self, users: np.ndarray) -> np.ndarray:
+        """A mask for rows that belong to users, (rows,) bool: one coin for all the rows of a user."""
+        names, whose = np.unique(users, return_inverse=True)
+        return self.is_held_out(0, len(names))[whose]
+
+    def _pieces(self, first: int, count: int) -> Iterator[np.ndarray]:
         checks.count(minimum=0, first=first, count=count)
-        if first + count > self.rows:
-            raise InvalidArgument(
-                f"Rows {first} to {first + count} were asked for, and there are {self.rows}.",
-                remedy="Ask for rows that the split was made for.",
-            )
-        mask = np.zeros(count, dtype=bool)
         for block in range(first // BLOCK, -(-(first + count) // BLOCK)):
             start = block * BLOCK
-            low, high = max(first, start), min(first + count, start + BLOCK)
-            mask[low - first : high - first] = _drawn(self, block)[low - start : high - start]
-        return mask
+            yield _drawn(self, block)[max(first - start, 0) : first + count - start]
 
-    def before(self, row: int) -> int:
-        """How many of the rows before this one are trained on; `before(rows)` counts all of them."""
-        self._check()
-        checks.count(minimum=0, row=row)
-        if row > self.rows:
-            raise InvalidArgument(
-                f"Row {row} was asked for, and there are {self.rows}.",
-                remedy="Ask for a row that the split was made for.",
-            )
-        block, inside = divmod(int(row), BLOCK)
-        held_out = self._held_out_before(block)
-        if inside:
-            held_out += int(np.count_nonzero(_drawn(self, block)[:inside]))
-        return int(row) - held_out
 
-    def _held_out_before(self, block: int) -> int:
-        return min(block * BLOCK, int(self.rows)) * int(self.held_out) // max(1, int(self.rows))
+def expected_rows(rows: int, share: float) -> int:
+    """How many rows are expected to be left to train on: public if the number of rows is.
 
-    def _check(self) -> None:
-        checks.count(minimum=0, rows=self.rows, held_out=self.held_out, seed=self.seed)
-        if self.held_out > self.rows:
-            raise InvalidArgument(
-                f"Cannot hold out {self.held_out} of {self.rows} rows.", remedy="Hold out fewer rows."
-            )
+    >>> expected_rows(1000, 0.2)
+    800
+    """
+    require_share(share)
+    return rows - round(share * rows)
+
+
+def require_share(share: float) -> None:
+    """
+    Raises:
+        InvalidArgument: it is no share of the rows that leaves any to train on.
+    """
+    if not (0 <= share < 1):
+        raise InvalidArgument(
+            f"{share:g} is no share of the rows to hold out.", remedy="Pass one from 0 up to, say, 0.2."
+        )
 
 
 @lru_cache(maxsize=4)  # neighbouring batches ask for the same block again
 def _drawn(split: Split, block: int) -> np.ndarray:
-    """Which rows of a block are held out: those with the smallest keys."""
-    size = min(BLOCK, split.rows - block * BLOCK)
-    held_out = split._held_out_before(block + 1) - split._held_out_before(block)
-    mask = np.zeros(size, dtype=bool)
-    if held_out:
-        # A row's own number in the lowest 16 bits: no two keys are equal, so exactly so many are drawn.
-        random = np.random.PCG64([split.seed, block]).random_raw(size) >> np.uint64(16) << np.uint64(16)
-        keys = random | np.arange(size, dtype=np.uint64)
-        mask = keys <= np.partition(keys, held_out - 1)[held_out - 1]
-    return mask
+    """Which rows of a block are held out: whole-number comparisons with 64 random bits."""
+    is_held_out = _coins(split.seed, block) < np.uint64(int(split.share * 2.0**64))
+    is_held_out.flags.writeable = False
+    return is_held_out
+
+
+def _coins(seed: int, block: int) -> np.ndarray:
+    """One for each row of a block: raw output of Philox, which stays the same from one NumPy to the next."""
+    return np.random.Philox(key=seed, counter=block << 64).random_raw(BLOCK)

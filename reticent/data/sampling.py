@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import bdtr, bdtrc
+from scipy.special import bdtr, bdtrc, betainc
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
@@ -132,7 +132,7 @@ class Poisson:
         room = everybody
         if self.rate < 1:
             room = _smallest(
-                lambda size: size >= self.most or bdtrc(size, self.most, self.rate) <= _NEVER,
+                lambda size: size >= self.most or _tail(size, self.most, self.rate) <= _NEVER,
                 self.batch_size,
             )
         room = everybody if room >= self.most else room
@@ -310,7 +310,7 @@ def places_among(sampler: Sampler, rows: int) -> int:
     """Places for those of a batch that are among `rows` records; more are drawn with probability 1e-25."""
     room = rows
     if isinstance(sampler, Poisson) and sampler.rate < 1:
-        room = _smallest(lambda size: size >= rows or bdtrc(size, rows, sampler.rate) <= _NEVER, 0)
+        room = _smallest(lambda size: size >= rows or _tail(size, rows, sampler.rate) <= _NEVER, 0)
     return max(min(room, sampler.capacity), 1)
 
 
@@ -354,6 +354,11 @@ def _distinct(key: jax.Array, rows: int, capacity: int, count: jax.Array) -> Bat
     chosen = jnp.flatnonzero(is_new, size=capacity, fill_value=0)
     is_real = jnp.arange(capacity) < jnp.minimum(count, jnp.sum(is_new))
     return Batch(jnp.where(is_real, drawn[chosen], 0), is_real)
+
+
+def _tail(size: int, rows: int, rate: float) -> float:
+    """The chance of more than `size` of fewer than 2^53 rows; `bdtrc` has no value from 2^31 on."""
+    return float(betainc(size + 1, rows - size, rate))
 
 
 def _smallest(holds, start: int) -> int:

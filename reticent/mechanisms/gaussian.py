@@ -1,52 +1,253 @@
-"""Gaussian noise for trees of arrays."""
+"""Gaussian noise for trees of arrays, in whole numbers on a public grid.
+
+The sum is a whole multiple of a grid, noise is a whole number of the grid's steps, and so is what comes out.
+No bit of it is rounded: that the noise was added by a machine shows in nothing. To make floats of it is
+post-processing.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from reticent.core import checks, trees
+from reticent.core.alias import DEVIATION
 from reticent.core.errors import InvalidArgument
-from reticent.core.normals import Part, standard_normals
+from reticent.core.whole_normals import (
+    MOST_MULTIPLE,
+    Part,
+    dither,
+    floor_deviation,
+    largest,
+    whole_normals,
+)
 from reticent.mechanisms.events import Gaussian
 from reticent.mechanisms.sensitivity import BoundedSum
 
+_LOW_BITS = 16  # of a number in two words that stay in the lower one
+_MOST_SHIFT = 13  # bits: a coarser grid than that is not moved to the grid of the noise
+_WORD = 2.0**30
+_FEW_STEPS, _USUAL_STEPS = 2.0**15, 2.0**17  # of the grid in one clipping norm
+_FEWEST_STEPS = 2.0**10  # fewer are not worth summing up
+DITHER_FAILURE = (
+    2.0**-60
+)  # the chance, a release, that rounding by chance moves a sum farther than is charged
 
-def add_gaussian_noise(
-    key: jax.Array, total: BoundedSum, event: Gaussian, *, parts: Sequence[Part] | None = None
-) -> Any:
-    """Adds independent noise of `event.noise_multiplier * total.max_norm` to every number of the sum.
+_NOISE, _DITHER = 0, 1
 
-    Leaves narrower than float32 are widened first: noise rounded to eight bits is not Gaussian.
+
+class NoiseGrid(NamedTuple):
+    """How fine the grid of a sum is, beside that of its noise.
 
     Args:
+        steps: of the sum's grid in one clipping norm.
+        shift: a step of the sum is 2^shift steps of the noise.
+        multiple: what the noise is drawn with; see `whole_normals`.
+        is_wide: sums are kept in two words, because they may not fit into one.
+    """
+
+    steps: float
+    shift: int
+    multiple: int
+    is_wide: bool
+
+
+def noise_grid(noise_multiplier: float, examples: int, block: int = 1) -> NoiseGrid:
+    """The grid on which noise has its whole-number deviation, or a coarser one where sums would not fit.
+
+    Args:
+        examples: the most that a sum is over.
+        block: how many of them are summed in one word.
+
+    Raises:
+        InvalidArgument: the noise is so small that no sum fits, or so large that it is not drawn.
+    """
+    multiple = multiple_for(noise_multiplier)
+    steps = floor_deviation(multiple) / noise_multiplier
+    shift = max(math.ceil(math.log2(steps * max(block, 1) / _WORD)), 0)
+    if not shift <= _MOST_SHIFT:
+        least = floor_deviation() * block / _WORD / 2**_MOST_SHIFT
+        raise InvalidArgument(
+            f"A noise multiplier of {noise_multiplier:g} is too small for sums over {block} examples.",
+            remedy=f"Use at least {least:.1g}, which protects nobody either, or a smaller microbatch.",
+        )
+    is_wide = shift > 0 or not examples * steps + largest(multiple) < _WORD
+    return NoiseGrid(steps / 2**shift, shift, multiple, is_wide)
+
+
+def multiple_for(noise_multiplier: float) -> int:
+    """None for little noise; else as much as leaves the grid fine beside the clipping norm."""
+    checks.positive(noise_multiplier=noise_multiplier)
+    if noise_multiplier * _FEW_STEPS <= floor_deviation():
+        return 0
+    needed = math.ceil(noise_multiplier * _USUAL_STEPS / DEVIATION)
+    if not noise_multiplier * _FEWEST_STEPS <= floor_deviation(MOST_MULTIPLE):
+        raise InvalidArgument(
+            f"A noise multiplier of {noise_multiplier:g} is larger than noise is drawn for.",
+            remedy=f"Use at most {floor_deviation(MOST_MULTIPLE) / _FEWEST_STEPS:.0f}.",
+        )
+    return min(needed, MOST_MULTIPLE)
+
+
+class Wide(NamedTuple):
+    """Whole numbers too large for one word: high * 2^16 + low, each a tree of int32."""
+
+    high: Any
+    low: Any
+
+
+def carried(total: Wide, bits: int = _LOW_BITS) -> Wide:
+    """The same numbers with the lower word in [0, 2^bits): there is one such pair for each number."""
+    carry = jax.tree.map(lambda low: low >> bits, total.low)
+    return Wide(
+        trees.add(total.high, carry),
+        jax.tree.map(lambda low, over: low - (over << bits), total.low, carry),
+    )
+
+
+def of_block(total: Any, grid: NoiseGrid) -> Any:
+    """The sum of a block, ready to be added to others: whole leaves in two words where one may not do."""
+
+    def ready(leaf: jax.Array) -> Any:
+        is_one_word = _is_float(leaf) or not grid.is_wide
+        return leaf if is_one_word else carried(Wide(jnp.zeros_like(leaf), leaf))
+
+    return jax.tree.map(ready, total)
+
+
+def add_blocks(left: Any, right: Any) -> Any:
+    """The sum of two sums of blocks."""
+
+    def added(one: Any, other: Any) -> Any:
+        both = trees.add(one, other)
+        return carried(both) if isinstance(both, Wide) else both
+
+    return jax.tree.map(added, left, right, is_leaf=lambda leaf: isinstance(leaf, Wide))
+
+
+def rounded(key: jax.Array, total: Any, grid: NoiseGrid) -> Any:
+    """A sum of blocks in whole numbers: float32 leaves are rounded up or down by chance, the others stay.
+
+    Returns:
+        A tree of int32, or `Wide` of two.
+
+    Guarantee:
+        Two sums at a distance come out at a distance larger by the factor 1 + `dither_growth`, except
+        with probability `DITHER_FAILURE` over the public coins.
+    """
+    leaves, structure = jax.tree.flatten(total, is_leaf=lambda leaf: isinstance(leaf, Wide))
+    coins = dither(key, sum(leaf.size for leaf in leaves if _is_float(leaf)))
+    start = 0
+    for at, leaf in enumerate(leaves):
+        if _is_float(leaf):
+            coin = coins[start : start + leaf.size].reshape(leaf.shape)
+            leaves[at] = _whole(leaf, coin, grid)
+            start += leaf.size
+    if not grid.is_wide:
+        return jax.tree.unflatten(structure, leaves)
+    return Wide(*(jax.tree.unflatten(structure, words) for words in zip(*leaves, strict=True)))
+
+
+def _whole(values: jax.Array, coins: jax.Array, grid: NoiseGrid) -> Any:
+    """Floats as whole numbers, in two words if the grid has two; what is not finite counts as 0."""
+    values = jnp.where(jnp.isfinite(values), values, 0)
+    if not grid.is_wide:
+        return jnp.floor(values + coins).astype(jnp.int32)
+    values = jnp.clip(values, -(2.0**45), 2.0**45)
+    upper = jnp.floor(values / 2.0**_LOW_BITS)  # exact, and so is what is left
+    lower = jnp.floor(values - upper * 2.0**_LOW_BITS + coins)
+    return Wide(upper.astype(jnp.int32), lower.astype(jnp.int32))
+
+
+def _is_float(leaf: Any) -> bool:
+    return not isinstance(leaf, Wide) and jnp.issubdtype(leaf.dtype, jnp.floating)
+
+
+def dither_growth(numbers: int, steps: float, parts: int = 1) -> float:
+    """By what share rounding by chance may move two sums farther apart.
+
+    A coordinate at distance x comes out at one of the two whole numbers beside x, with mean x up to 1/256.
+    The squared distance grows by a sum of independent terms, each within 2|x| + 1 of the others it might have
+    been; Hoeffding's inequality bounds it.
+
+    Args:
+        numbers: that are rounded.
+        steps: the distance, in steps.
+        parts: of the sum that are rounded one by one, each on a device of its own.
+    """
+    root = parts * math.sqrt(numbers)
+    mean = root**2 / 4 + 2 * root * steps / 256 + (root / 256) ** 2
+    deviation = (2 * steps + root) * math.sqrt(math.log(1 / DITHER_FAILURE) / 2)
+    return (mean + deviation) / (2 * steps**2) if numbers else 0.0
+
+
+def add_whole_noise(
+    key: jax.Array, total: Any, grid: NoiseGrid, *, parts: Sequence[Part] | None = None
+) -> Any:
+    """A sum in steps of the grid, plus noise, as float32 in units of the clipping norm.
+
+    Args:
+        key: used for nothing else.
+        total: whole numbers, as a tree or `Wide`.
         parts: for a part of a sum, where each of its leaves stands among all numbers of the whole. Each
             gets the noise that it would have there.
 
     Guarantee:
-        The result costs `event`, whatever the adjacency: how far neighbours move the sum is the
-        accountant's to know. A bound in the L1 norm is one in the L2 norm too.
+        Costs Gaussian(noise_multiplier) of the multiplier that the grid was made for, if neighbours' sums are
+        at most `grid.steps` apart, up to `DISTANCE` a number in delta.
     """
-    standard_deviation = event.noise_multiplier * total.max_norm
-    leaves, structure = jax.tree.flatten(total.value)
-    wide = [widened(leaf) for leaf in leaves]
+    noise = _noise_like(key, total.low if isinstance(total, Wide) else total, grid.multiple, parts)
+    if not grid.is_wide:
+        return jax.tree.map(lambda k, x: (k + x).astype(jnp.float32) * (1 / grid.steps), total, noise)
+    low = jax.tree.map(lambda k, x: (k << grid.shift) + x, total.low, noise)
+    bits = _LOW_BITS + grid.shift
+    wide = carried(Wide(total.high, low), bits)
+    # One pair of words for each whole number: what is made of it is a function of the number alone.
+    unit = 1 / (grid.steps * 2.0**grid.shift)
+    return jax.tree.map(
+        lambda high, low: (high.astype(jnp.float32) * 2.0**bits + low.astype(jnp.float32)) * unit, *wide
+    )
+
+
+def _noise_like(key: jax.Array, tree: Any, multiple: int, parts: Sequence[Part] | None) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
     if parts is not None:
         own = [
-            leaf + standard_deviation * standard_normals(key, leaf.size, part=part).reshape(leaf.shape)
-            for leaf, part in zip(wide, parts, strict=True)
+            whole_normals(key, leaf.size, multiple=multiple, part=part)
+            for leaf, part in zip(leaves, parts, strict=True)
         ]
-        return jax.tree.unflatten(structure, own)
-    # One draw for all leaves: each number has a place of its own in it.
-    ends = np.cumsum([leaf.size for leaf in wide], dtype=int).tolist()
-    drawn = standard_normals(key, ends[-1] if ends else 0)
-    noisy = [
-        leaf + standard_deviation * drawn[end - leaf.size : end].reshape(leaf.shape)
-        for leaf, end in zip(wide, ends, strict=True)
-    ]
-    return jax.tree.unflatten(structure, noisy)
+    else:  # one draw for all leaves: each number has a place of its own in it
+        *starts, end = np.cumsum([0, *(leaf.size for leaf in leaves)], dtype=int).tolist()
+        drawn = whole_normals(key, end, multiple=multiple)
+        own = [drawn[start : start + leaf.size] for start, leaf in zip(starts, leaves, strict=True)]
+    shaped = [noise.reshape(leaf.shape) for noise, leaf in zip(own, leaves, strict=True)]
+    return jax.tree.unflatten(structure, shaped)
+
+
+def add_gaussian_noise(key: jax.Array, total: BoundedSum, event: Gaussian) -> Any:
+    """Adds independent noise of `event.noise_multiplier * total.max_norm` to every number of a sum of floats.
+
+    The sum is moved to the grid first, rounded up or down by public coins; that moves neighbours a little
+    farther apart, and the noise is larger by as much. Leaves narrower than float32 are widened: noise rounded
+    to eight bits is not Gaussian. Numbers that are not finite count as 0.
+
+    Guarantee:
+        The result costs `event`, whatever the adjacency: how far neighbours move the sum is the
+        accountant's to know. A bound in the L1 norm is one in the L2 norm too. That the sum moves by no
+        more than its bound, as computed, is up to whoever made it; it is multiplied once more here, which
+        rounds each number by 2^-24 of itself. `clipped_gradient_sum` leaves room for that.
+    """
+    value = jax.tree.map(widened, total.value)
+    grid = noise_grid(event.noise_multiplier, 1)
+    steps = grid.steps / (1 + dither_growth(trees.size(value), grid.steps))
+    grid = grid._replace(steps=steps, is_wide=True)
+    whole = rounded(jax.random.fold_in(key, _DITHER), trees.scale(value, steps / total.max_norm), grid)
+    return trees.scale(add_whole_noise(jax.random.fold_in(key, _NOISE), whole, grid), total.max_norm)
 
 
 def widened(leaf: Any) -> jax.Array:

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.events import RandomizedResponse
+from reticent.mechanisms.host import source_of
+from reticent.mechanisms.whole import below, flip
 
 
-def randomize(key: jax.Array, answers: jax.Array, event: RandomizedResponse) -> jax.Array:
+def randomize(key: jax.Array, answers: Any, event: RandomizedResponse) -> jax.Array:
     """Keeps each answer (a whole number below `event.choices`) with probability `event.truth`.
 
     Otherwise one of the others is given, each equally likely.
 
     Guarantee:
-        Each blurred answer costs its respondent `event`: ln(truth / lie) of pure epsilon.
+        Each blurred answer costs its respondent `event`: ln(truth / lie) of pure epsilon, up to 2^-64. The
+        coin is 80 random bits against a threshold, the other answer 96 bits times how many there are.
+
+    Raises:
+        InvalidArgument: an answer is none of the choices, or JAX is compiling this.
     """
-    coin_key, other_key = jax.random.split(key)
-    answers = jnp.asarray(answers)
-    is_true = jax.random.bernoulli(coin_key, event.truth, answers.shape)
-    step = jax.random.randint(other_key, answers.shape, 1, event.choices)
-    return jnp.where(is_true, answers, (answers + step) % event.choices)
+    source = source_of(key, answers)
+    answers = np.asarray(answers)
+    if answers.dtype.kind not in "iu" or np.any((answers < 0) | (answers >= event.choices)):
+        raise InvalidArgument(
+            f"Some answers are not whole numbers from 0 to {event.choices - 1}.",
+            remedy="Number the choices from 0, or declare more choices.",
+        )
+    is_true = flip(source, event.truth, answers.shape)
+    step = 1 + below(source, event.choices - 1, answers.shape)
+    told = (answers.astype(np.int64) + np.where(is_true, 0, step)) % event.choices
+    return jnp.asarray(told.astype(np.int32))
 
 
 def estimate_shares(blurred: jax.Array, event: RandomizedResponse) -> jax.Array:

@@ -2,22 +2,35 @@
 
 `max_change` is how much one record can add to or take from any score. Neighbours under replacement
 move it twice as far, and the mechanisms account for that themselves.
+
+Scores are moved to whole multiples of a public step first, the same for all rows. Each moves by at most half
+a step, so a record can change one by a step more than before, which is accounted for as well. Of equal ones
+the first is taken: that is public too.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.choosing import choose_whole
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian, PureDp
+from reticent.mechanisms.host import source_of
+from reticent.mechanisms.whole import add_whole_normals, power_of_two, to_grid, whole_laplace
+
+_FINE = 2**24  # steps of a score that one record can change it by
 
 
 def exponential_mechanism(
     key: jax.Array,
-    scores: jax.Array,
+    scores: Any,
     event: ExponentialMechanism,
     *,
     max_change: float,
@@ -25,20 +38,30 @@ def exponential_mechanism(
 ) -> jax.Array:
     """The index of a score, with probability proportional to exp(epsilon * score / (2 * sensitivity)).
 
-    Sampled as the largest score plus Gumbel noise, which is the same distribution.
-
     Args:
+        scores: in rows: the last axis is chosen from.
         is_monotone: a record more never lowers a score (counts, for example). Then the factor 2 is not
             needed, under add-or-remove only.
+
+    Guarantee:
+        Costs `event`, up to 2^-90: see `choose`. Rounding keeps scores in their order, so monotone ones stay
+        monotone.
+
+    Raises:
+        InvalidArgument: a score is not finite, or JAX is compiling this.
     """
-    scale = _scale(event.epsilon, event.adjacency, max_change, is_monotone=is_monotone)
-    noisy = jnp.asarray(scores, jnp.float32) + scale * jax.random.gumbel(key, jnp.shape(scores))
-    return jnp.argmax(noisy, axis=-1)
+    source = source_of(key, scores)
+    factor, reach = _factor(event.epsilon, event.adjacency, max_change, is_monotone=is_monotone)
+    step = power_of_two(reach / _FINE)
+    unit = Fraction(event.epsilon) / (factor * (Fraction(reach) / Fraction(step) + 1))
+    return jnp.asarray(
+        choose_whole(source, to_grid(np.asarray(scores, np.float64), step), unit).astype(np.int32)
+    )
 
 
 def noisy_max_laplace(
     key: jax.Array,
-    scores: jax.Array,
+    scores: Any,
     event: PureDp,
     *,
     max_change: float,
@@ -48,31 +71,50 @@ def noisy_max_laplace(
 
     Guarantee:
         `event.epsilon`-DP, for the index alone (Dwork and Roth 2014, Claim 3.9, with the factor 2 for
-        scores that may move both ways).
+        scores that may move both ways), up to 2^-70 a score. The claim fixes the noise of all other scores
+        and compares two thresholds for the noise of one; here they are whole, and so is what moves them.
+
+    Raises:
+        InvalidArgument: a score is not finite, or JAX is compiling this.
     """
-    scale = _scale(event.epsilon, event.adjacency, max_change, is_monotone=is_monotone)
-    noisy = jnp.asarray(scores, jnp.float32) + scale * jax.random.laplace(key, jnp.shape(scores))
-    return jnp.argmax(noisy, axis=-1)
+    source = source_of(key, scores)
+    factor, reach = _factor(event.epsilon, event.adjacency, max_change, is_monotone=is_monotone)
+    step = power_of_two(max(reach / _FINE, factor * reach / event.epsilon / 2**48))
+    steps = to_grid(np.asarray(scores, np.float64), step)
+    scale = factor * (reach / step + 1) / event.epsilon * (1 + 2.0**-50)
+    return _largest(steps + whole_laplace(source, steps.shape, scale))
 
 
-def noisy_max_gaussian(key: jax.Array, scores: jax.Array, event: Gaussian, *, max_norm: float) -> jax.Array:
+def noisy_max_gaussian(key: jax.Array, scores: Any, event: Gaussian, *, max_norm: float) -> jax.Array:
     """The index of the largest score after Gaussian noise of `noise_multiplier * max_norm` on each.
 
     `max_norm` bounds one record's contribution to the whole vector of scores, in L2.
 
     Guarantee:
-        Costs `event`: choosing the index is post-processing of the noisy scores.
+        Costs `event`, up to 2^-64 a score: choosing the index is post-processing of the noisy scores.
+
+    Raises:
+        InvalidArgument: a score is not finite, or JAX is compiling this.
     """
     checks.positive(max_norm=max_norm)
-    noise = event.noise_multiplier * max_norm * jax.random.normal(key, jnp.shape(scores))
-    return jnp.argmax(jnp.asarray(scores, jnp.float32) + noise, axis=-1)
+    source = source_of(key, scores)
+    deviation = event.noise_multiplier * max_norm
+    numbers = np.asarray(scores, np.float64)
+    return _largest(add_whole_normals(source, numbers, max_norm=max_norm, deviation=deviation))
 
 
-def _scale(epsilon: float, adjacency: Adjacency, max_change: float, *, is_monotone: bool) -> float:
+def _largest(noisy: np.ndarray) -> jax.Array:
+    return jnp.asarray(noisy.argmax(axis=-1).astype(np.int32))
+
+
+def _factor(
+    epsilon: float, adjacency: Adjacency, max_change: float, *, is_monotone: bool
+) -> tuple[int, float]:
+    """How many times the sensitivity counts, and the sensitivity."""
     checks.positive(max_change=max_change, epsilon=epsilon)
     if is_monotone and adjacency is Adjacency.REPLACE:
         raise InvalidArgument(
             "Replacing a record can raise one score and lower another, so no score is monotone under it.",
             remedy="Leave out is_monotone, or use adjacency 'add-or-remove'.",
         )
-    return (1 if is_monotone else 2) * adjacency.reach * max_change / epsilon
+    return (1 if is_monotone else 2), adjacency.reach * max_change

@@ -8,19 +8,22 @@
 
 A record is in the shard of one teacher. Adding or removing it can change that teacher and no other, which
 moves one vote from a class to another: two counts by one each, the largest count by at most one. Noise is
-drawn in 64 bits.
+whole numbers in parts of a vote; of equal noisy counts the first is taken.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.mechanisms.choosing import choose_whole
 from reticent.mechanisms.events import Event, ExponentialMechanism, Gaussian, Laplace, Repeated
+from reticent.pate.grid import LaplaceGrid, NormalGrid, in_steps
 from reticent.pate.votes import Votes
 
 ONE_VOTE_MOVES = 2  # counts, by one each
@@ -44,9 +47,14 @@ class LaplaceMax:
         """Of one answer: each of the two counts that a vote moves is a Laplace release."""
         return Repeated(event=Laplace(noise_multiplier=1 / self.gamma), times=ONE_VOTE_MOVES)
 
+    @property
+    def grid(self) -> LaplaceGrid:
+        return LaplaceGrid.of(1 / self.gamma)
+
     def answer(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
         """One noisy label for each row of votes: (queries,)."""
-        return (votes.counts + source.laplace(0.0, 1 / self.gamma, votes.counts.shape)).argmax(axis=1)
+        counts = in_steps(votes.counts, self.grid.parts, votes.teachers)
+        return (counts + self.grid.noise(source, counts.shape)).argmax(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +71,8 @@ class ExponentialMax:
         return ExponentialMechanism(epsilon=2 * self.gamma)
 
     def answer(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
-        """Gumbel noise on exponents, which is the same distribution."""
-        return (self.gamma * votes.counts + source.gumbel(size=votes.counts.shape)).argmax(axis=1)
+        """One label for each row of votes, by weights that are whole numbers: see `choose_whole`."""
+        return choose_whole(source, votes.counts, Fraction(self.gamma), most=votes.teachers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +94,14 @@ class GaussianMax:
     def event(self) -> Gaussian:
         return Gaussian(noise_multiplier=self.sigma / math.sqrt(ONE_VOTE_MOVES))
 
+    @property
+    def grid(self) -> NormalGrid:
+        return NormalGrid.of(self.sigma)
+
     def noisy(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
         """All counts with their noise: (queries, classes)."""
-        return votes.counts + self.sigma * source.standard_normal(votes.counts.shape)
+        counts = in_steps(votes.counts, self.grid.parts, votes.teachers)
+        return (counts + self.grid.noise(source, counts.shape)) / self.grid.parts
 
     def answer(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
         return self.noisy(source, votes).argmax(axis=1)
@@ -127,6 +140,10 @@ class Confident:
     def check_event(self) -> Gaussian:
         return Gaussian(noise_multiplier=self.sigma_check)
 
+    @property
+    def check_grid(self) -> NormalGrid:
+        return NormalGrid.of(self.sigma_check)
+
     def require_reachable(self, teachers: int) -> None:
         """
         Raises:
@@ -148,8 +165,12 @@ class Confident:
             beliefs: the student's own probabilities, (queries, classes). What the votes say beyond them is
                 what has to pass the threshold. They are public, and move with no teacher.
         """
-        counts = votes.counts if beliefs is None else votes.counts - votes.teachers * _checked(beliefs, votes)
-        return counts.max(axis=1) + self.sigma_check * source.standard_normal(votes.queries) >= self.threshold
+        grid = self.check_grid
+        counts = in_steps(votes.counts, grid.parts, votes.teachers)
+        if beliefs is not None:  # to the same grid before they meet a count: no count is rounded
+            counts = counts - np.rint(votes.teachers * grid.parts * _checked(beliefs, votes)).astype(np.int64)
+        noisy = counts.max(axis=1) + grid.noise(source, (votes.queries,))
+        return noisy / grid.parts >= self.threshold
 
 
 Aggregator = LaplaceMax | ExponentialMax | GaussianMax | Confident

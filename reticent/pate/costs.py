@@ -8,7 +8,7 @@ sanitise(...)                  the same with noise: publishable once it is paid 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,13 +18,16 @@ from reticent.core import checks
 from reticent.core.errors import InvalidArgument, Unproven
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
-from reticent.pate import divergence, sensitivity
+from reticent.pate import divergence, publishing, sensitivity
 from reticent.pate.aggregators import Aggregator, Confident, GaussianMax, LaplaceMax
+from reticent.pate.grid import NormalGrid
 from reticent.pate.votes import Votes
 
 ORDERS = np.concatenate(
     [np.array([1.1, 1.2, 1.5]), np.arange(2, 101, 0.5), np.geomspace(101, 500, 60)]
 ).astype(np.float64)
+
+_SLOWEST = 1e-6  # beta, so that rounding cannot be seen beside it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,6 +63,9 @@ def unreleased(
 ) -> UnreleasedCost:
     """The data-dependent cost of having asked about all of these votes.
 
+    The formulas are those for real noise, at the deviation that is drawn, with every gap one step of the
+    noise smaller: `divergence` says why that covers noise in whole numbers.
+
     Args:
         votes: of the questions that were asked, and of no others: `votes.about(questions)`.
         is_answered: which of them were answered, or with which probability they would be: None forecasts
@@ -71,21 +77,27 @@ def unreleased(
     total = np.zeros(len(orders))
     weights = np.ones(votes.queries) if is_answered is None else _weights(is_answered, votes)
     match aggregator:
-        case LaplaceMax(gamma=gamma):
-            each = divergence.pure(divergence.log_wrong_laplace(votes.counts, 1 / gamma), 2 * gamma, orders)
-        case GaussianMax(sigma=sigma):
-            each = divergence.gaussian_max(divergence.log_wrong_gaussian(votes.counts, sigma), sigma, orders)
-        case Confident(threshold=threshold, sigma_check=sigma_check, sigma=sigma):
-            log_pass = divergence.log_answered(votes.counts, threshold, sigma_check)
+        case LaplaceMax(gamma=gamma, grid=grid):
+            log_wrong = divergence.log_wrong_laplace(votes.counts, 1 / gamma, step=grid.step)
+            each = divergence.pure(log_wrong, 2 * gamma, orders)
+        case GaussianMax(grid=grid):
+            each = _answers(votes, grid, orders)
+        case Confident(threshold=threshold, check_grid=grid, vote=vote):
+            log_pass = divergence.log_answered(votes.counts, threshold, grid.deviation, step=grid.step)
             weights = np.exp(log_pass) if is_answered is None else weights
-            total += divergence.gaussian_check(log_pass, sigma_check, orders).sum(axis=0)
-            each = divergence.gaussian_max(divergence.log_wrong_gaussian(votes.counts, sigma), sigma, orders)
+            total += divergence.gaussian_check(log_pass, grid.deviation, orders).sum(axis=0)
+            each = _answers(votes, vote.grid, orders)
         case _:
             raise Unproven(
                 f"There is no data-dependent cost of {type(aggregator).__name__}.",
                 remedy="Use its data-independent cost, or LaplaceMax, GaussianMax or Confident.",
             )
     return UnreleasedCost(orders=orders, curve=total + weights @ each)
+
+
+def _answers(votes: Votes, grid: NormalGrid, orders: np.ndarray) -> np.ndarray:
+    log_wrong = divergence.log_wrong_gaussian(votes.counts, grid.deviation, step=grid.step)
+    return divergence.gaussian_max(log_wrong, grid.deviation, orders)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +119,10 @@ class Release:
     def __post_init__(self) -> None:
         checks.positive(order_above_1=self.order - 1, beta=self.beta, sigma=self.sigma)
         checks.inside_unit(confidence=self.confidence)
-        if self.confidence < 0.5 or 2 * self.beta * self.order >= 1:
+        if self.confidence < 0.5 or 2 * self.beta * self.order >= 1 or self.beta < _SLOWEST:
             raise InvalidArgument(
                 f"No theorem has beta {self.beta:g}, order {self.order:g}, confidence {self.confidence:g}.",
-                remedy="Let beta be below 1 / (2 order), and confidence at least one half.",
+                remedy="Let beta be from a millionth to 1 / (2 order), and confidence at least one half.",
             )
 
     @property
@@ -163,7 +175,8 @@ def smooth_sensitivity(
             f"The cost of {type(aggregator).__name__} cannot be sanitised.",
             remedy="Use GaussianMax or Confident, or publish the data-independent cost.",
         )
-    sigma, order = aggregator.sigma, release.order
+    vote = aggregator.vote.grid if isinstance(aggregator, Confident) else aggregator.grid
+    sigma, order = vote.deviation, release.order
     cost = sensitivity.GaussianMaxCost(sigma=sigma, order=order, classes=votes.classes)
     if not all(cost.conditions_hold()):
         raise Unproven(
@@ -171,18 +184,20 @@ def smooth_sensitivity(
             remedy="Choose a lower order or more noise.",
         )
     weights = np.ones(votes.queries) if is_answered is None else _weights(is_answered, votes)
-    local = sensitivity.gaussian_max(votes.counts, votes.teachers, sigma=sigma, order=order)
+    local = sensitivity.gaussian_max(votes.counts, votes.teachers, sigma=sigma, order=order, step=vote.step)
     if isinstance(aggregator, Confident):
         if is_answered is None:
             weights = np.exp(
                 divergence.log_answered(votes.counts, aggregator.threshold, aggregator.sigma_check)
             )
+        grid = aggregator.check_grid
         checked = sensitivity.check(
             votes.counts,
             votes.teachers,
             threshold=aggregator.threshold,
-            sigma=aggregator.sigma_check,
+            sigma=grid.deviation,
             order=order,
+            step=grid.step,
         )
         return sensitivity.smooth(weights[:, None] * local + checked, release.beta)
     return sensitivity.smooth(weights[:, None] * local, release.beta)
@@ -204,14 +219,34 @@ def sanitise(
         votes: of the questions that were asked.
         is_answered: which of them were answered; that is public, since it was released.
         release: chosen without looking at the votes.
+
+    Guarantee:
+        Costs `release.divergence` at the order of the release, up to 2^-64: the noise is whole numbers on a
+        grid that follows from public numbers alone (`publishing`).
     """
+    slower = replace(release, beta=release.beta * publishing.SLOWER)
+    most = _most(votes, aggregator, release.order)
     cost = unreleased(votes, aggregator, is_answered=is_answered, orders=np.array([release.order]))
-    smooth = smooth_sensitivity(votes, aggregator, release, is_answered=is_answered)
-    noise = generator(keys, step=step).standard_normal()
-    noisy = float(cost.curve[0]) + smooth * release.sigma * (release.margin + noise)
+    smooth = smooth_sensitivity(votes, aggregator, slower, is_answered=is_answered)
+    smooth = publishing.floored(smooth, most)
+    noisy = publishing.with_smooth_noise(
+        generator(keys, step=step),
+        float(cost.curve[0]) + smooth * release.sigma * release.margin,
+        smooth,
+        sigma=release.sigma,
+        most=most,
+    )
     curve = np.array([max(noisy, 0.0) + release.divergence])
     epsilon = renyi.to_epsilon(curve, delta, np.array([release.order]))
     return Sanitised(epsilon=epsilon, delta=delta, release=release)
+
+
+def _most(votes: Votes, aggregator: Aggregator, order: float) -> float:
+    """What so many questions cost at most, whatever the votes are: no sensitivity is larger."""
+    if not isinstance(aggregator, GaussianMax | Confident):
+        return math.inf  # refused by whoever asks for the sensitivity
+    check = order / (2 * aggregator.sigma_check**2) if isinstance(aggregator, Confident) else 0.0
+    return max(votes.queries, 1) * (order / aggregator.sigma**2 + check)
 
 
 def _weights(is_answered: np.ndarray, votes: Votes) -> np.ndarray:

@@ -6,6 +6,21 @@ It also says less than differential privacy: by how much an outcome is likelier 
 neighbour's, and not the other way round, where the divergence can be larger (tests/pate/test_costs.py).
 
 Votes are (queries, classes), orders (orders,), results (queries, orders). Everything in float64.
+
+The formulas are for real noise; the noise that is drawn is whole numbers of a step. With `step` they are
+bounds for that. Let D be the difference of two counts' noise and g >= 1 the gap between the counts, both in
+steps; a tie is counted as wrong, whoever wins it.
+
+    normal     D is discrete normal, and its law falls beyond 0: P(D >= g), a sum over whole numbers, is at
+               most the integral from g - 1 on. At g = 0 it is (1 + P(D = 0)) / 2, which is smaller too.
+    Laplace    with q = e^-x, x the step over the scale, P(D >= g) is
+               q^g (g (1 - q) + q + (1 + q^2) / (1 + q)) / (1 + q)^2. For x <= 1/8 that is at most
+               (2 + x / 2 + x^2 + g x (1 + x)) q^g / 4, and the formula at g - 1, which is
+               (2 + (g - 1) x) q^(g - 1) / 4, at least (2 + x - x^3 / 2 + g x (1 + x)) q^g / 4.
+
+So every gap is taken to be one step smaller. That a wrong answer has probability 1 - 1 / classes at most
+holds as it is: the first plurality is a vote or more ahead of those before it and no less of those after it,
+so it wins whenever its noise is among the largest.
 """
 
 from __future__ import annotations
@@ -18,32 +33,37 @@ from scipy.special import log_ndtr, logsumexp
 from reticent.core import checks
 
 
-def log_wrong_gaussian(counts: np.ndarray, sigma: float) -> np.ndarray:
+def log_wrong_gaussian(counts: np.ndarray, sigma: float, *, step: float = 0.0) -> np.ndarray:
     """ln of a bound on the probability that GNMax answers anything but the plurality: (queries,).
 
     Reference:
         Papernot et al. (2018), Proposition 7, arXiv:1802.08908: the sum of erfc(gap / 2 sigma) / 2.
     """
     checks.positive(sigma=sigma)
-    gaps = _gaps(counts)
+    gaps = _gaps(counts) - step
     return _at_most_even(logsumexp(log_ndtr(-gaps / (math.sqrt(2) * sigma)), axis=1), counts.shape[1])
 
 
-def log_wrong_laplace(counts: np.ndarray, scale: float) -> np.ndarray:
+def log_wrong_laplace(counts: np.ndarray, scale: float, *, step: float = 0.0) -> np.ndarray:
     """The same for Laplace noise of this scale (1 / gamma).
 
     Reference:
         Papernot et al. (2017), Lemma 4, arXiv:1610.05755: the sum of (2 + gamma gap) / (4 exp(gamma gap)).
     """
     checks.positive(scale=scale)
-    gaps = _gaps(counts) / scale
+    gaps = (_gaps(counts) - step) / scale
     return _at_most_even(np.asarray(logsumexp(np.log((2 + gaps) / 4) - gaps, axis=1)), counts.shape[1])
 
 
-def log_answered(counts: np.ndarray, threshold: float, sigma: float) -> np.ndarray:
-    """ln of the probability that the largest count passes the threshold with its noise: (queries,)."""
+def log_answered(counts: np.ndarray, threshold: float, sigma: float, *, step: float = 0.0) -> np.ndarray:
+    """ln of the probability that the largest count passes the threshold with its noise: (queries,).
+
+    With a step the less likely of passing and failing is at most as likely as this says: the largest count
+    is taken to be one step nearer to the threshold.
+    """
     checks.positive(sigma=sigma)
-    return log_ndtr((np.max(counts, axis=1) - threshold) / sigma)
+    ahead = np.max(counts, axis=1) - threshold
+    return log_ndtr(np.sign(ahead) * np.maximum(np.abs(ahead) - step, 0.0) / sigma)
 
 
 def gaussian_max(log_wrong: np.ndarray, sigma: float, orders: np.ndarray) -> np.ndarray:

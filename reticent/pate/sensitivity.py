@@ -101,15 +101,20 @@ class GaussianMaxCost:
         return grows, grows and _is_growing(added)
 
 
-def gaussian_max(counts: np.ndarray, teachers: int, *, sigma: float, order: float) -> np.ndarray:
+def gaussian_max(
+    counts: np.ndarray, teachers: int, *, sigma: float, order: float, step: float = 0.0
+) -> np.ndarray:
     """LS(d) of the cost of each answer: bounds, (queries, teachers).
+
+    A step of the noise makes every gap smaller by as much (see `divergence`), and so moves none of them more
+    or less than before: B_L and B_U, which know only by how much gaps move, stay what they are.
 
     The worst votes at distance d are found by walking: towards q1 from below by taking votes from the first
     class to the second, towards q0 from above by taking them back.
     """
     counts = np.sort(np.asarray(counts, np.float64), axis=1)[:, ::-1].copy()
     cost = GaussianMaxCost(sigma=sigma, order=order, classes=counts.shape[1])
-    log_wrong = divergence.log_wrong_gaussian(counts, sigma)
+    log_wrong = divergence.log_wrong_gaussian(counts, sigma, step=step)
     plateau = float(cost.reach(np.asarray(cost.below)))
     found = np.full((len(counts), teachers), plateau)
     is_between = (cost.below <= log_wrong) & (log_wrong <= cost.turning)
@@ -125,21 +130,23 @@ def gaussian_max(counts: np.ndarray, teachers: int, *, sigma: float, order: floa
         active = active[far]
         if not len(active):
             break
-        step = np.where(goes_down[active], 1.0, -1.0)
+        move = np.where(goes_down[active], 1.0, -1.0)
         moved = counts[active]
-        moved[:, 0] += step
-        moved[:, 1] -= step
+        moved[:, 0] += move
+        moved[:, 1] -= move
         moved[:, 1:] = np.sort(moved[:, 1:], axis=1)[:, ::-1]
         counts[active] = moved
-        log_wrong[active] = divergence.log_wrong_gaussian(moved, sigma)
+        log_wrong[active] = divergence.log_wrong_gaussian(moved, sigma, step=step)
         found[active, distance] = cost.reach(log_wrong[active])
     return found
 
 
-def check(counts: np.ndarray, teachers: int, *, threshold: float, sigma: float, order: float) -> np.ndarray:
+def check(
+    counts: np.ndarray, teachers: int, *, threshold: float, sigma: float, order: float, step: float = 0.0
+) -> np.ndarray:
     """LS(d) of the cost of each threshold check, which depends on the largest count alone."""
     levels = np.arange(teachers + 1)
-    log_pass = divergence.log_answered(levels[:, None], threshold, sigma)
+    log_pass = divergence.log_answered(levels[:, None], threshold, sigma, step=step)
     costs = divergence.gaussian_check(log_pass, sigma, np.array([order]))[:, 0]
     steps = np.abs(np.diff(costs))
     reach = np.maximum(np.append(0.0, steps), np.append(steps, 0.0))  # to one vote less, and one more

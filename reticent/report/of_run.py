@@ -108,7 +108,7 @@ def _lead(
     guess = bound_from_above("", 100 * best_guess(known), digits=3).shown  # rounded up, as everywhere
     seen = "it, or anything it makes," if is_generator else "the model"
     said = [
-        f"{made} from {record['rows']:,} records of {Path(order['source']).name}, with the method "
+        f"{made} from {folders.rows_in_words(record)} of {Path(order['source']).name}, with the method "
         f"'{record['recipe']['method']}'.",
         f"Whoever sees {seen} can tell whether any one {unit} was among them at most {guess}% of the time, "
         "where a coin is right 50% of the time: that is proved, whatever else they know and however they go "

@@ -9,6 +9,7 @@ from reticent.core.errors import ReticentError
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.report.facts import Bars, Chart, Line, Section, estimate, setting
+from reticent.runs.folder import rows_in_words
 
 
 def sections(record: dict[str, Any]) -> list[Section]:
@@ -16,14 +17,14 @@ def sections(record: dict[str, Any]) -> list[Section]:
 
 
 def _training(record: dict[str, Any]) -> Section:
-    moments = [moment for moment in record["history"] if moment["epsilon"] is not None]
+    moments = [moment for moment in record["history"]["moments"] if moment["epsilon"] is not None]
     metrics = record["metrics"]
     values = [
         estimate(name, value, note=metrics["label"])
         for name, value in metrics.items()
         if isinstance(value, float)
     ]
-    values.append(setting("rows trained on", int(record["rows"])))
+    values.append(setting("rows trained on", rows_in_words(record)))
     values.append(setting("seconds", round(float(record["seconds"]), 1)))
     charts = []
     if len(moments) > 2:
@@ -32,11 +33,12 @@ def _training(record: dict[str, Any]) -> Section:
         charts.append(
             Chart(
                 id="spent",
-                title="Epsilon over training",
+                title="Epsilon of a run meant to end there",
                 description=f"Epsilon grows from {spent[0]:.3g} after the first epochs to {spent[-1]:.3g} "
-                f"after {epochs[-1]:.3g}.",
+                f"after {epochs[-1]:.3g}, whatever was released beside training included. It is the cost of "
+                "stopping at a step that was fixed in advance.",
                 x_label="epochs",
-                y_label="epsilon spent (bound)",
+                y_label="epsilon (bound)",
                 lines=(Line(name="epsilon", x=epochs, y=spent),),
             )
         )
@@ -45,11 +47,11 @@ def _training(record: dict[str, Any]) -> Section:
             charts.append(
                 Chart(
                     id="learned",
-                    title="Accuracy over epsilon",
+                    title="Accuracy over epsilon (unreleased)",
                     description=f"Accuracy on held-out rows goes from {right[0]:.1%} at {spent[0]:.3g} "
                     f"to {right[-1]:.1%} at {spent[-1]:.3g}.",
-                    x_label="epsilon spent",
-                    y_label="accuracy on held-out rows (estimate)",
+                    x_label="epsilon",
+                    y_label="accuracy on held-out rows (estimate, unreleased)",
                     lines=(Line(name="accuracy", x=spent, y=tuple(right)),),
                 )
             )

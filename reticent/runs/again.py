@@ -9,12 +9,14 @@ import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
 from reticent.data.domain import Domain
+from reticent.data.held_out import Split
 from reticent.runs import folder as folders
 from reticent.runs.arrays import Arrays, divided_by, inputs_of, with_public
 from reticent.runs.learners import Learner
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.order import Material, Order
 from reticent.runs.predict import Predictor
+from reticent.runs.private import read_split
 from reticent.runs.problem import Problem
 
 
@@ -26,6 +28,7 @@ class Again(NamedTuple):
         train_on: those that it was trained on.
         held_out: those that it never saw.
         public: those that it saw without labels; PATE only.
+        split: which rows were held out, if coins decided.
     """
 
     record: dict[str, Any]
@@ -36,21 +39,24 @@ class Again(NamedTuple):
     train_on: Arrays
     held_out: Arrays
     public: np.ndarray | None = None
+    split: Split | None = None
 
 
 def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
     """Reads a finished run, and its data from where they were.
 
     Raises:
-        DataError: the run is not finished, or its data are not there any more.
+        DataError: the run is not finished, its data are not there any more, or the folder came without its
+            private part.
         IntegrityError: they are others, or the folder was changed.
     """
     predictor = Predictor(folder)
     record = predictor.record
     material = Material(Order(**record["order"]))
-    rows = material.rows if material.has_test else None
-    if rows is not None and rows != record["rows"]:
+    if material.rows != record["records"]:
         raise _changed(folder)
+    if not material.has_test:
+        material.split = read_split(folder, material.order.test)
     path = folder / folders.DOMAIN
     domain = Domain.read(path) if path.exists() else None
     try:
@@ -68,7 +74,17 @@ def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
     if domain is None and material.splits is not None:
         domain = material.splits.domain
     unlabelled = None if public is None else inputs_of(learner, {"x": public}, onlooker)["x"]
-    return Again(record, predictor.problem, learner, predictor.params, domain, train_on, held_out, unlabelled)
+    return Again(
+        record,
+        predictor.problem,
+        learner,
+        predictor.params,
+        domain,
+        train_on,
+        held_out,
+        unlabelled,
+        material.split,
+    )
 
 
 def _changed(folder: Path) -> IntegrityError:

@@ -1,7 +1,8 @@
 """The rows of a run as arrays: those to train on, and those held out.
 
-Which rows are held out depends on their number in the table and on a public seed. So each of several
-processes divides its own shard, and all of them together divide the table as one process would.
+Each row has a coin of its own, by its number in the table and a secret seed. So each of several processes
+divides its own shard, and all of them together divide the table as one process would. How many rows there are
+on a side is as secret as the coins: what a run may say is how many can be expected.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from reticent.core.errors import DataError
 from reticent.data import catalog
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain
-from reticent.data.encoding import encode, feature_names, has_target
+from reticent.data.encoding import NO_CLASS, encode, feature_names, has_target
 from reticent.data.files import Table
 from reticent.data.held_out import Split
 from reticent.distributed import together
+from reticent.distributed.agreement import require_alone
 from reticent.runs import on_disk
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import Onlooker
@@ -47,19 +49,19 @@ def divided_by(
     *,
     scratch: Path | None = None,
 ) -> Divided:
-    """The rows of a run as its record divides them: the same ones every time.
+    """The rows of a run as its split divides them: the same ones every time.
 
     Args:
         scratch: a folder for rows that are too many for the memory.
     """
-    rows, seed = record["rows"], record["split"]
+    rows, split = int(record["rows"]), material.split
     if material.splits is not None:
         return of_catalog(
-            material.order.source, material.splits, rows=rows, seed=seed, is_shared=material.is_shared
+            material.order.source, material.splits, split, rows=rows, is_shared=material.is_shared
         )
     assert material.table is not None
     assert domain is not None
-    split = Split(rows=material.rows, held_out=material.rows - rows, seed=seed)
+    assert split is not None
     if scratch is not None and on_disk.is_too_large(material.table, domain):
         problem = of_table(domain, len(feature_names(domain)), rows)
         learn = learner(material.order.model, problem)
@@ -67,7 +69,7 @@ def divided_by(
             material.table, domain, split, first=material.first, learn=learn, into=scratch, onlooker=onlooker
         )
         return Divided(problem, *parts, are_inputs=True)
-    return of_file(material.table, domain, split, first=material.first, onlooker=onlooker)
+    return of_file(material.table, domain, split, rows=rows, first=material.first, onlooker=onlooker)
 
 
 def with_public(
@@ -103,22 +105,29 @@ def inputs_of(learn: Learner, part: Arrays, onlooker: Onlooker) -> Arrays:
         return {**part, "x": learn.inputs(part["x"], on_progress)}
 
 
-def of_file(table: Table, domain: Domain, split: Split, *, first: int, onlooker: Onlooker) -> Divided:
-    """The rows of a table, which begin at row `first` of all, divided by chance."""
+def of_file(
+    table: Table, domain: Domain, split: Split, *, rows: int, first: int, onlooker: Onlooker
+) -> Divided:
+    """The rows of a table, which begin at row `first` of all, divided by chance.
+
+    Args:
+        rows: how many are expected to be trained on, of all processes.
+    """
     with onlooker.watch("encoding") as on_progress:
         data = encode(table, domain, on_progress=on_progress)
-    problem = of_table(domain, data["x"].shape[1], split.rows - split.held_out)
+    problem = of_table(domain, data["x"].shape[1], rows)
     train_on, held_out = _by_chance(data, split, first)
     known = has_target(held_out["y"])
     return Divided(problem, train_on, {key: column[known] for key, column in held_out.items()})
 
 
 def of_catalog(
-    name: str, splits: catalog.Splits, *, rows: int, seed: int, is_shared: bool = False
+    name: str, splits: catalog.Splits, split: Split | None, *, rows: int, is_shared: bool = False
 ) -> Divided:
     """A named dataset, divided as its authors did, or by chance where they did not.
 
     Args:
+        rows: how many are expected to be trained on, of all processes.
         is_shared: this process takes its share of the rows only.
     """
     entry = catalog.describe(name)
@@ -128,7 +137,7 @@ def of_catalog(
             remedy="Use the library: reticent.models.text_bag and rt.train.",
         )
     if splits.test is None:
-        split = Split(rows=len(splits.train), held_out=len(splits.train) - rows, seed=seed)
+        assert split is not None
         share = _share(len(splits.train), is_shared)
         train_on, held_out = _by_chance(splits.train.take(share), split, share.start)
     else:
@@ -149,7 +158,19 @@ def _share(rows: int, is_shared: bool) -> slice:
 
 def _by_chance(data: Dataset, split: Split, first: int) -> tuple[Arrays, Arrays]:
     """Rows to train on in their order, and the others in a random one: some may be taken for public."""
-    is_held_out = split.is_held_out(first, len(data))
+    if data.users is None:
+        is_held_out = split.is_held_out(first, len(data))
+    else:
+        require_alone("A split by users")
+        is_held_out = split.of_users(data.users)
     order = np.random.default_rng([split.seed, first]).permutation(np.flatnonzero(is_held_out))
     train_on, held_out = ({key: data[key][part] for key in data} for part in (~is_held_out, order))
-    return train_on, held_out
+    return (train_on if len(train_on["y"]) else _nobody(train_on)), held_out
+
+
+def _nobody(rows: Arrays) -> Arrays:
+    """One empty row, where coins left none: it adds nothing to any sum, and there is no error to notice."""
+    y = rows["y"]
+    missing = np.nan if np.issubdtype(y.dtype, np.floating) else NO_CLASS
+    empty = {key: np.zeros((1, *column.shape[1:]), column.dtype) for key, column in rows.items()}
+    return {**empty, "y": np.full(1, missing, y.dtype)}

@@ -75,6 +75,7 @@ def _picture_shape(again: Again) -> tuple[int, int] | None:
 
 def _of_features(again: Again) -> View:
     material = Material(Order(**again.record["order"]))
+    material.split = again.split
     images = divided_by(again.record, material, again.domain, NOBODY).held_out["x"]
     pictures = np.asarray(images, np.float64) / (255 if images.dtype == np.uint8 else 1)
     features = np.asarray(again.held_out["x"], np.float64)

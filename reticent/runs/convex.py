@@ -60,7 +60,7 @@ class Convex(NamedTuple):
     def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit) -> None:
         """The budget of the fit: what it releases was priced and paid before, and may not cost more."""
         cost = upper_bound(event, self.delta, Neighbours(adjacency))
-        if adjacency is not Adjacency.ADD_OR_REMOVE or cost > self.epsilon * (1 + 1e-6):
+        if adjacency is not Adjacency.ADD_OR_REMOVE or not (cost <= self.epsilon * (1 + 1e-6)):
             raise AssertionError(f"{purpose}: priced at {self.epsilon}, and costs {cost} under {adjacency}")
 
 

@@ -15,6 +15,7 @@ import optax
 from reticent.core.errors import Interrupted
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
+from reticent.runs.folder import WHOLE_PLAN
 from reticent.runs.learners import Learner
 from reticent.runs.recipe import Ingredients, Terms, Trained, require_enough
 from reticent.training.loop import train
@@ -24,10 +25,19 @@ from reticent.training.watching import Moment
 
 
 class Descent(NamedTuple):
-    """A plan, and the learning rate from which a line falls to zero."""
+    """A plan, and the learning rate from which a line falls to zero.
+
+    The plan is for all records of the table, so that batches have room for everybody, whatever the coins by
+    which rows are held out. Sums are divided by its batch size, a public number.
+
+    Args:
+        share: of the records that is expected to be trained on. Means come out so much too small, and are
+            scaled back by the learning rate.
+    """
 
     plan: Plan
     learning_rate: float
+    share: float = 1.0
 
     @property
     def event(self) -> Event:
@@ -37,16 +47,17 @@ class Descent(NamedTuple):
     def in_words(self) -> str:
         plan = self.plan
         return (
-            f"{plan.steps} steps with batches of {plan.sampler.batch_size}, clipped to "
+            f"{plan.steps} steps with batches of {round(plan.sampler.batch_size * self.share)}, clipped to "
             f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}"
         )
 
     @property
     def optimizer(self) -> optax.GradientTransformation:
-        return optax.sgd(optax.linear_schedule(self.learning_rate, 0.0, self.plan.steps), momentum=0.9)
+        rate = self.learning_rate / self.share
+        return optax.sgd(optax.linear_schedule(rate, 0.0, self.plan.steps), momentum=0.9)
 
     def to_json(self) -> dict[str, Any]:
-        return {"plan": to_json(self.plan), "learning_rate": self.learning_rate}
+        return {"plan": to_json(self.plan), "learning_rate": self.learning_rate, "share": self.share}
 
     def follow(self, ingredients: Ingredients) -> Trained:
         learner, keys = ingredients.learner, ingredients.keys
@@ -60,11 +71,12 @@ class Descent(NamedTuple):
             metrics={"accuracy": _is_right(learner)} if ingredients.problem.is_classification else {},
             keys=keys,
             checkpoints=ingredients.checkpoints,
+            beside=ingredients.beside,
         )
         if not run.is_complete:
             raise Interrupted(
                 f"Interrupted after {int(run.state.step)} of {self.plan.steps} steps.",
-                remedy="What was done is kept.",
+                remedy=f"What was done is kept. {WHOLE_PLAN}",
             )
         return Trained(
             run.params, run.guarantee.assumptions, tuple(_as_json(moment) for moment in run.history)
@@ -72,7 +84,7 @@ class Descent(NamedTuple):
 
 
 def read(value: Mapping[str, Any]) -> Descent:
-    return Descent(from_json(value["plan"]), float(value["learning_rate"]))
+    return Descent(from_json(value["plan"]), float(value["learning_rate"]), float(value["share"]))
 
 
 def stochastic(terms: Terms) -> Descent:
@@ -86,7 +98,7 @@ def stochastic(terms: Terms) -> Descent:
         "scattering": (600, 60.0, 0.1),
     }[terms.model]
     batch = min(1024, batch) if terms.model == "cnn" else batch
-    return Descent(_plan(terms, norm, steps, batch), rate)
+    return _for_all(terms, norm, steps, batch, rate)
 
 
 def full(terms: Terms) -> Descent:
@@ -98,14 +110,21 @@ def full(terms: Terms) -> Descent:
         "cnn": (200, 3.0, 0.1),
         "scattering": (200, 100.0, 0.1),
     }[terms.model]
-    return Descent(_plan(terms, norm, steps, None), rate)
+    return _for_all(terms, norm, steps, None, rate)
+
+
+def _for_all(terms: Terms, max_norm: float, steps: int, batch: int | None, rate: float) -> Descent:
+    """For batches of so many of the rows that are expected to be trained on; None for all of them."""
+    share = terms.rows / terms.records
+    drawn = None if batch is None else min(round(batch / share), terms.records)
+    return Descent(_plan(terms, max_norm, steps, drawn), rate, share)
 
 
 def _plan(terms: Terms, max_norm: float, steps: int, batch: int | None) -> Plan:
     return Plan.for_budget(
         epsilon=terms.epsilon,
         delta=terms.delta,
-        examples=terms.rows,
+        examples=terms.records,
         batch_size=batch,
         sampling="full" if batch is None else "poisson",
         steps=steps,

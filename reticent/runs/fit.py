@@ -41,6 +41,7 @@ from reticent.core.errors import (
 )
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
+from reticent.data.held_out import Split
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.distributed import together
 from reticent.distributed.agreement import by_all, by_first, from_first, network, shared_keys
@@ -51,10 +52,9 @@ from reticent.runs import methods, on_disk
 from reticent.runs.arrays import Arrays, Divided, divided_by, inputs_of, parts_as_inputs, with_public
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
-from reticent.runs.order import Material, Order, held_out_rows
+from reticent.runs.order import Material, Order
 from reticent.runs.paying import (
     COPIES,
-    PLACES,
     charge,
     found_domain,
     mark_paid,
@@ -65,9 +65,10 @@ from reticent.runs.paying import (
 )
 from reticent.runs.predict import params_in
 from reticent.runs.pricing import event_of, price, promised
+from reticent.runs.private import read_split, write_split
 from reticent.runs.problem import Problem, checked_delta
 from reticent.runs.recipe import Ingredients, Trained
-from reticent.runs.scoring import score
+from reticent.runs.scoring import HISTORY, score
 from reticent.runs.stopping import paid_already, said_when_stopped
 from reticent.training.checkpoint import Checkpoints, stamp_of
 from reticent.training.clipping import paths_of
@@ -95,25 +96,26 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
     material = Material.of(order)
     _require_method(order)
     order = replace(order, delta=checked_delta(order.delta, material.rows))
-    train_rows = material.rows if material.has_test else material.rows - held_out_rows(order, material.rows)
     noise = _noise(order, material)
-    recipe = price(order, material, train_rows, noise)
+    recipe = price(order, material, noise)
     event = event_of(recipe, noise)
-    number, split = together.of_first((secrets.token_hex(8), secrets.randbits(63)))
+    number = together.of_first(secrets.token_hex(8))
+    keys = shared_keys(keys)
+    if not material.has_test:
+        material.split = Split.drawn(order.test, keys)
     record = {
         "version": folders.VERSION,
         "state": "started",
         "number": number,
         "table": material.digest(number),  # until the run is finished
         "order": asdict(order),
-        "rows": train_rows,
+        "records": material.rows,
+        "rows": material.train_rows,
         "recipe": methods.to_json(order.method, recipe),
         "preparation": preparation_record(noise, delta=order.delta or 0.0),
         "event": events.to_json(event),
-        "split": split,
         "versions": {"reticent": __version__, "jax": jax.__version__, "numpy": np.__version__},
     }
-    keys = shared_keys(keys)
     with on_disk.scratch() as scratch:
         # Where nothing has to be released first, what is wrong with the rows is found before it is paid.
         ready = None
@@ -124,22 +126,22 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
             learner(order.model, ready.problem)
         by_first(lambda: folders.create(folder))
         with _held_by_first(folder), said_when_stopped(folder, record, onlooker, what="train"):
-            again = partial(_event_for, order, material, train_rows)
+            by_first(lambda: material.split and write_split(folder, material.split))
+            again = partial(_event_for, order, material)
             by_first(lambda: pay(folder, record, event, onlooker, what="train", price=again))
             return _go_on(folder, record, material, noise, event, keys, onlooker, started, scratch, ready)
 
 
-def _event_for(order: Order, material: Material, rows: int, epsilon: float) -> Event:
+def _event_for(order: Order, material: Material, epsilon: float) -> Event:
     """What the same run would release if it were asked for with another epsilon."""
     order = replace(order, epsilon=epsilon)
     noise = _noise(order, material)
-    return event_of(price(order, material, rows, noise), noise)
+    return event_of(price(order, material, noise), noise)
 
 
 def _about_rows(material: Material) -> tuple[str, ...]:
     """What the guarantee rests on, of how rows get to where they are used."""
-    is_shared = material.table is not None and together.count() > 1
-    return ((PLACES,) if not material.has_test else ()) + ((COPIES,) if is_shared else ())
+    return (COPIES,) if material.table is not None and together.count() > 1 else ()
 
 
 def _require_method(order: Order) -> None:
@@ -185,6 +187,11 @@ def _record_of_first(folder: Path) -> dict[str, Any]:
     return together.of_first(by_first(lambda: folders.read_record(folder)))
 
 
+def _split_of_first(folder: Path, order: Order) -> Split:
+    found = by_first(lambda: read_split(folder, order.test))
+    return Split(share=order.test, seed=together.of_first(None if found is None else found.seed))
+
+
 def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float, scratch: Path) -> Finished:
     record = _record_of_first(folder)
     if record["state"] == "finished":  # by another process, a moment ago
@@ -213,6 +220,8 @@ def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float, scratc
             f"The data or the domain of {folder} are not what the run was priced for.",
             remedy="Put them back as they were, or start anew in another folder.",
         )
+    if not material.has_test:
+        material.split = _split_of_first(folder, order)
     with said_when_stopped(folder, record, onlooker, what="train"):
         by_first(lambda: charge(record, event, onlooker, what="train"))
         return _go_on(folder, record, material, noise, event, keys, onlooker, started, scratch)
@@ -240,7 +249,7 @@ def _go_on(
         _require_classes(folder, record, divided.problem)
         divided, public = with_public(material, domain, divided, onlooker)
         learn = learner(order.model, divided.problem)
-        onlooker.say(f"training {learn.name} on {divided.problem.rows:,} rows: {recipe.in_words}")
+        onlooker.say(f"training {learn.name} on {folders.rows_in_words(record)}: {recipe.in_words}")
         train_on, held_out = parts_as_inputs(learn, divided, onlooker)
         stamp = stamp_of(
             record["recipe"], record["event"], domain.to_toml() if domain else "", record["number"]
@@ -255,6 +264,7 @@ def _go_on(
                 checkpoints=Checkpoints(path=folder / folders.CHECKPOINT, stamp=stamp),
                 public=None if public is None else inputs_of(learn, {"x": public}, onlooker)["x"],
                 onlooker=onlooker,
+                beside=noise.event if noise else None,
             )
         )
         record |= {"seconds": time.perf_counter() - started}
@@ -342,7 +352,7 @@ def _finish(
         "guarantee": sentence.to_json(),
         "sentence": str(sentence),
         "metrics": score(learn, trained.params, problem, held_out),
-        "history": list(trained.history),
+        "history": {"label": HISTORY, "moments": list(trained.history)},
         **({"unreleased": dict(trained.unreleased)} if trained.unreleased else {}),
     }
     by_first(lambda: folders.write_record(folder, record))

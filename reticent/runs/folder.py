@@ -4,9 +4,11 @@
     domain.toml          what is public about the table
     model.safetensors    the parameters
     checkpoint           the state of an unfinished run
+    private              which rows were held out: for the data's holder, never to be shared
     .lock                held by the process that trains; gone when it is done
 
-Whatever is read back is checked: JSON by field, tensors by name, shape, type and digest.
+Whatever is read back is checked: JSON by field, tensors by name, shape, type and digest. A folder without
+`private` can be shown, reported on and predicted with.
 """
 
 from __future__ import annotations
@@ -25,13 +27,17 @@ import numpy as np
 from reticent.core.errors import DataError, IntegrityError
 from reticent.data.domain import Domain
 from reticent.distributed.agreement import by_first
+from reticent.runs import private
 from reticent.training.checkpoint import write_whole
 
-VERSION = 2  # 2: rows are held out block by block, in the order of the table
+VERSION = 3  # 3: each row is held out by a secret coin of its own
 RUN, DOMAIN, MODEL, CHECKPOINT = "run.json", "domain.toml", "model.safetensors", "checkpoint"
 LOCK = ".lock"
+WHOLE_PLAN = (
+    "The guarantee is that of the whole plan, because the moment of stopping may depend on what was seen."
+)
 
-_STARTED = {"number", "order", "rows", "recipe", "preparation", "event", "split", "versions"}
+_STARTED = {"number", "order", "records", "rows", "recipe", "preparation", "event", "versions"}
 _NEEDED = {  # in the record of a run in each state
     "started": _STARTED,
     "paid": _STARTED,
@@ -59,7 +65,7 @@ def require_new(folder: Path) -> None:
         raise DataError(
             f"Cannot look into {folder}: {error.strerror}.", remedy="Choose a place you may write to."
         ) from error
-    if names - {LOCK, _PARTIAL[0]}:  # these two are left by a process that was killed before it began
+    if names - {LOCK, private.PRIVATE, _PARTIAL[0]}:  # of a process that was killed before it began
         raise DataError(
             f"{folder} exists already, and may hold a model that was paid for.",
             remedy="Choose another name, or go on with it: --resume.",
@@ -91,6 +97,7 @@ def discard(folder: Path) -> None:
     with suppress(OSError):
         for name in (RUN, *_PARTIAL, LOCK):
             (folder / name).unlink(missing_ok=True)
+        private.discard(folder)
         folder.rmdir()
 
 
@@ -187,6 +194,17 @@ def read_record(folder: Path) -> dict[str, Any]:
     return record
 
 
+def stopped_in_words(record: dict[str, Any]) -> str:
+    """What a run promises that was stopped; nothing, if nothing was released."""
+    return WHOLE_PLAN if record["state"] == "paid" else ""
+
+
+def rows_in_words(record: dict[str, Any]) -> str:
+    """How many rows were trained on, in public numbers: where coins decided, as many as can be expected."""
+    rows, records = record["rows"], record["records"]
+    return f"{rows:,} rows" if rows == records else f"about {rows:,} of {records:,} rows"
+
+
 def require_finished(folder: Path, record: dict[str, Any]) -> None:
     """
     Raises:
@@ -201,7 +219,7 @@ def require_finished(folder: Path, record: dict[str, Any]) -> None:
         what = "synth" if record.get("kind") == "generator" else "train"
         raise DataError(
             f"The run in {folder} is not finished.",
-            remedy=f"Go on with: reticent {what} --resume {folder}.",
+            remedy=f"Go on with: reticent {what} --resume {folder}. {stopped_in_words(record)}".rstrip(),
         )
 
 
@@ -288,3 +306,4 @@ def tidy(folder: Path) -> None:
     with suppress(OSError):
         for name in (CHECKPOINT, *_PARTIAL):
             (folder / name).unlink(missing_ok=True)
+    private.tidy(folder)

@@ -5,6 +5,7 @@ Each is a function of what is public about the problem. Inputs of a row depend o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -83,7 +84,7 @@ def _as_they_are(x: np.ndarray, on_progress: Callable[[float], None] = _silently
 
 def _on_rows(model: Model, problem: Problem) -> Learner:
     def inputs(x: np.ndarray, on_progress: Callable[[float], None] = _silently, /) -> np.ndarray:
-        rows = np.asarray(x).reshape(len(x), -1)
+        rows = np.asarray(x).reshape(len(x), math.prod(x.shape[1:]))
         return (rows / 255 if rows.dtype == np.uint8 else rows).astype(np.float32) * np.float32(problem.scale)
 
     return _made(model.name, model, problem, inputs)

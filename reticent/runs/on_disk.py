@@ -63,7 +63,7 @@ def written(
         DataError: a row is not what the domain says, or the disk is full.
     """
     encoder = Encoder(domain)
-    rows = split.before(first + table.row_count) - split.before(first)
+    rows = split.trained_on(first, table.row_count)
     keep = max(-(-(table.row_count - rows) // _SCORED), 1)  # every so many
     kind = np.int32 if isinstance(domain.columns[domain.target or ""], Label) else np.float32
     held_out: list[tuple[np.ndarray, np.ndarray]] = []

@@ -16,6 +16,7 @@ from reticent.data import catalog
 from reticent.data.domain import Domain, Integer, Label, Number
 from reticent.data.files import Table, open_table
 from reticent.data.files.shards import shard_of
+from reticent.data.held_out import Split, expected_rows
 from reticent.data.preparation import releases_for
 from reticent.data.preparation.noise import Release
 from reticent.distributed import together
@@ -38,7 +39,7 @@ class Order:
         source: a file, or the name of a dataset in the catalog.
         delta: None for a tenth of 1 / rows or less.
         prepare: `private` finds what the domain leaves open, at a tenth of the budget; `public` refuses.
-        test: the share of rows that is held out and scored.
+        test: the share of rows that is held out and scored: the probability of each row's own coin.
         layout: how a text file is to be read, where it is not as detected.
         public: for PATE, a table of unlabelled rows that are nobody's secret, or `held-out`: nine tenths of
             the rows that are not trained on, their labels not looked at.
@@ -65,7 +66,7 @@ class Order:
         checks.one_of(("private", "public"), prepare=self.prepare)
         checks.one_of(("auto", *METHODS), method=self.method)
         checks.one_of(get_args(ModelName), model=self.model)
-        if not 0 < self.test < 1:
+        if not (0 < self.test < 1):
             raise InvalidArgument(
                 f"test={self.test:g} is no share of the rows.",
                 remedy="Pass one between 0 and 1, such as 0.2.",
@@ -86,7 +87,7 @@ class Order:
 
 
 def require_protecting(epsilon: float) -> None:
-    if epsilon > 1000:
+    if not (epsilon <= 1000):
         raise InvalidArgument(
             f"epsilon={epsilon:g} protects nobody: odds may change by a factor e^{epsilon:g}.",
             remedy="Choose one of about 1, or do without privacy and say so.",
@@ -102,6 +103,7 @@ class Material:
     Attributes:
         rows: of all processes together.
         first: how many of them come before those of this process.
+        split: which rows are held out; None where whoever made the dataset held some out.
     """
 
     def __init__(self, order: Order, *, is_shared: bool = False) -> None:
@@ -133,6 +135,7 @@ class Material:
                 )
             self.rows = self.table.row_count
         self.first = 0
+        self.split: Split | None = None
         self.declared = Domain.read(order.domain) if order.domain else None
         self.public = None if order.public in (None, HELD_OUT) else self._opened_public(order.public)
 
@@ -187,7 +190,7 @@ class Material:
         assert self.splits is not None or self.table is not None
         if self.splits is not None and self.splits.test is not None:
             return public_of_held_out(len(self.splits.test))
-        return public_of_held_out(held_out_rows(self.order, self.rows))
+        return public_of_held_out(self.rows - self.train_rows)
 
     def digest(self, key: str) -> str:
         """Of the table's bytes; nothing for a dataset of the catalog, which has a checksum of its own.
@@ -209,6 +212,11 @@ class Material:
     def has_test(self) -> bool:
         """Whether whoever made the dataset held rows out."""
         return self.splits is not None and self.splits.test is not None
+
+    @property
+    def train_rows(self) -> int:
+        """How many rows are trained on: public, so where coins decide, as many as can be expected."""
+        return self.rows if self.has_test else expected_rows(self.rows, self.order.test)
 
     @property
     def public_domain(self) -> Domain | None:
@@ -280,14 +288,4 @@ def _digest_of_ends(path: Path) -> str:
 
 def public_of_held_out(rows: int) -> int:
     """How many of the held-out rows are taken for public; the others are scored on."""
-    return rows - max(round(rows / 10), 1)
-
-
-def held_out_rows(order: Order, rows: int) -> int:
-    held_out = round(order.test * rows)
-    if not 0 < held_out < rows:
-        raise DataError(
-            f"{rows} rows cannot be divided: {held_out} of them would be held out.",
-            remedy="Collect more rows, or choose another --test.",
-        )
-    return held_out
+    return max(rows - max(round(rows / 10), 1), 0)

@@ -79,7 +79,7 @@ def claim_beside(beside: Event | None, *, epsilon: float, delta: float) -> tuple
 
     def is_too_much(value: float) -> bool:
         both = Composed(events=(beside, ApproximateDp(epsilon=value, delta=own)))
-        return upper_bound(both, delta, everyone) > epsilon
+        return not (upper_bound(both, delta, everyone) <= epsilon)
 
     # The last epsilon that fits: the search ends on the first that does not, to many digits.
     return bisect(is_too_much, 0.0, epsilon, relative=1e-7) * (1 - 1e-6), own
@@ -112,10 +112,7 @@ def pay(
         raise
 
 
-# Of every run that holds out rows, and of one whose processes each read a part of a file.
-PLACES = (
-    "a record that comes or goes leaves the others at their places in the file, by which rows are held out"
-)
+# Of a run whose processes each read a part of a file.
 COPIES = "all processes of this run read the same file: compared are its size, its columns and its ends"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.reserve import TRAINING
 from reticent.accounting.tight import guarantee
 from reticent.data.preparation import require_enough_rows
 from reticent.data.preparation.noise import PreparationNoise
@@ -15,11 +16,12 @@ from reticent.runs.order import Material, Order
 from reticent.runs.recipe import Recipe, Terms, Trained
 
 
-def price(order: Order, material: Material, rows: int, noise: PreparationNoise | None) -> Recipe:
+def price(order: Order, material: Material, noise: PreparationNoise | None) -> Recipe:
     assert order.delta is not None
     name = material.model if order.model == "auto" else order.model
     terms = Terms(
-        rows=rows,
+        rows=material.train_rows,
+        records=material.rows,
         model=name,
         epsilon=order.epsilon,
         delta=order.delta,
@@ -42,9 +44,11 @@ def event_of(recipe: Recipe, noise: PreparationNoise | None) -> Event:
 def promised(trained: Trained, record: dict[str, Any], event: Event) -> Guarantee:
     """The sentence about a whole run."""
     names = ("the names of the columns are public",) if record["preparation"] is not None else ()
+    delta = record["order"]["delta"]
     return guarantee(
         event,
-        record["order"]["delta"],
+        delta,
         Adjacency.ADD_OR_REMOVE,
+        arithmetic=TRAINING * delta if record["recipe"]["method"] in ("sgd", "gd") else 0.0,
         assumptions=tuple(dict.fromkeys((*trained.assumptions, *names, *record["assumptions"]))),
     )

@@ -83,7 +83,7 @@ def checked_delta(delta: float | None, rows: int) -> float:
     if delta is None:
         return default_delta(rows)
     checks.inside_unit(delta=delta)
-    if delta >= 1 / rows:
+    if not (delta < 1 / rows):
         raise InvalidArgument(
             f"delta={delta:g} promises nothing for {rows} rows: publishing one of them at random has delta "
             f"{1 / rows:.2g}.",

@@ -25,6 +25,8 @@ class Terms(NamedTuple):
     """What a method may know before it is paid for.
 
     Args:
+        rows: how many can be expected to be trained on.
+        records: how many the table has, some of which are held out by coins: never are there more.
         epsilon, delta: what the whole run may cost.
         beside: what else the run releases: its preparation.
         target: what is predicted, where that is declared; None if preparation has to find it.
@@ -33,6 +35,7 @@ class Terms(NamedTuple):
     """
 
     rows: int
+    records: int
     model: str
     epsilon: float
     delta: float
@@ -49,6 +52,7 @@ class Ingredients(NamedTuple):
         train_on, held_out: `x` as the learner takes it, and `y`.
         checkpoints: where the state of an unfinished run is kept; a method without steps has no use for it.
         public: inputs of unlabelled rows that may be used without cost.
+        beside: what else the run releases: its preparation.
     """
 
     learner: Learner
@@ -59,6 +63,7 @@ class Ingredients(NamedTuple):
     checkpoints: Checkpoints
     public: np.ndarray | None = None
     onlooker: Onlooker = NOBODY
+    beside: Event | None = None
 
 
 class Trained(NamedTuple):
@@ -66,7 +71,7 @@ class Trained(NamedTuple):
 
     Args:
         assumptions: what the guarantee rests on.
-        history: epoch, epsilon and held-out scores, as JSON.
+        history: epoch, epsilon and held-out scores, as JSON. The scores are unreleased.
         unreleased: what was seen on the way and is private: for whoever holds the data.
     """
 
@@ -114,7 +119,7 @@ class Method:
 
 
 def require_enough(terms: Terms) -> None:
-    if terms.rows < _SMALLEST:
+    if not (terms.rows >= _SMALLEST):
         raise CannotMeet(
             f"{terms.rows} rows are too few: what is learned from so few people is about them.",
             remedy=f"Collect at least {_SMALLEST} rows, and expect little below a thousand.",

@@ -11,16 +11,25 @@ from reticent.distributed import together
 from reticent.runs.learners import Learner
 from reticent.runs.problem import Problem
 
+UNRELEASED, NOBODY = "unreleased estimate on held-out rows", "no rows were held out"
+HISTORY = (
+    "unreleased estimates on held-out rows; epsilon is what a run costs that was meant from the start to end "
+    "there, preparation included"
+)
+
 
 def score(learn: Learner, params: Any, problem: Problem, test: dict[str, np.ndarray]) -> dict[str, Any]:
     """How well a model does on rows it was not trained on.
 
     These rows belong to the same people as the others, and no noise is on the result: it is an estimate for
-    whoever holds the data, not part of what may be published under the guarantee.
+    whoever holds the data, not part of what may be published under the guarantee. Coins may hold out nobody:
+    then there is no score.
     """
     scores = together.joined(predicted(learn, params, test["x"]))
     targets = together.joined(np.asarray(test["y"]))
-    label = {"label": "unreleased estimate on held-out rows", "rows": len(targets)}
+    label = {"label": UNRELEASED if len(targets) else NOBODY, "rows": len(targets)}
+    if not len(targets):
+        return label
     if not problem.is_classification:
         wanted = np.asarray(targets, np.float64)  # the square of a large float32 would be infinite
         error = float(np.sqrt(np.mean(np.square(scores[:, 0] - wanted))))

@@ -26,11 +26,12 @@ def said_when_stopped(
 
 
 def what_now(folder: Path, record: dict[str, Any], *, what: str) -> str:
-    """How to go on with a run that was stopped, and that it costs nothing more."""
+    """How to go on with a run that was stopped, that it costs nothing more, and what it promises."""
     paid = paid_already(record, what=what)
     if record["state"] == "failed":
         return paid
-    return f"Go on with: reticent {what} --resume {folder}. {paid}".rstrip()
+    said = (f"Go on with: reticent {what} --resume {folder}.", paid, folders.stopped_in_words(record))
+    return " ".join(filter(None, said))
 
 
 def paid_already(record: dict[str, Any], *, what: str) -> str:

@@ -31,13 +31,14 @@ from reticent.attacks.shadows import train_shadows
 from reticent.core import checks
 from reticent.core.errors import DataError, DomainError, IntegrityError, InvalidArgument, ReticentError
 from reticent.data.encoding import has_target
+from reticent.data.held_out import Split
 from reticent.distributed import together
 from reticent.distributed.agreement import by_first
 from reticent.runs import folder as folders
 from reticent.runs.arrays import divided_by, inputs_of
 from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import NOBODY, Onlooker
-from reticent.runs.order import Material, Order, held_out_rows
+from reticent.runs.order import Material, Order
 from reticent.training.checkpoint import write_whole
 from reticent.training.many import private_recipe
 from reticent.training.plan import Analysis, Plan
@@ -165,8 +166,8 @@ class _Bench:
         )
         material = Material(plain)
         _require_declared(material)
-        rows = material.rows if material.has_test else material.rows - held_out_rows(plain, material.rows)
-        divided = divided_by({"rows": rows, "split": 0}, material, material.public_domain, onlooker)
+        material.split = None if material.has_test else Split(share=plain.test, seed=0)
+        divided = divided_by({"rows": material.train_rows}, material, material.public_domain, onlooker)
         self.problem = divided.problem
         if not self.problem.is_classification:
             raise DataError(

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 
 from reticent.accounting import calibrate
 from reticent.accounting.dominating import Neighbours
 from reticent.core.errors import InvalidArgument
-from reticent.core.generators import generator_of
 from reticent.core.keys import Stream, step_key
 from reticent.data.preparation import numbers, words
 from reticent.data.preparation.noise import PreparationNoise, Release
@@ -91,7 +89,7 @@ class Finder:
         max_change = 1 / spending.adjacency.reach
         self._step += 1
         key = step_key(self._root, self._step)
-        scores = jnp.asarray(scores - rarity * 2 / self._epsilon)
+        scores = scores - rarity * 2 / self._epsilon
         return float(candidates[int(exponential_mechanism(key, scores, event, max_change=max_change))])
 
     def classes(self, labels: np.ndarray) -> np.ndarray:
@@ -110,7 +108,7 @@ class Finder:
         noise = self._bought((Release.WORDS,), hidden, "find the classes")
         names, counts = np.unique(labels, return_counts=True)
         deviation = noise.deviation(Release.WORDS, 1)
-        noisy = self._noisy(counts, Release.WORDS, deviation)
+        noisy = noise.noisy(self._root, Release.WORDS, counts, 1)
         above = words.threshold(deviation, 1, noise.delta)
         frequent = np.flatnonzero(noisy > above)
         frequent = np.sort(frequent[np.argsort(-noisy[frequent], kind="stable")[: words.MOST_WORDS]])
@@ -150,20 +148,15 @@ class Finder:
         noise = self._bought((Release.RANGES, Release.QUANTILES), 0.5, "find the bounds of the columns")
         coarse = np.stack([numbers.coarse_counts(column) for column in x.T])
         deviation = noise.deviation(Release.RANGES, width)
-        noisy = self._noisy(coarse, Release.RANGES, deviation)
+        noisy = noise.noisy(self._root, Release.RANGES, coarse, width)
         ranges = [numbers.coarse_range(row, deviation) for row in noisy]
         fine = np.stack([numbers.fine_counts(x[:, place], ranges[place] or _NONE) for place in range(width)])
         deviation = noise.deviation(Release.QUANTILES, width)
-        noisy = self._noisy(fine, Release.QUANTILES, deviation)
+        noisy = noise.noisy(self._root, Release.QUANTILES, fine, width)
         return [
             None if found is None else numbers.quantile_bounds(row, found, deviation)
             for row, found in zip(noisy, ranges, strict=True)
         ]
-
-    def _noisy(self, counts: np.ndarray, release: Release, deviation: float) -> np.ndarray:
-        """Counts with Gaussian noise, by the key of that release."""
-        source = generator_of(step_key(self._root, int(release)))
-        return counts + deviation * source.standard_normal(counts.shape)
 
 
 def row_norms(x: Any) -> np.ndarray:

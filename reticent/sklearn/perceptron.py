@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from reticent import models
 from reticent.core import checks
 from reticent.core.keys import Stream
+from reticent.mechanisms.events import Event
 from reticent.models.model import Model
 from reticent.sklearn.findings import row_norms
 from reticent.sklearn.private import PrivateClassifierFit
@@ -78,7 +79,8 @@ class PrivateMLPClassifier(PrivateClassifierFit):
         """Trains, and pays for it first."""
         x, codes, spending = self._open_labelled(X, y)
         model = self._model()
-        plan = self._plan(spending)
+        found = None if spending.is_untouched else spending.event  # what preparation released
+        plan = self._plan(spending, found)
         schedule = optax.linear_schedule(self.learning_rate, 0.0, plan.steps)
         run = train(
             models.classification_loss(model),
@@ -88,6 +90,7 @@ class PrivateMLPClassifier(PrivateClassifierFit):
             optimizer=optax.sgd(schedule, momentum=0.9),
             budget=spending,
             keys=spending.keys,
+            beside=found,
         )
         layers = [run.params[f"dense{number}"] for number in range(1, len(run.params) + 1)]
         self.coefs_ = [np.asarray(layer["w"], np.float64) for layer in layers]
@@ -117,7 +120,7 @@ class PrivateMLPClassifier(PrivateClassifierFit):
             np.column_stack([np.zeros(len(scores)), scores]) if scores.ndim == 1 else scores, axis=1
         )
 
-    def _plan(self, spending: Spending) -> Plan:
+    def _plan(self, spending: Spending, beside: Event | None) -> Plan:
         checks.positive(learning_rate=self.learning_rate)
         rows = spending.rows
         batch = self.batch_size
@@ -133,7 +136,7 @@ class PrivateMLPClassifier(PrivateClassifierFit):
             steps=self.steps,
             max_norm=self.max_norm,
             adjacency=spending.adjacency,
-            beside=None if spending.is_untouched else spending.event,
+            beside=beside,
         )
 
     def _model(self) -> Model:

@@ -12,6 +12,7 @@ from scipy import sparse
 from reticent.accounting.budget import Budget
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.reserve import NEARLY_EXACT
 from reticent.accounting.tight import tight, upper_bound
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
@@ -23,6 +24,8 @@ from reticent.runs.problem import checked_delta
 from reticent.sklearn.budget import SharedBudget
 
 _SEARCHED = 7  # halvings
+
+# With a delta this is far below it; without one it has no other place.
 
 
 class Spending:
@@ -50,6 +53,8 @@ class Spending:
         self.adjacency = Adjacency(adjacency)
         self.rows, self.keys = rows, keys
         self.assumptions: list[str] = [f"the number of records, {rows}, is public", *keys.assumptions]
+        if self.delta == 0:
+            self.assumptions.append(NEARLY_EXACT)
         self._budget = budget
         self._events: list[Event] = []
         self._apart = (0.0, 0.0)

@@ -21,6 +21,7 @@ from reticent.core.keys import Stream, step_key
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import BestOfTrials, Composed, Event, Gaussian, Laplace
 from reticent.mechanisms.trials import draw_trials
+from reticent.mechanisms.whole import add_whole_laplace, add_whole_normals, to_grid
 from reticent.sklearn.private import PrivateEstimator
 from reticent.sklearn.spending import Paid, Spending, keys_for, quoted, seed_of
 
@@ -37,6 +38,7 @@ _FIXED = (
 )
 _CLAIMED = 0.25  # the share of delta for runs that are only known by an epsilon and a delta
 _SEARCHED = 11  # halvings
+_STEP = 2.0**-20  # of the grid of gains
 _LEAST = 1e-3  # of epsilon: if a run may not even cost that, there is no search
 
 
@@ -146,9 +148,7 @@ class Search:
         gains = _gains(model, x[score], targets[score])
         source = generator(keys_for(self._seed, ["score", trial, x, gains]))
         noise = score_noise(price.worst, Neighbours(self._spending.adjacency))
-        scale = 0.5 * noise.noise_multiplier  # a centred gain is at most 1/2 from 0
-        draw = source.normal if isinstance(noise, Gaussian) else source.laplace
-        noisy = float(np.sum(gains - 0.5) + draw(0.0, scale))
+        noisy = _with_noise(source, gains, noise)
         return Best(model, self._settings[place], noisy / len(score) + 0.5)
 
     def _candidate(self, place: int, price: Price | None = None) -> Any:
@@ -227,6 +227,24 @@ def score_noise(run: Event, neighbours: Neighbours) -> Gaussian | Laplace:
     if laplace == 0 or gaussian < np.sqrt(2) * laplace:
         return Gaussian(noise_multiplier=gaussian)
     return Laplace(noise_multiplier=laplace)
+
+
+def _with_noise(source: np.random.Generator, gains: np.ndarray, noise: Gaussian | Laplace) -> float:
+    """The sum of gains less one half each, in whole numbers of a fixed step, with whole-number noise.
+
+    Each gain goes to the grid by itself and the sum is exact, so no row moves it by more than its own half.
+
+    Guarantee:
+        Costs `noise`, up to 2^-64.
+    """
+    each = to_grid(np.clip(np.nan_to_num(gains, nan=0.0), 0, 1) - 0.5, _STEP)
+    farthest = 0.5 / _STEP
+    scale = noise.noise_multiplier * farthest
+    if isinstance(noise, Gaussian):
+        noisy = add_whole_normals(source, each.sum(), max_norm=farthest, deviation=scale, are_whole=True)
+    else:
+        noisy = add_whole_laplace(source, each.sum(), max_norm=farthest, scale=scale, are_whole=True)
+    return float(noisy) * _STEP
 
 
 def _gains(model: Any, x: Any, targets: np.ndarray) -> np.ndarray:

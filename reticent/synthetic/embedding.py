@@ -6,7 +6,8 @@
 
 A record puts a vector phi(x) of length at most 1 into the block of its class, and nothing into the others.
 The first number of phi is a constant, so that the noisy sums hold noisy class counts too; nothing is
-counted exactly. All that follows, a Gaussian for each class or a trained generator, is post-processing.
+counted exactly. Its numbers are cut to a public grid on which sums are exact, and noise is whole numbers of
+another. All that follows, a Gaussian for each class or a trained generator, is post-processing.
 
     moments   (default) phi = (g, a u, b uu'): first and second moments in a public basis
     fourier   phi = (g, a cos(Wu), a sin(Wu)): random Fourier features, as DP-MERF has them
@@ -30,6 +31,7 @@ from reticent.accounting import calibrate, gaussian_dp
 from reticent.accounting.budget import Budget
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.reserve import TRAINING, left_of
 from reticent.accounting.tight import guarantee, upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument
@@ -40,7 +42,8 @@ from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, Gaussian
 from reticent.mechanisms.sensitivity import BoundedSum
-from reticent.synthetic.basis import PRIORS, Basis, Prior, checked_records, public_basis
+from reticent.mechanisms.whole import add_whole_normals
+from reticent.synthetic.basis import PRIORS, Basis, Prior, checked_records, exact_product, public_basis
 from reticent.synthetic.images import ImageModel, Tensors, flat, released_frequencies
 from reticent.synthetic.matching import match
 
@@ -50,6 +53,7 @@ Progress = Callable[[float], None]
 MAX_NORM = 1.0  # of phi, hence of what one record adds to the released sum
 # What of phi is the count, the first and the second part: squares that add up to 1.
 _COUNT, _FIRST, _SECOND = math.sqrt(0.1), math.sqrt(0.25), math.sqrt(0.65)
+_SHRUNK = 1 - 2.0**-30  # of phi, for what rounding may add to its length
 _SMALLEST = 1e-3  # variance along a direction in which the noise leaves none
 _AT_ONCE = 4_000_000  # numbers
 _WAVES = 1000  # random frequencies
@@ -97,7 +101,8 @@ class EmbeddingPlan:
 
     def guarantee(self, assumptions: tuple[str, ...] = ()) -> Guarantee:
         """What the generator promises by itself, without what is beside it."""
-        return guarantee(self.event, self.delta, assumptions=(_is_public(self.examples), *assumptions))
+        said = (_is_public(self.examples), *assumptions)
+        return guarantee(self.event, self.delta, assumptions=said, arithmetic=TRAINING * self.delta)
 
     def to_json(self) -> str:
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -161,7 +166,7 @@ def plan(
         lambda value: replace(draft, noise_multiplier=value).whole,
         near,
         epsilon=epsilon,
-        delta=delta,
+        delta=left_of(delta, TRAINING * delta),  # the rest pays for samplers that are a little off their law
         guess=gaussian_dp.noise_multiplier(epsilon, delta),
     )
     return replace(draft, noise_multiplier=noise)
@@ -230,28 +235,49 @@ def embedded(records: np.ndarray, basis: Basis, plan: EmbeddingPlan) -> np.ndarr
     """phi of each record, (records, features), in float64.
 
     Guarantee:
-        Every row has length at most 1, for all records. u is the vector of coordinates over the radius,
+        Every row has length at most 1, for all records, and numbers on a grid so coarse that sums of up to
+        twice `plan.examples` rows are exact in any order. u is the vector of coordinates over the radius,
         finite since what is no number was made 0 before. With g^2 + a^2 + b^2 = 1:
         moments   u is shortened to length at most 1; |phi|^2 = g^2 + a^2 |u|^2 + b^2 |uu'|^2, and
                   |uu'| = |u|^2 <= 1 (entries off the diagonal are kept once, times the root of 2);
         fourier   |phi|^2 = g^2 + (1 - g^2) mean(cos^2 + sin^2) = 1, for every u.
+        Floats make phi longer by less than (kept + 20) 2^-52, for which it is shrunk by 2^-30; cutting
+        numbers to the grid, towards zero, makes it no longer.
     """
     u = basis.coordinates(records).astype(np.float64) / plan.radius
     count = np.full((len(u), 1), _COUNT)
     if plan.features == "moments":
-        u /= np.maximum(np.linalg.norm(u, axis=1, keepdims=True), 1.0)
+        u /= np.maximum(_lengths(u)[:, None], 1.0)
         rows, columns = np.triu_indices(u.shape[1])
         twice = np.where(rows == columns, 1.0, math.sqrt(2))
-        return np.concatenate([count, _FIRST * u, _SECOND * twice * u[:, rows] * u[:, columns]], axis=1)
-    angles = u @ _frequencies(basis)
-    share = math.sqrt((1 - _COUNT**2) / angles.shape[1])
-    return np.concatenate([count, share * np.cos(angles), share * np.sin(angles)], axis=1)
+        parts = [count, _FIRST * u, _SECOND * twice * u[:, rows] * u[:, columns]]
+    else:
+        frequencies = _frequencies(basis)
+        longest = 2 * math.sqrt(len(basis.centre)) / plan.radius
+        angles = exact_product(u, frequencies, longest, float(np.abs(frequencies).max()))
+        share = math.sqrt((1 - _COUNT**2) / angles.shape[1])
+        parts = [count, share * np.cos(angles), share * np.sin(angles)]
+    cell = 2.0 ** (plan.examples.bit_length() + 1 - 53)
+    return np.trunc(np.concatenate(parts, axis=1) * (_SHRUNK / cell)) * cell
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    """Of each row by itself: columns are added one after the other, so that its place decides nothing."""
+    squares = np.zeros(len(rows))
+    for column in rows.T:
+        squares += column * column
+    return np.sqrt(squares)
 
 
 def embedded_sum(
     records: np.ndarray, labels: np.ndarray, basis: Basis, plan: EmbeddingPlan, classes: int
 ) -> BoundedSum:
-    """The sum of phi over the records of each class, (classes, features): private until noise is added."""
+    """The sum of phi over the records of each class, (classes, features): private until noise is added.
+
+    Guarantee:
+        Exact: one record more or less moves it by its own phi, which depends on that record alone, to the
+        last bit.
+    """
     total = np.zeros((classes, embedded(records[:0], basis, plan).shape[1]))
     size = max(_AT_ONCE // total.shape[1], 1)
     for start in range(0, len(records), size):
@@ -261,12 +287,13 @@ def embedded_sum(
 
 
 def release(total: BoundedSum, plan: EmbeddingPlan, rng: np.random.Generator) -> np.ndarray:
-    """The sum with Gaussian noise on every number of it: the one thing that leaves the data.
+    """The sum with Gaussian noise on every number of it, on a grid: the one thing that leaves the data.
 
     Guarantee:
-        Costs `plan.event`.
+        Costs `plan.event`, up to 2^-64 a number. Moving the sum to the grid is part of what the noise hides.
     """
-    return total.value + plan.noise_multiplier * total.max_norm * rng.standard_normal(total.value.shape)
+    deviation = plan.noise_multiplier * total.max_norm
+    return add_whole_normals(rng, total.value, max_norm=total.max_norm, deviation=deviation)
 
 
 def gaussians(noisy: np.ndarray, radius: float, kept: int) -> Tensors:

@@ -12,7 +12,7 @@ import numpy as np
 from reticent.core.errors import DataError, IntegrityError
 from reticent.synthetic import quality
 from reticent.synthetic.generators import Generator
-from reticent.synthetic.making import held_out
+from reticent.synthetic.making import is_held_out
 from reticent.synthetic.nearness import density_attack, nearness
 from reticent.synthetic.ordering import SynthMaterial
 
@@ -26,17 +26,18 @@ def evaluate(generator: Generator, *, rows: int | None = None, seed: int = 0) ->
         rows: how many to make and judge; as many as were learned from, unless given.
 
     Raises:
-        DataError: nothing was held out to judge by, or the data are not there any more.
+        DataError: nothing was held out to judge by, the data are not there any more, or the folder came
+            without its private part.
     """
     material = SynthMaterial(generator.order)
-    others = held_out(generator.record, material.rows)
+    if material.rows != generator.record["records"]:
+        raise IntegrityError("The data are not those it was made from.", remedy="Put them back.")
+    others = np.flatnonzero(is_held_out(generator.folder, generator.order, material.rows))
     if len(others) < 20:
         raise DataError(
             f"{len(others)} rows were kept away from this generator, too few to judge it by.",
             remedy="Make one with --evaluate, which keeps a fifth of the rows away.",
         )
-    if material.rows != generator.record["rows"] + len(others):
-        raise IntegrityError("The data are not those it was made from.", remedy="Put them back.")
     if generator.is_images:
         return _images(generator, material, others, rows, seed)
     return _table(generator, material, others, rows, seed)

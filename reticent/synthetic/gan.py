@@ -27,6 +27,7 @@ import optax
 from reticent.accounting import gaussian_dp
 from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.reserve import TRAINING
 from reticent.accounting.tight import guarantee
 from reticent.core import checks
 from reticent.core.errors import Interrupted, InvalidArgument
@@ -35,7 +36,7 @@ from reticent.core.keys import Keys, Stream, step_key
 from reticent.distributed.agreement import require_alone
 from reticent.mechanisms import events
 from reticent.mechanisms.events import Composed, Event, Gaussian
-from reticent.mechanisms.sensitivity import BoundedSum
+from reticent.mechanisms.whole import add_whole_normals
 from reticent.models.model import Params
 from reticent.synthetic import networks
 from reticent.synthetic.adversary import adversary, real_loss
@@ -105,10 +106,16 @@ class GanPlan:
         """`event` and what was planned beside it: this is what costs (epsilon, delta)."""
         return self.event if self.beside is None else Composed(events=(self.beside, self.event))
 
+    @property
+    def beside_training(self) -> Event:
+        """What is released beside the discriminator's steps: class counts, and `beside`."""
+        return _together(Gaussian(noise_multiplier=self.count_noise), self.beside)
+
     def guarantee(self, assumptions: tuple[str, ...] = ()) -> Guarantee:
         """What the generator promises by itself, without what is beside it."""
         said = tuple(dict.fromkeys(self.training.assumptions + assumptions))
-        return guarantee(self.event, self.training.delta, self.training.adjacency, assumptions=said)
+        delta, adjacency = self.training.delta, self.training.adjacency
+        return guarantee(self.event, delta, adjacency, assumptions=said, arithmetic=TRAINING * delta)
 
     def to_json(self) -> str:
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
@@ -133,6 +140,10 @@ class GanPlan:
             if isinstance(error, InvalidArgument):
                 raise
             raise InvalidArgument("This is no plan of a GAN.", remedy="Write one as to_json does.") from None
+
+
+def _together(counts: Event, beside: Event | None) -> Event:
+    return counts if beside is None else Composed(events=(beside, counts))
 
 
 def plan(
@@ -165,7 +176,7 @@ def plan(
         batch_size=batch_size or min(_BATCH, max(examples // 4, 1)),
         steps=steps,
         max_norm=max_norm,
-        beside=counts if beside is None else Composed(events=(beside, counts)),
+        beside=_together(counts, beside),
     )
     return GanPlan(
         training=training, count_noise=count_noise, epsilon=epsilon, beside=beside, **networks_and_rates
@@ -224,6 +235,7 @@ def fit(
         keys=keys,
         checkpoints=checkpoints,
         on_progress=on_progress and (lambda moment: on_progress(moment.step / steps)),
+        beside=plan.beside_training,
     )
     _require_complete(run, checkpoints)
     game = run.state.optimizer
@@ -270,10 +282,10 @@ def _players(
 
 
 def noisy_counts(labels: np.ndarray, classes: int, plan: GanPlan, rng: np.random.Generator) -> np.ndarray:
-    """How many records each class has, with Gaussian noise.
+    """How many records each class has, with Gaussian noise in whole parts of one.
 
     Guarantee:
-        Costs Gaussian(noise_multiplier=plan.count_noise): a record adds 1 to one of the counts.
+        Costs Gaussian(noise_multiplier=plan.count_noise), up to 2^-64 a count: a record adds 1 to one.
     """
-    total = BoundedSum(value=np.bincount(labels, minlength=classes).astype(np.float64), max_norm=1.0)
-    return total.value + plan.count_noise * total.max_norm * rng.standard_normal(classes)
+    counts = np.bincount(labels, minlength=classes)
+    return add_whole_normals(rng, counts, max_norm=1.0, deviation=plan.count_noise, are_whole=True)

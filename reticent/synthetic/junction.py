@@ -128,7 +128,7 @@ class JunctionTree:
         path = self._path(*pair)
         if len(path) == 1:
             return self.cells
-        between = [set(self.nodes[one]) & set(self.nodes[two]) for one, two in itertools.pairwise(path)]
+        between = [self._columns[one] & self._columns[two] for one, two in itertools.pairwise(path)]
         if not all(between):  # they are in parts that nothing joins
             return self.cells + cells_of(pair, self.sizes)
         added = []
@@ -139,10 +139,9 @@ class JunctionTree:
 
     def _path(self, first: int, second: int) -> list[int]:
         """The nodes from the last that holds one column to the first that holds the other."""
-        ends = self.home((first,)), self.home((second,))
         up = []
-        for node in ends:
-            line = [node or 0]
+        for column in (first, second):
+            line = [self._homes[column]]
             while line[-1] > 0:
                 line.append(self.parents[line[-1]])
             up.append(line)
@@ -153,6 +152,16 @@ class JunctionTree:
             (at for at, node in enumerate(there) if second in self.nodes[node] and at >= begin), default=begin
         )
         return there[begin : end + 1]
+
+    @cached_property
+    def _columns(self) -> tuple[frozenset[int], ...]:
+        """Of each node."""
+        return tuple(map(frozenset, self.nodes))
+
+    @cached_property
+    def _homes(self) -> tuple[int, ...]:
+        """The smallest node that holds each column."""
+        return tuple(self.home((column,)) or 0 for column in range(len(self.sizes)))
 
     def _neighbours(self, node: int) -> list[tuple[int, Clique]]:
         found = [(child, self.separators[child]) for child, up in enumerate(self.parents) if up == node]

@@ -3,6 +3,7 @@
     run.json        what was asked for, the event, the guarantee, versions; as any run has it
     domain.toml     what is public about the table
     generator...    the model: safetensors and JSON, without a seed
+    private         which rows were kept away from the generator, if any were: never to be shared
 
 A run that was stopped goes on from what is in its folder, and is never charged twice.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,33 +22,41 @@ import numpy as np
 
 from reticent import __version__
 from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.reserve import TRAINING
 from reticent.accounting.tight import guarantee
 from reticent.core.errors import DataError, IntegrityError, ReticentError
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain
-from reticent.data.preparation import require_enough_rows
+from reticent.data.held_out import Split, expected_rows
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.distributed.agreement import require_alone
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import ApproximateDp, Composed, Event
 from reticent.runs import folder as folders
 from reticent.runs.onlooker import NOBODY, Onlooker
 from reticent.runs.paying import (
-    PLACES,
     charge,
     claim_beside,
     found_domain,
     mark_paid,
     pay,
-    preparation_noise,
     preparation_record,
 )
+from reticent.runs.private import read_split, write_split
 from reticent.runs.problem import checked_delta
+from reticent.runs.scoring import HISTORY
 from reticent.runs.stopping import said_when_stopped, what_now
-from reticent.synthetic import embedding, gan, images, planning, tables
-from reticent.synthetic.codes import Coder
+from reticent.synthetic import embedding, gan, images, tables
 from reticent.synthetic.ordering import SynthMaterial, SynthOrder, order_of, usable
+from reticent.synthetic.pricing import (
+    WORDS,
+    coder_of,
+    event_for,
+    event_of,
+    image_plan,
+    preparation,
+    table_plan,
+)
 from reticent.training.checkpoint import Checkpoints, stamp_of
 
 _LOST = "is left out: free text, an identifier, or too few rows. Declare it in a domain file if it matters."
@@ -76,12 +84,12 @@ def make(order: SynthOrder, folder: Path, *, keys: Keys | None = None, onlooker:
     material = SynthMaterial(order)
     order = replace(order, delta=checked_delta(order.delta, material.rows), method=material.method)
     material.order = order
-    rows = material.rows - round(order.test * material.rows)
-    noise = _preparation(material)
+    rows = expected_rows(material.rows, order.test)
+    noise = preparation(material)
     assert order.delta is not None
     # The columns are not known before preparation: beside it, the generator gets a claim.
     share = claim_beside(noise.event if noise else None, epsilon=order.epsilon, delta=order.delta)
-    event = _event(material, rows, noise, share)
+    event = event_of(material, rows, noise, share)
     number = secrets.token_hex(8)
     record: dict[str, Any] = {
         "version": folders.VERSION,
@@ -90,18 +98,21 @@ def make(order: SynthOrder, folder: Path, *, keys: Keys | None = None, onlooker:
         "number": number,
         "table": material.digest(number),
         "order": asdict(order),
+        "records": material.rows,
         "rows": rows,
-        "recipe": {"method": order.method, "in_words": _WORDS[order.method], "share": list(share)},
+        "recipe": {"method": order.method, "in_words": WORDS[order.method], "share": list(share)},
         "preparation": preparation_record(noise, delta=order.delta),
         "event": events.to_json(event),
-        "split": secrets.randbits(63),
         "versions": {"reticent": __version__, "numpy": np.__version__},
         "dialect": _dialect(material),
     }
+    keys = keys or Keys.from_os()
     folders.create(folder)
     with folders.held(folder), said_when_stopped(folder, record, onlooker, what="synth"):
-        pay(folder, record, event, onlooker, what="synth", price=partial(_event_for, material, rows))
-        return _go_on(folder, record, material, noise, keys or Keys.from_os(), onlooker, started)
+        if order.test:
+            write_split(folder, Split.drawn(order.test, keys))
+        pay(folder, record, event, onlooker, what="synth", price=partial(event_for, material, rows))
+        return _go_on(folder, record, material, noise, keys, onlooker, started)
 
 
 def _dialect(material: SynthMaterial) -> dict[str, Any] | None:
@@ -137,8 +148,9 @@ def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBOD
             )
         try:
             material = SynthMaterial(order_of(record["order"]))
-            noise = _preparation(material)
-            event = _event(material, record["rows"], noise, tuple(record["recipe"]["share"]))
+            is_held_out(folder, material.order, 0)  # or says what is missing, before anything is charged
+            noise = preparation(material)
+            event = event_of(material, record["rows"], noise, tuple(record["recipe"]["share"]))
         except (KeyError, TypeError, ValueError):
             raise folders.damaged(folder) from None
         if (
@@ -155,83 +167,6 @@ def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBOD
             return _go_on(folder, record, material, noise, keys or Keys.from_os(), onlooker, started)
 
 
-# What it costs
-
-_WORDS = {
-    "mst": "noisy counts of columns and of a tree of pairs",
-    "aim": "noisy counts of columns and of pairs, chosen round by round",
-    "embedding": "one noisy sum of features",
-    "gan": "a discriminator trained by DP-SGD, and a generator that sees only it",
-}
-
-
-def _preparation(material: SynthMaterial) -> PreparationNoise | None:
-    order = material.order
-    assert order.delta is not None
-    return preparation_noise(material.releases(), epsilon=order.epsilon, delta=order.delta)
-
-
-def _event(
-    material: SynthMaterial, rows: int, noise: PreparationNoise | None, share: tuple[float, float]
-) -> Event:
-    """Everything that will be released, decided from what is public."""
-    epsilon, delta = share
-    if noise is not None:
-        _require_enough(material, rows, noise, share)
-        return Composed(events=(noise.event, ApproximateDp(epsilon=epsilon, delta=delta)))
-    if material.is_images:
-        return _image_plan(material, rows, share).event
-    assert material.declared is not None
-    return _table_plan(_coder(material, material.declared), rows, share, material.order.method).event
-
-
-def _event_for(material: SynthMaterial, rows: int, epsilon: float) -> Event:
-    """What the same generator would release if it were asked for with another epsilon."""
-    other = copy(material)
-    other.order = replace(material.order, epsilon=epsilon)
-    noise = _preparation(other)
-    assert other.order.delta is not None
-    share = claim_beside(noise.event if noise else None, epsilon=epsilon, delta=other.order.delta)
-    return _event(other, rows, noise, share)
-
-
-def _require_enough(
-    material: SynthMaterial, rows: int, noise: PreparationNoise, share: tuple[float, float]
-) -> None:
-    """Refuses, before it is paid for, what would drown in noise however few values the columns have."""
-    assert material.table is not None
-    if material.declared is None:
-        require_enough_rows(material.table, noise, material.rows)
-    columns = len(material.table.names) - len(material.order.ignore)
-    planning.plan((2,) * max(columns, 1), rows, share[0], share[1], material.method)
-
-
-def _coder(material: SynthMaterial, domain: Domain) -> Coder:
-    return Coder(domain, ignore=material.order.ignore)
-
-
-def _table_plan(coder: Coder, rows: int, share: tuple[float, float], method: str) -> planning.TablePlan:
-    return planning.plan(
-        coder.sizes, rows, share[0], share[1], method, target=coder.target, ordered=coder.ordered
-    )
-
-
-def _image_plan(
-    material: SynthMaterial, rows: int, share: tuple[float, float]
-) -> embedding.EmbeddingPlan | gan.GanPlan:
-    epsilon, delta = share
-    assert material.splits is not None
-    shape = material.splits.train["x"].shape[1:]
-    # Directions in which drawings that nobody made differ; for what is no square picture, others.
-    prior = "strokes" if len(shape) == 2 and shape[0] == shape[1] else "waves" if len(shape) > 1 else "none"
-    if material.order.method == "gan":
-        return gan.plan(epsilon=epsilon, delta=delta, examples=rows, prior=prior)
-    return embedding.plan(epsilon=epsilon, delta=delta, examples=rows, prior=prior)
-
-
-# What is made
-
-
 def _go_on(
     folder: Path,
     record: dict[str, Any],
@@ -241,7 +176,7 @@ def _go_on(
     onlooker: Onlooker,
     started: float,
 ) -> Made:
-    mark_paid(record, *keys.assumptions, *((PLACES,) if record["rows"] < material.rows else ()))
+    mark_paid(record, *keys.assumptions)
     folders.write_record(folder, record)
     for half in folder.glob(".generator*.partial"):  # of a killed process; what it drew is drawn anew
         half.unlink(missing_ok=True)
@@ -268,7 +203,7 @@ def _go_on(
         "guarantee": sentence.to_json(),
         "sentence": str(sentence),
         "metrics": {"label": "not judged yet: --evaluate", "rows": 0},
-        "history": [],
+        "history": {"label": HISTORY, "moments": []},
         "seconds": time.perf_counter() - started,
         "warnings": about["warnings"],
     }
@@ -279,11 +214,12 @@ def _go_on(
 
 def _sentence(record: dict[str, Any]) -> Guarantee:
     names = ("the names of the columns are public",) if record["preparation"] is not None else ()
-    rows = (f"the number of records, {record['rows']}, is public",)
+    rows = (f"the number of records, {record['records']}, is public",)
     return guarantee(
         events.from_json(record["event"]),
         record["order"]["delta"],
         Adjacency.ADD_OR_REMOVE,
+        arithmetic=TRAINING * record["order"]["delta"],
         assumptions=(*rows, *names, *record["assumptions"]),
     )
 
@@ -315,7 +251,7 @@ def _table(
             target=order.target,
         )
     domain, lost = usable(domain, order.ignore)
-    coder = _coder(material, domain)
+    coder = coder_of(material, domain)
     warnings = [*coder.warnings, *(f"'{name}' {_LOST}" for name in lost)]
     for line in warnings:
         onlooker.warn(line)
@@ -325,9 +261,9 @@ def _table(
     else:
         with onlooker.watch("encoding") as on_progress:
             codes = coder.encode(material.table, on_progress=on_progress)
-        codes = codes[_kept(record, len(codes))]
+        codes = codes[_kept(folder, order, len(codes))]
         share = record["recipe"]["share"]
-        plan = _table_plan(coder, record["rows"], (share[0], share[1]), order.method)
+        plan = table_plan(coder, record["rows"], (share[0], share[1]), order.method)
         with onlooker.watch("measuring and modelling") as on_progress:
             tables.fit(codes, plan, keys=keys, on_progress=on_progress).save(goal)
     digest = hashlib.sha256(goal.read_bytes()).hexdigest()
@@ -338,10 +274,10 @@ def _images(
     folder: Path, record: dict[str, Any], material: SynthMaterial, keys: Keys, onlooker: Onlooker
 ) -> tuple[str, dict[str, Any]]:
     assert material.splits is not None
-    kept = _kept(record, material.rows)
+    kept = _kept(folder, material.order, material.rows)
     x, y = (np.asarray(material.splits.train[name])[kept] for name in ("x", "y"))
     share = record["recipe"]["share"]
-    plan = _image_plan(material, record["rows"], (share[0], share[1]))
+    plan = image_plan(material, record["rows"], (share[0], share[1]))
     if not images.complete(folder):
         with onlooker.watch(f"training the {material.order.method}") as on_progress:
             if isinstance(plan, gan.GanPlan):
@@ -365,12 +301,17 @@ def _images(
     return digest, {"shape": [int(side) for side in x.shape[1:]], "warnings": []}
 
 
-def _kept(record: dict[str, Any], rows: int) -> np.ndarray:
-    """The rows that the generator may see: all, or those that chance left when some were held out."""
-    order = np.random.default_rng(record["split"]).permutation(rows)
-    return np.sort(order[: record["rows"]])
+def _kept(folder: Path, order: SynthOrder, rows: int) -> np.ndarray:
+    """The rows that the generator may see: (rows,) bool."""
+    return ~is_held_out(folder, order, rows)
 
 
-def held_out(record: dict[str, Any], rows: int) -> np.ndarray:
-    """The others."""
-    return np.setdiff1d(np.arange(rows), _kept(record, rows))
+def is_held_out(folder: Path, order: SynthOrder, rows: int) -> np.ndarray:
+    """Those that were kept away from it, each by its own coin: (rows,) bool.
+
+    Raises:
+        DataError: the folder was shared without its private part.
+    """
+    if not order.test:
+        return np.zeros(rows, bool)
+    return read_split(folder, order.test).is_held_out(0, rows)

@@ -1,7 +1,8 @@
 """Marginals: how many rows have each combination of codes in a few columns, counted with noise.
 
 A record is in one cell of each marginal. Adding or removing it changes that cell by one and no other, so the
-whole table of counts has sensitivity 1, in L1 and in L2. Noise is drawn in 64 bits.
+whole table of counts has sensitivity 1, in L1 and in L2. Counts are whole, and so is the noise on them, in
+public parts of one: nothing is rounded.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.mechanisms.events import Gaussian
+from reticent.mechanisms.whole import add_whole_normals
 from reticent.synthetic.junction import Clique
 
 ONE_RECORD_COUNTS = 1.0  # in each marginal
@@ -39,12 +41,13 @@ def measure(
     """The counts of a marginal with independent Gaussian noise on every cell, empty ones among them.
 
     Guarantee:
-        Costs `event`. For codes that differ by one record the counts differ by one in one cell: an L2
-        distance of 1, and the noise has the deviation `event.noise_multiplier` times that.
+        Costs `event`, up to 2^-64 a cell. For codes that differ by one record the counts differ by one in one
+        cell: an L2 distance of 1, and the noise has the deviation `event.noise_multiplier` times that.
     """
     deviation = event.noise_multiplier * ONE_RECORD_COUNTS
     exact = count(codes, columns, sizes)
-    return Marginal(columns, exact + deviation * source.standard_normal(exact.shape), deviation)
+    noisy = add_whole_normals(source, exact, max_norm=ONE_RECORD_COUNTS, deviation=deviation, are_whole=True)
+    return Marginal(columns, noisy, deviation)
 
 
 def combined(marginals: Iterable[Marginal]) -> list[Marginal]:

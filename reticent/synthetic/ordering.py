@@ -30,7 +30,8 @@ class SynthOrder:
         method: `mst` or `aim` for tables, `embedding` or `gan` for images; `auto` is aim or embedding.
         target: a column whose relation to every other is measured in any case.
         ignore: columns that are left out: identifiers and free text.
-        test: the share of rows that is kept away from the generator, to judge it by. 0 for none.
+        test: the share of rows that is kept away from the generator, to judge it by: the probability of each
+            row's own coin. 0 for none, and at most a half: plans have room for twice the rows they are for.
     """
 
     source: str
@@ -52,9 +53,10 @@ class SynthOrder:
         require_protecting(self.epsilon)
         checks.one_of(("private", "public"), prepare=self.prepare)
         checks.one_of(("auto", *TABLE_METHODS, *IMAGE_METHODS), method=self.method)
-        if not 0 <= self.test < 1:
+        if not (0 <= self.test <= 0.5):
             raise InvalidArgument(
-                f"test={self.test:g} is no share of the rows.", remedy="Pass one from 0 up to, say, 0.2."
+                f"test={self.test:g} is no share of the rows to keep away.",
+                remedy="Pass one from 0 to 0.5, such as 0.2.",
             )
         if (self.ledger is None) != (self.dataset is None):
             raise InvalidArgument(

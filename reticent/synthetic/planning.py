@@ -19,6 +19,7 @@ from typing import Any
 
 from reticent.accounting import calibrate, gaussian_dp
 from reticent.accounting.dominating import Neighbours
+from reticent.accounting.reserve import TRAINING, left_of
 from reticent.accounting.tight import tight
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument
@@ -181,7 +182,7 @@ def plan(
         lambda scale: _scaled(draft, scale).whole,
         Neighbours(Adjacency.ADD_OR_REMOVE),
         epsilon=epsilon,
-        delta=delta,
+        delta=left_of(delta, TRAINING * delta),  # the rest pays for samplers that are a little off their law
         guess=gaussian_dp.noise_multiplier(epsilon, delta),
         accountant=lambda event, delta, near: tight(event, delta, near.adjacency).upper,
     )

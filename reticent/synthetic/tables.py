@@ -105,12 +105,13 @@ def fit(
         at the codes, in the plan's order; there is no other way to draw. `keys` serve nothing else.
 
     Raises:
-        DataError: the codes do not have the plan's columns, or far more or fewer rows.
+        DataError: the codes do not have the plan's columns, or more than twice as many rows. Fewer are no
+            error: coins may have held out any number of them.
         KeyReuse: `keys` were used before.
     """
     require_alone("A generator of tables")
     codes = checked_codes(codes, plan.sizes)
-    if abs(len(codes) - plan.rows) > max(1, plan.rows // 10):
+    if not (len(codes) <= 2 * plan.rows + 1):
         raise DataError(
             f"The plan is for {plan.rows} rows, and there are {len(codes)}.",
             remedy="Plan for the number of rows of this table.",

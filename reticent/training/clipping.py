@@ -4,7 +4,7 @@
     per_layer(1.0)                     each layer its equal share, all together at most 1
     per_layer({"embed": 0.3, "head": 1.0})
     automatic(1.0)                     every gradient brought to about 1, no threshold to tune
-    lipschitz(1.0)                     nothing is cut: you assert that no gradient is longer than 1
+    lipschitz(1.0)                     you assert that no gradient is longer than 1; if one is, it is cut
 
 Each makes a `Clipping`, which knows its own sensitivity: the noise reads it from here.
 """
@@ -68,13 +68,6 @@ class Clipping:
         """The L2 norm that no clipped gradient exceeds: that of the layers' bounds taken together."""
         return math.hypot(*(bound for _, bound in self.bounds))
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the sensitivity takes on trust."""
-        if self.kind != "lipschitz":
-            return ()
-        return (f"no example's gradient is longer than {self.sensitivity:g} (asserted, not enforced)",)
-
     def bounded_sum(self, value: Any) -> BoundedSum:
         """A sum of gradients clipped by this, with the bound that its noise has to cover."""
         return BoundedSum(value=value, max_norm=self.sensitivity)
@@ -98,14 +91,17 @@ class Clipping:
                 raise InvalidArgument(f"No parameter belongs to layer '{name}'.", remedy=suggest(name, paths))
         return tuple(Layer(tuple(members[name]), bound) for name, bound in self.bounds)
 
-    def factor(self, norm: jax.Array, max_norm: jax.typing.ArrayLike) -> jax.Array:
-        """What a gradient of this norm is multiplied by: 0 where the norm is not finite."""
+    def factor(self, norm: jax.Array, max_norm: jax.typing.ArrayLike, *, margin: float = 0.0) -> jax.Array:
+        """What a gradient of this norm is multiplied by: 0 where the norm is not finite.
+
+        Args:
+            margin: the share of every bound that is left for the rounding of what comes after.
+        """
+        bound = max_norm * (1 - margin)
         if self.kind == "automatic":
-            factor = max_norm / (norm + self.stability)
-        elif self.kind == "lipschitz":
-            factor = jnp.ones_like(norm)
+            factor = bound / (norm + self.stability)
         else:
-            factor = jnp.minimum(1.0, max_norm / jnp.maximum(norm, _SMALLEST))
+            factor = jnp.minimum(1.0, bound / jnp.maximum(norm, _SMALLEST))
         return jnp.where(jnp.isfinite(norm), factor, 0.0)
 
     def clip(self, tree: Tree, *, stretch: jax.typing.ArrayLike = 1.0) -> Tree:
@@ -123,8 +119,6 @@ class Clipping:
     def _fitted(self, leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[jax.Array]:
         if self.kind == "automatic":
             return self._brought_to(leaves, max_norm)
-        if self.kind == "lipschitz":
-            return _zero_unless(jnp.isfinite(_measured(leaves)[1]), leaves)
         return _shortened(leaves, max_norm)
 
     def _brought_to(self, leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[jax.Array]:
@@ -182,13 +176,13 @@ def automatic(max_norm: float = 1.0, *, stability: float = DEFAULT_STABILITY) ->
 
 
 def lipschitz(bound: float) -> Clipping:
-    """Nothing is cut: whoever writes this asserts that the loss is `bound`-Lipschitz in its parameters.
+    """The theory's bound: whoever writes this asserts that the loss is `bound`-Lipschitz in its parameters.
 
-    That is the theory's way. It holds for, say, the logistic loss on rows of norm at most `bound`, and
-    for no network that we know of. The guarantee names it as an assumption.
+    It holds for, say, the logistic loss on rows of norm at most `bound`, and for no network that we know of.
+    The assertion is not believed: a gradient that is longer is cut, as by `flat`. Where it holds, nothing is.
 
     Guarantee:
-        None of its own. A gradient that is not finite still counts as zero.
+        That of `flat`: no assumption is left.
     """
     return Clipping(kind="lipschitz", bounds=((_WHOLE, bound),))
 

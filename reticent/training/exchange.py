@@ -22,7 +22,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from reticent.core.errors import InvalidArgument
-from reticent.core.normals import Part
+from reticent.core.whole_normals import Part
 
 Tree = TypeVar("Tree")
 
@@ -39,13 +39,21 @@ class Exchange(Protocol):
     def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
         """The sum over all devices, of the parameters that this device keeps, and of a few numbers.
 
-        Counts are exact up to 2^24.
+        Sums are whole numbers, so that it does not matter who adds them up in which order. Counts are exact
+        up to 2^24.
         """
         ...
 
     def parts(self, total: Any) -> Sequence[Part] | None:
         """Which part of the noise each leaf gets; None where all of it is drawn."""
         ...
+
+    def own_key(self, key: jax.Array) -> jax.Array:
+        """A key for coins that each device throws for itself."""
+        ...
+
+    @property
+    def devices(self) -> int: ...
 
 
 class _Alone:
@@ -60,6 +68,13 @@ class _Alone:
     def parts(self, total: Any) -> None:
         return None
 
+    def own_key(self, key: jax.Array) -> jax.Array:
+        return key
+
+    @property
+    def devices(self) -> int:
+        return 1
+
 
 ALONE = _Alone()
 
@@ -70,21 +85,23 @@ class Replicated:
 
     Args:
         axes: the names of the mesh's axes; records are divided over all of them.
+        devices: how many there are.
     """
 
     axes: tuple[str, ...]
+    devices: int
 
     def whole(self, params: Any) -> Any:
         return params
 
     def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
-        # One message: a sum of many small arrays waits for the network once for each.
-        flat, as_tree = ravel_pytree((sums, _as_floats(counts)))
-        sums, found = as_tree(jax.lax.psum(flat, self.axes))
-        return sums, _like(counts, found)
+        return _summed(sums, self.axes), _like(counts, _summed(_as_floats(counts), self.axes))
 
     def parts(self, total: Any) -> None:
         return None
+
+    def own_key(self, key: jax.Array) -> jax.Array:
+        return _own_key(key, self.axes)
 
 
 @dataclass(frozen=True)
@@ -100,6 +117,7 @@ class Divided:
     """
 
     axes: tuple[str, ...]
+    devices: int
     sizes: tuple[int, ...]
     is_divided: tuple[bool, ...]
 
@@ -119,14 +137,12 @@ class Divided:
         return jax.tree.unflatten(jax.tree.structure(params), gathered)
 
     def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
-        kept = [leaf for leaf, is_cut in self._leaves(sums) if not is_cut]
-        flat, as_tree = ravel_pytree((kept, _as_floats(counts)))
-        kept, found = as_tree(jax.lax.psum(flat, self.axes))
-        whole = iter(kept)
+        whole = iter(_summed([leaf for leaf, is_cut in self._leaves(sums) if not is_cut], self.axes))
         own = [
             jax.lax.psum_scatter(leaf, self.axes, tiled=True) if is_cut else next(whole)
             for leaf, is_cut in self._leaves(sums)
         ]
+        found = _summed(_as_floats(counts), self.axes)
         return jax.tree.unflatten(jax.tree.structure(sums), own), _like(counts, found)
 
     def parts(self, total: Any) -> Sequence[Part]:
@@ -137,8 +153,23 @@ class Divided:
             for start, leaf, is_divided in zip(starts, jax.tree.leaves(total), self.is_divided, strict=True)
         ]
 
+    def own_key(self, key: jax.Array) -> jax.Array:
+        return _own_key(key, self.axes)
+
     def _leaves(self, tree: Any) -> list[tuple[jax.Array, bool]]:
         return list(zip(jax.tree.leaves(tree), self.is_divided, strict=True))
+
+
+def _own_key(key: jax.Array, axes: tuple[str, ...]) -> jax.Array:
+    return jax.random.fold_in(key, jax.lax.axis_index(axes))
+
+
+def _summed(tree: Tree, axes: tuple[str, ...]) -> Tree:
+    """The sum over devices, as one message: many small arrays would wait for the network once for each."""
+    if not jax.tree.leaves(tree):
+        return tree
+    flat, as_tree = ravel_pytree(tree)
+    return as_tree(jax.lax.psum(flat, axes))
 
 
 def _as_floats(counts: Any) -> list[jax.Array]:

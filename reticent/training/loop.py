@@ -18,13 +18,14 @@ from jax.sharding import Mesh
 
 from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
-from reticent.core import checks
+from reticent.core import checks, trees
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset, as_dataset
 from reticent.distributed import together
 from reticent.distributed.agreement import by_all, by_first, from_first, network, require_same, shared_keys
 from reticent.mechanisms import events
+from reticent.mechanisms.events import Event
 from reticent.training.averaging import Output, averaging, result
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.contributions import Augment, Contribution, first_unit
@@ -41,7 +42,16 @@ from reticent.training.watching import Metric, Moment, evaluator, onlooker
 
 @dataclass(frozen=True)
 class Run:
-    """What came out of training. `params` may be published under `guarantee`; `history` says how it went."""
+    """What came out of training.
+
+    Args:
+        params: may be published under `guarantee`.
+        guarantee: of the whole plan, and of what was released beside it, whether the run is complete or not.
+            Who stops a run may do so because of what they saw, and a step chosen by looking is not covered
+            by what that many steps cost; the whole plan covers every moment of stopping.
+        history: how it went, for whoever holds the data: scores on held-out rows are unreleased.
+        is_complete: whether all steps of the plan were taken.
+    """
 
     params: Any
     guarantee: Guarantee
@@ -75,12 +85,13 @@ def train(
     mesh: Mesh | None = None,
     divide_params: bool = False,
     buffer: int = BUFFER,
+    beside: Event | None = None,
 ) -> Run:
     """Trains under differential privacy, as the plan says. Of several processes, each brings its own records.
 
     Args:
         loss: of the parameters and one example (a row of every array of `data`), a scalar.
-        evaluate: rows that are not in `data`; their mean loss and metrics go into the history.
+        evaluate: rows that are not in `data`; their mean loss and metrics go into the history, unreleased.
         metrics: functions of the parameters and one example, averaged over `evaluate`.
         project: puts the parameters back into a feasible set after each step.
         output: the last iterate, the mean of all, or a decay for an exponential average.
@@ -94,13 +105,11 @@ def train(
         mesh: the devices that share the work; all there are unless given.
         divide_params: keep a part of parameters, optimizer and noise on each device; see `exchange`.
         buffer: bytes of rows in memory, where `data` are memory-mapped and larger than that.
-
-    Returns:
-        The run. Interrupted from the keyboard, it holds what was reached and the cost of that.
+        beside: what else was released about these records, and charged: part of every epsilon said here.
 
     Guarantee:
-        Releasing the result costs `plan.event`, or `plan.event_after(steps taken)`: every iterate is
-        covered, and averaging or projecting them is post-processing.
+        Releasing the result costs `plan.event`, also if Ctrl-C ends the run early: every iterate is covered,
+        and averaging them, projecting them or stopping at one of them is post-processing.
 
     Raises:
         BudgetExceeded: the budget does not cover the plan; nothing was computed.
@@ -108,7 +117,8 @@ def train(
     """
     started = time.perf_counter()
     keys = shared_keys(keys)
-    _agree(data, evaluate, plan, checkpoints, budget, divide_params=divide_params, views=views, output=output)
+    options = {"divide_params": divide_params, "views": views, "output": output, "beside": beside}
+    _agree(data, evaluate, plan, checkpoints, budget, **options)
     contribution = Contribution(rows=plan.rows_a_user or 1, augment=augment, views=views)
     params = jax.tree.map(jnp.asarray, params)
     layout = by_all(lambda: _layout(mesh, params, plan, optimizer, project, divide_params))
@@ -117,13 +127,14 @@ def train(
     step = partial(private_step, gradient_sum, plan, optimizer, project, averaging(output))
     step = step(contribution=contribution, blocks=blocks, exchange=layout.exchange)
     with closing(_checked_feed(data, plan, layout, keys, buffer, checkpoints)) as feed:
-        look = onlooker(plan, evaluator(loss, evaluate, metrics or {}), output, on_progress, unreleased)
+        scores = evaluator(loss, evaluate, metrics or {})
+        look = onlooker(plan, scores, output, on_progress, unreleased, beside)
         many, start, is_paid = _started(step, params, optimizer, plan, feed, layout, checkpoints)
         by_first(lambda: None if is_paid else _charge(budget, plan))
         assumptions = _assumed(keys, checkpoints)
         save = _saving(checkpoints, layout, is_told=on_progress is not None)
         state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, save)
-    promise = plan.guarantee(int(state.step), assumptions=assumptions)
+    promise = plan.guarantee(assumptions=assumptions, beside=beside, numbers=trees.size(params))
     seconds = time.perf_counter() - started
     return Run(result(state, output), promise, plan, tuple(history), state, is_complete, seconds)
 
@@ -286,11 +297,16 @@ def _checked_feed(
     buffer: int,
     checkpoints: Checkpoints | None,
 ) -> Feed:
-    """Where the rows come from, once it is clear that the plan was made for as many."""
+    """Where the rows come from, once it is clear that the plan was made for no fewer.
+
+    Of fewer rows than were declared each is in a batch as often as the plan says, so they are refused only
+    where the sampler needs the exact number: an error would tell how many there are, and which rows were
+    held out by coins is nobody's business.
+    """
     order = None if checkpoints is None else checkpoints.mark
     feed = feed_for(as_dataset(data, "data"), plan, layout, keys, buffer, order)
-    declared = plan.sampler.examples
-    if abs(feed.units - declared) > plan.sampler.allowed_difference:
+    declared, allowed = plan.sampler.examples, plan.sampler.allowed_difference
+    if not (feed.units <= declared + allowed) or (allowed == 0 and feed.units != declared):
         what = "examples" if plan.unit == "record" else "users"
         raise DataError(
             f"The plan was made for {declared} {what} and the data have {feed.units}.",

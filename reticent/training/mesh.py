@@ -79,11 +79,10 @@ class Layout:
         if self.mesh is None:
             return ALONE
         if not self._divides:
-            return Replicated(self._axes)
+            return Replicated(self._axes, self.devices)
         leaves = jax.tree.leaves(params)
-        return Divided(
-            self._axes, tuple(leaf.size for leaf in leaves), tuple(self._is_cut(leaf) for leaf in leaves)
-        )
+        sizes, is_cut = [leaf.size for leaf in leaves], [self._is_cut(leaf) for leaf in leaves]
+        return Divided(self._axes, self.devices, tuple(sizes), tuple(is_cut))
 
     def _is_cut(self, leaf: Any) -> bool:
         return self._divides and np.ndim(leaf) > 0 and np.shape(leaf)[0] % self.devices == 0

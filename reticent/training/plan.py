@@ -14,14 +14,17 @@ from reticent.accounting import calibrate
 from reticent.accounting.accountants import ACCOUNTANTS
 from reticent.accounting.dominating import Neighbours, untruncated
 from reticent.accounting.guarantee import Guarantee, Unit
+from reticent.accounting.reserve import NEARLY_EXACT, TRAINING, left_of
 from reticent.accounting.setting import steps_for
 from reticent.accounting.solving import smallest_count
 from reticent.accounting.tight import guarantee, upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
+from reticent.core.whole_normals import DISTANCE
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Sampler, Shuffled, require_sampler
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, Gaussian
+from reticent.mechanisms.gaussian import DITHER_FAILURE
 from reticent.training.clipping import Clipping, flat
 
 Sampling = Literal["poisson", "fixed", "shuffled", "full"]
@@ -183,23 +186,48 @@ class Plan:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        size = f"the number of {self.unit}s, {self.sampler.examples}, is public"
-        return (size, *self.clipping.assumptions)
+        return (f"the number of {self.unit}s, {self.sampler.examples}, is public",)
 
-    def guarantee(self, steps: int | None = None, assumptions: tuple[str, ...] = ()) -> Guarantee:
-        """What the run, or its first `steps` steps, promises."""
+    def guarantee(
+        self,
+        steps: int | None = None,
+        assumptions: tuple[str, ...] = (),
+        *,
+        beside: Event | None = None,
+        numbers: int = 0,
+    ) -> Guarantee:
+        """What the run, or its first `steps` steps, promises.
+
+        Args:
+            beside: another release that the same budget pays for.
+            numbers: how many parameters each step adds noise to. The distance of that much noise from its law
+                is taken off delta.
+        """
+        steps = self.steps if steps is None else steps
+        distance = steps * ((numbers + 1) * DISTANCE + DITHER_FAILURE)
+        # Each of two neighbours is so far from its law: the event of one side counts e^epsilon times.
+        needed = distance * (1 + math.exp(min(self.epsilon_after(steps, beside), 700.0)))
+        taken = max(TRAINING * self.delta, needed)
+        if not taken <= self.delta / 2:
+            taken, assumptions = TRAINING * self.delta, (*assumptions, NEARLY_EXACT)
         return guarantee(
-            self.event if steps is None else self.event_after(steps),
+            _together(self.event_after(steps), beside),
             self.delta,
             self.adjacency,
             unit=self.unit,
             assumptions=self.assumptions + assumptions,
+            arithmetic=taken,
         )
+
+    @property
+    def _delta_left(self) -> float:
+        """What is left for the accountant, however many parameters will be trained."""
+        return left_of(self.delta, TRAINING * self.delta)
 
     def epsilon_after(self, steps: int, beside: Event | None = None) -> float:
         """An upper bound on what the first `steps` steps cost; quicker than a whole guarantee."""
         event = _together(self.event_after(steps), beside) if steps else beside
-        return 0.0 if event is None else upper_bound(event, self.delta, Neighbours(self.adjacency))
+        return 0.0 if event is None else upper_bound(event, self._delta_left, Neighbours(self.adjacency))
 
     def _with_noise_for(self, epsilon: float, analysis: Analysis, beside: Event | None) -> Plan:
         if self.steps == 0:
@@ -220,7 +248,7 @@ class Plan:
             ),
             Neighbours(self.adjacency),
             epsilon=epsilon,
-            delta=self.delta,
+            delta=self._delta_left,
             guess=max(self.adjacency.reach * rate * math.sqrt(self.steps) / epsilon * 2, 0.5),
             accountant=None if analysis == "tight" else ACCOUNTANTS[analysis],
         )

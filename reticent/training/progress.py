@@ -13,7 +13,10 @@ _WARM_UP = "compiling"
 
 @contextmanager
 def bar(plan: Plan, *, is_shown: bool | None = None) -> Iterator[Callable[[int, str], None]]:
-    """Epoch, steps a second, epsilon spent and time left, on stderr.
+    """Epoch, steps a second, epsilon and time left, on stderr.
+
+    The epsilon is that of a run that was meant from the start to end here, with what was released beside it.
+    Whoever stops a run because of what the bar says has spent the whole plan.
 
     Yields a function to call with the steps taken so far and the last thing worth saying.
     """

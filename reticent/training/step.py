@@ -11,20 +11,33 @@ import jax.numpy as jnp
 import optax
 
 from reticent.core import trees
+from reticent.core.errors import InvalidArgument
 from reticent.core.keys import step_key
+from reticent.core.whole_normals import floor_deviation, whole_normals
 from reticent.data.sampling import Batch
-from reticent.mechanisms.events import Gaussian
-from reticent.mechanisms.gaussian import add_gaussian_noise
-from reticent.mechanisms.sensitivity import BoundedSum
+from reticent.mechanisms.gaussian import (
+    NoiseGrid,
+    Wide,
+    add_blocks,
+    add_whole_noise,
+    dither_growth,
+    multiple_for,
+    noise_grid,
+    of_block,
+    rounded,
+)
 from reticent.training.contributions import Contribution, Source
 from reticent.training.exchange import ALONE, Exchange
 from reticent.training.gradients import GradientSum
+from reticent.training.gradients.totals import Grid
 from reticent.training.plan import Plan
 from reticent.training.projection import Projection
 
 Tree = TypeVar("Tree")
 
-_GRADIENT, _COUNT = 0, 1  # what of a step's key the noise on each is made from
+_LARGEST = 2**30  # of a noisy count
+
+_GRADIENT, _COUNT, _DITHER = 0, 1, 2  # what of a step's key the noise on each is made from, and public coins
 
 
 class TrainState(NamedTuple):
@@ -82,11 +95,18 @@ def private_step(
         Abadi et al. (2016), Algorithm 1, arXiv:1607.00133v2.
     """
 
+    grid = noise_grid(plan.noise_multiplier, plan.sampler.capacity, blocks.main)
+    sums = Grid(grid.steps, plan.sampler.capacity, blocks.additions * exchange.devices)
+
     def block(
         params: Any, max_norm: jax.Array, source: Source, batch: Batch, seeds: jax.Array
     ) -> tuple[Any, _Seen]:
         units = contribution.fetch(source, batch.indices, seeds)
-        total, unreleased = gradient_sum(params, units, batch.is_real, max_norm=max_norm)
+        # Whichever leaves are rounded by chance: no more than there are.
+        growth = dither_growth(trees.size(params), grid.steps, exchange.devices)
+        total, unreleased = gradient_sum.on_grid(
+            params, units, batch.is_real, sums, max_norm=max_norm, margin=growth
+        )
         below = jnp.sum(batch.is_real & (unreleased.norms <= max_norm))
         return total, _Seen(jnp.sum(unreleased.losses), below, jnp.sum(batch.is_real))
 
@@ -96,18 +116,15 @@ def private_step(
         total, seen = _summed(
             lambda part, seeds: block(whole_params, state.max_norm, source, part, seeds),
             blocks,
-            whole_params,
+            grid,
             *blocks.padded((batch, _seeds(contribution, plan, step_key(roots.views, state.step), batch))),
         )
-        total, seen = exchange.total(total, seen)
-        # In units of the norm that clipped, so that no other norm can reach the noise.
-        in_units = BoundedSum(value=trees.scale(total, 1 / state.max_norm), max_norm=1.0)
+        total = rounded(exchange.own_key(jax.random.fold_in(key, _DITHER)), total, grid)
+        total, seen = _exchanged(exchange, total, seen)
         noise_key = jax.random.fold_in(key, _GRADIENT)
-        event = Gaussian(noise_multiplier=plan.noise_multiplier)
-        parts = exchange.parts(in_units.value)
-        own = {} if parts is None else {"parts": parts}
-        noisy = add_gaussian_noise(noise_key, in_units, event, **own)
-        noisy = trees.scale(noisy, state.max_norm)
+        parts = exchange.parts(total.low if isinstance(total, Wide) else total)
+        # In units of the norm that clipped, so that no other norm can reach the noise.
+        noisy = trees.scale(add_whole_noise(noise_key, total, grid, parts=parts), state.max_norm)
         mean = trees.scale(noisy, 1 / plan.sampler.batch_size)  # expected, never drawn
         mean = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), mean, state.params)
         updates, new_optimizer = optimizer.update(mean, state.optimizer, state.params)
@@ -129,6 +146,14 @@ def private_step(
     return step
 
 
+def _exchanged(exchange: Exchange, total: Any, seen: _Seen) -> tuple[Any, _Seen]:
+    """The sums over all devices: of whole numbers, in which order they are added makes no difference."""
+    if not isinstance(total, Wide):
+        return exchange.total(total, seen)
+    (high, seen), (low, _) = exchange.total(total.high, seen), exchange.total(total.low, ())
+    return Wide(high, low), seen
+
+
 def _seeds(contribution: Contribution, plan: Plan, key: jax.Array, batch: Batch) -> jax.Array:
     """What the views of each place are made with: by its place in the whole batch, wherever it is held."""
     if batch.places is None:
@@ -147,7 +172,7 @@ class _Seen(NamedTuple):
 def _summed(
     block: Callable[[Batch, jax.Array], tuple[Any, _Seen]],
     blocks: Blocks,
-    params: Any,
+    grid: NoiseGrid,
     batch: Batch,
     seeds: jax.Array,
 ) -> tuple[Any, _Seen]:
@@ -159,12 +184,14 @@ def _summed(
     count = jnp.sum(batch.is_real)
 
     def at(start: jax.Array | int, size: int) -> tuple[Any, _Seen]:
-        return block(*jax.tree.map(lambda leaf: _slice(leaf, start, size), (batch, seeds)))
+        total, seen = block(*jax.tree.map(lambda leaf: _slice(leaf, start, size), (batch, seeds)))
+        return of_block(total, grid), seen
 
     def add_until(end: jax.Array, size: int, carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
         def more(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
             start, sums = carry
-            return start + size, trees.add(sums, at(start, size))
+            more, seen = at(start, size)
+            return start + size, (add_blocks(sums[0], more), trees.add(sums[1], seen))
 
         return jax.lax.while_loop(lambda carry: carry[0] < end, more, carry)
 
@@ -172,12 +199,12 @@ def _summed(
     if blocks.whole == 1:
         sums = at(0, blocks.main)
     else:
-        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), params)
-        nobody = _Seen(jnp.float32(0), jnp.int32(0), jnp.int32(0))
-        _, sums = add_until(jnp.minimum(count, certain), blocks.main, (jnp.int32(0), (zeros, nobody)))
-    if certain >= blocks.places:
-        return sums
-    return add_until(count, blocks.chunk, (jnp.int32(certain), sums))[1]
+        shapes = jax.eval_shape(lambda: at(0, blocks.main))
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        _, sums = add_until(jnp.minimum(count, certain), blocks.main, (jnp.int32(0), nothing))
+    if certain < blocks.places:
+        _, sums = add_until(count, blocks.chunk, (jnp.int32(certain), sums))
+    return sums
 
 
 def _slice(leaf: jax.Array, start: jax.Array | int, size: int) -> jax.Array:
@@ -191,6 +218,11 @@ class Blocks(NamedTuple):
     whole: int
     chunk: int
     places: int
+
+    @property
+    def additions(self) -> int:
+        """How many sums of blocks are added, at most."""
+        return self.whole + (self.places - self.whole * self.main) // self.chunk
 
     @classmethod
     def of(cls, plan: Plan, microbatch: int | None = None, devices: int = 1) -> Blocks:
@@ -218,8 +250,16 @@ def _next_norm(plan: Plan, max_norm: jax.Array, seen: _Seen, key: jax.Array) -> 
     adaptive = plan.adaptive
     if adaptive is None:
         return max_norm
-    # An example adds a half if it was below and takes a half away if not; divided by the expected size.
-    centred = (2 * seen.below - seen.size) / 2
-    noise = 0.5 * adaptive.noise_multiplier * jax.random.normal(jax.random.fold_in(key, _COUNT))
-    share = (centred + noise) / plan.sampler.batch_size + 0.5
+    # An example adds 1 if it was below and takes 1 away if not: a whole number, whose noise is whole as well.
+    multiple = multiple_for(adaptive.noise_multiplier)
+    parts = math.floor(floor_deviation(multiple) / adaptive.noise_multiplier)  # of 1 that noise is counted in
+    parts = min(parts, _LARGEST // plan.sampler.capacity)
+    if not parts >= 1:
+        raise InvalidArgument(
+            f"An adaptive norm counts up to {plan.sampler.capacity} examples, too many beside its noise.",
+            remedy="Use smaller batches, or leave out adaptive.",
+        )
+    noise = whole_normals(jax.random.fold_in(key, _COUNT), 1, multiple=multiple)[0]
+    noisy = (2 * seen.below - seen.size) * parts + noise
+    share = noisy.astype(jnp.float32) / (2 * parts * plan.sampler.batch_size) + 0.5
     return max_norm * jnp.exp(-adaptive.rate * (jnp.clip(share, 0.0, 1.0) - adaptive.quantile))

@@ -11,6 +11,7 @@ import numpy as np
 
 from reticent.data.dataset import Dataset, as_dataset
 from reticent.distributed import together
+from reticent.mechanisms.events import Event
 from reticent.training.averaging import Output, result
 from reticent.training.gradients import Loss
 from reticent.training.plan import Plan
@@ -22,7 +23,12 @@ Metric = Callable[[Any, Any], jax.Array]
 class Moment(NamedTuple):
     """Where a run stands after some steps: what a person watching wants to know.
 
-    held_out: metrics on rows that were not trained on. unreleased: private, and only when asked for.
+    Args:
+        epsilon: a bound on what the steps so far cost, with what was released beside them, if their number
+            was fixed in advance. Who stops here because of what they saw has spent the whole plan.
+        held_out: metrics on rows that were not trained on. Unreleased: no noise is on them, and the guarantee
+            does not cover them.
+        unreleased: about the rows that are trained on, and only when asked for.
     """
 
     step: int
@@ -38,11 +44,13 @@ def onlooker(
     output: Output,
     on_progress: Callable[[Moment], None] | None,
     unreleased: bool,
+    beside: Event | None = None,
 ) -> Callable[[int, TrainState, Unreleased], Moment]:
     """Says where a run stands, and tells whoever wants to know."""
 
     def look(done: int, state: TrainState, private: Unreleased) -> Moment:
-        moment = _moment(plan, done, held_out(result(state, output)), private if unreleased else None)
+        scores = held_out(result(state, output))
+        moment = _moment(plan, done, beside, scores, private if unreleased else None)
         if on_progress is not None:
             on_progress(moment)
         return moment
@@ -50,11 +58,13 @@ def onlooker(
     return look
 
 
-def _moment(plan: Plan, done: int, held_out: dict[str, float], private: Unreleased | None) -> Moment:
+def _moment(
+    plan: Plan, done: int, beside: Event | None, held_out: dict[str, float], private: Unreleased | None
+) -> Moment:
     return Moment(
         step=done,
         epoch=done * plan.sampler.batch_size / plan.sampler.examples,
-        epsilon=plan.epsilon_after(done),
+        epsilon=plan.epsilon_after(done, beside),
         held_out=held_out,
         unreleased={} if private is None else _private_facts(private),
     )

@@ -42,6 +42,10 @@ _PAIRS: dict[str, Pair] = {
     "often sampled gaussian": SampledPair(GaussianPair(1.0), 0.95),
     "sampled laplace": SampledPair(LaplacePair(1.0), 0.1),
     "sampled response": SampledPair(_RESPONSE, 0.3),
+    "sampled leaky response": SampledPair(_LEAKY, 0.3),
+    "often sampled leaky response": SampledPair(_LEAKY, 1 - 1e-9),
+    "reversed sampled leaky response": ReversedPair(SampledPair(_LEAKY, 0.3)),
+    "fixed leaky response": FixedSizePair(_LEAKY, 0.3),
     "reversed sampled gaussian": ReversedPair(SampledPair(GaussianPair(1.0), 0.02)),
     "reversed sampled laplace": ReversedPair(SampledPair(LaplacePair(1.0), 0.1)),
     "fixed gaussian": FixedSizePair(GaussianPair(1.5), 0.05),
@@ -94,9 +98,8 @@ def test_atoms_are_where_the_mass_is_and_nowhere_else(name: str):
         parts = pair.masses(inner).p[1:-1]
         if parts.max() > 0.3 * mass[cell]:
             low, high = inner[np.argmax(parts)], inner[np.argmax(parts) + 1]
-            known = (
-                pair.atoms() if name != "fixed laplace" else (*pair.atoms(), -pair.span()[1], pair.span()[1])
-            )
+            ends = (-pair.span()[1], pair.span()[1]) if isinstance(pair, FixedSizePair) else ()
+            known = (*pair.atoms(), *ends)
             assert any(low - 1e-9 <= atom <= high + 1e-9 for atom in known), (low, high)
 
 
@@ -169,7 +172,7 @@ def test_laplace_masses_are_within_their_stated_error(epsilon: float):
             _check(found, error, [b - a for a, b in itertools.pairwise(sums)])
 
 
-@pytest.mark.parametrize(("mu", "rate"), [(1.0, 0.01), (0.5, 0.5), (3.0, 1e-4)])
+@pytest.mark.parametrize(("mu", "rate"), [(1.0, 0.01), (0.5, 0.5), (3.0, 1e-4), (4.0, 1 - 1e-7)])
 def test_sampled_gaussian_masses_are_within_their_stated_error(mu: float, rate: float):
     top = math.log1p(rate * math.expm1(4 * mu))
     edges = np.concatenate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -15,7 +16,7 @@ from reticent.audit import power
 from reticent.audit.evidence import Evidence, Kind
 from reticent.audit.verdict import Outcome, judge
 from reticent.core.errors import InvalidArgument
-from reticent.training import step as step_module
+from reticent.mechanisms import gaussian
 from reticent.training.clipping import per_layer
 from reticent.training.projection import onto_ball
 
@@ -84,13 +85,12 @@ def test_every_kind_of_plan_can_be_audited(changes: dict):
 
 def plant(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     """The noise of `train`, times a number."""
-    right = step_module.add_gaussian_noise
+    right = gaussian.whole_normals
 
-    def wrong(key, total, event):
-        noisy = right(key, total, event)
-        return jax.tree.map(lambda new, old: old + share * (new - old), noisy, total.value)
+    def wrong(key, count, **options):
+        return jnp.rint(share * right(key, count, **options)).astype(jnp.int32)
 
-    monkeypatch.setattr(step_module, "add_gaussian_noise", wrong)
+    monkeypatch.setattr(gaussian, "whole_normals", wrong)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])

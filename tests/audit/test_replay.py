@@ -12,9 +12,7 @@ import pytest
 import reticent as rt
 from reticent import audit, models
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.mechanisms.gaussian import add_gaussian_noise
-from reticent.mechanisms.sensitivity import BoundedSum
-from reticent.training import step as step_module
+from reticent.mechanisms import gaussian
 
 MODEL = models.linear(6, 12)
 LOSS = models.classification_loss(MODEL)
@@ -57,17 +55,17 @@ def test_train_itself_is_clean(changes: dict):
 
 
 def test_noise_that_is_missing_from_train_is_found(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(step_module, "add_gaussian_noise", lambda key, total, event: total.value)
+    monkeypatch.setattr(gaussian, "whole_normals", lambda key, count, **options: jnp.zeros(count, jnp.int32))
     assert "size of the noise" in {each.check for each in replayed().problems}
 
 
 def test_one_key_for_two_leaves_of_train_is_found(monkeypatch: pytest.MonkeyPatch):
-    def leaf_by_leaf(key, total, event):
-        alone = [BoundedSum(value=leaf, max_norm=total.max_norm) for leaf in jax.tree.leaves(total.value)]
-        noisy = [add_gaussian_noise(key, leaf, event) for leaf in alone]
-        return jax.tree.unflatten(jax.tree.structure(total.value), noisy)
+    right = gaussian._noise_like
 
-    monkeypatch.setattr(step_module, "add_gaussian_noise", leaf_by_leaf)
+    def leaf_by_leaf(key, tree, multiple, parts):
+        return jax.tree.map(lambda leaf: right(key, leaf, multiple, None), tree)
+
+    monkeypatch.setattr(gaussian, "_noise_like", leaf_by_leaf)
     assert {each.check for each in replayed().problems} == {"noise of other parameters"}
 
 

@@ -32,17 +32,51 @@ def test_a_correct_run_is_not_contradicted(reticent, run: Path) -> None:
 
 def test_a_run_that_claims_too_little_is_contradicted(reticent, run: Path, monkeypatch) -> None:
     """The noise is a twentieth of what the plan says."""
-    from reticent.training import step
+    from reticent.mechanisms import gaussian
 
-    quiet = step.add_gaussian_noise
+    right = gaussian.whole_normals
 
-    def too_quiet(key, total, event):
-        return quiet(key, total, type(event)(noise_multiplier=event.noise_multiplier / 20))
+    def too_quiet(key, count, **options):
+        return right(key, count, **options) // 20
 
-    monkeypatch.setattr(step, "add_gaussian_noise", too_quiet)
+    monkeypatch.setattr(gaussian, "whole_normals", too_quiet)
     code, out, _ = reticent("audit", run)
     assert code == 1
     assert "CONTRADICTED" in out
+
+
+def test_the_arithmetic_of_a_step_is_audited_without_training(reticent, run: Path, tmp_path: Path) -> None:
+    code, out, err = reticent("audit", run, "--arithmetic", "--json", "-o", tmp_path / "arithmetic.json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found == json.loads((tmp_path / "arithmetic.json").read_text())
+    assert found["outcome"] == "CONSISTENT"
+    assert [each["outcome"] for each in found["findings"]] == ["CONSISTENT"] * 3
+    assert "against the rules explicit, outer" in found["findings"][1]["what"]
+    code, _, err = reticent("audit", run, "--arithmetic", "--canaries", 100)
+    assert (code, "No canary joins the step that --arithmetic replays" in err) == (1, True)
+
+
+def test_a_run_whose_noise_is_floats_is_contradicted(reticent, run: Path, monkeypatch) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    from reticent.training import step
+
+    def in_floats(key, total, grid, *, parts=None):
+        deviation = 102_400 / grid.steps  # in clipping norms, nearly
+
+        def noisy(leaf):
+            clean = leaf.astype(jnp.float32) / grid.steps
+            return clean + deviation * jax.random.normal(key, leaf.shape)
+
+        return jax.tree.map(noisy, total)
+
+    monkeypatch.setattr(step, "add_whole_noise", in_floats)
+    code, out, _ = reticent("audit", run, "--arithmetic")
+    assert code == 1
+    assert "CONTRADICTED: what the step computes is not what was proved." in out
+    assert "normal numbers of jax.random" in " ".join(out.split())
 
 
 def test_the_run_may_be_named_by_an_option_and_only_once(reticent, run: Path) -> None:

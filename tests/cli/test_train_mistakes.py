@@ -337,7 +337,12 @@ def test_a_disk_that_fills_up_leaves_nothing_half_written_and_says_what_is_paid(
         assert f"reticent train --resume {folder}. This run is charged already" in line
         assert not list(folder.glob(".*"))
     assert reticent("train", "--resume", folder)[0] == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["domain.toml", "model.safetensors", "run.json"]
+    assert {path.name for path in folder.iterdir()} == {
+        "domain.toml",
+        "model.safetensors",
+        "private",
+        "run.json",
+    }
     assert _charges(ledger) == 1
 
 

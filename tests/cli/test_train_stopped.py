@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import NoReturn
 
@@ -63,12 +64,19 @@ def test_stopped_between_two_steps_it_is_one_clean_line(
         code, _, err = reticent("train", *words, "-o", folder)
     assert code == 130
     assert err.splitlines()[-1] == (
-        "error: Interrupted after 0 of 200 steps. What was done is kept. "
+        "error: Interrupted after 0 of 200 steps. What was done is kept. The guarantee is that of the whole "
+        "plan, because the moment of stopping may depend on what was seen. "
         f"Go on with: reticent train --resume {folder}. "
         "This run is charged already, and is not charged again."
     )
+    whole = "The guarantee is that of the whole plan, because the moment of stopping"
+    assert whole in " ".join(reticent("show", folder)[1].split())
+    assert whole in reticent("report", folder)[2]
     assert reticent("train", "--resume", folder)[0] == 0
     assert charges(tmp_path) == 1
+    assert whole not in " ".join(reticent("show", folder)[1].split())
+    history = json.loads(reticent("show", folder, "--json")[1])["history"]
+    assert history["label"].startswith("unreleased")
 
 
 @pytest.mark.parametrize("command", ["train", "synth"])

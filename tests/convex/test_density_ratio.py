@@ -158,11 +158,33 @@ def test_the_exponential_mechanism_costs_at_most_its_epsilon(
 ):
     radius, worst = 3.0, 0.0
     points = exponential.grid(1, radius)[0][::40]
-    rate = epsilon / (adjacency.reach * exponential.oscillation(loss, radius))
+    _, low, high = exponential.loss_steps(loss, radius)
+    unit = epsilon / (adjacency.reach * (high - low))
     for family in families(loss, norm, adjacency):
-        logs = [-exponential.potential(problem, points, rate, 0.0) for problem in family.problems]
+        logs = [unit * exponential.scores(problem, points, 0.0, radius) for problem in family.problems]
         worst = max(worst, family.worst(epsilon_of, [log - np.logaddexp.reduce(log) for log in logs]))
-    assert 0.15 * epsilon <= worst <= epsilon
+    assert 0.15 * epsilon <= worst <= epsilon * (1 + 1e-9)
+
+
+def spread(problem: Problem, points: np.ndarray, radius: float) -> int:
+    """By how much scores differ, for a problem with one record: exactly."""
+    found = exponential.scores(problem, points, 0.0, radius)
+    return int(found.max() - found.min())
+
+
+@pytest.mark.parametrize(
+    "loss", [losses.absolute(), losses.huber(0.5), LOSSES[0]], ids=lambda loss: loss.name
+)
+def test_no_record_moves_a_score_by_more_than_is_charged(loss: Loss, monkeypatch: pytest.MonkeyPatch):
+    """Targets at which rounding makes more of a loss than it is: 2^60 has steps of 256."""
+    radius = 200.0
+    points, (step, low, high) = exponential.grid(1, radius)[0][::40], exponential.loss_steps(loss, radius)
+    targets = (0.0, 1.0) if loss.is_classifier else (0.0, 1e15, 2.0**54 + 6, 2.0**60, -(2.0**61), 1e300)
+    records = [of(loss, [(row, target)], 1.0) for row in (-1.0, 1e-310, 1.0) for target in targets]
+    assert (high - low) / 2 < max(spread(record, points, radius) for record in records) <= high - low
+    if not loss.is_classifier:  # without the clip it would be seen
+        monkeypatch.setattr(exponential, "loss_steps", lambda *given: (step, 4 * low, 4 * high))
+        assert max(spread(record, points, radius) for record in records) > high - low
 
 
 @by_norm
@@ -171,13 +193,10 @@ def test_the_exponential_mechanism_costs_at_most_its_epsilon(
 def test_input_perturbation_costs_at_most_what_it_says(norm: float, epsilon: float, adjacency: Adjacency):
     worst = 0.0
     for family in families(losses.squared(2.0), norm, adjacency):
-        sums = [
-            np.array([(item.rows**2).sum(), (item.rows[:, 0] * item.labels).sum() / 2.0])
-            for item in family.problems
-        ]
+        sums = [statistics.sums_of(item, 2.0) for item in family.problems]
         moved = family.worst(lambda left, right: float(np.linalg.norm(left - right)), sums)
-        worst = max(worst, moved / statistics.noise_for(terms(epsilon, None, adjacency))[1])
-        deviation = statistics.noise_for(terms(epsilon, DELTA, adjacency))[1]
+        worst = max(worst, moved / statistics.noise_for(terms(epsilon, None, adjacency), family.declared)[2])
+        deviation = statistics.noise_for(terms(epsilon, DELTA, adjacency), family.declared)[2]
         assert gaussian_dp.delta(moved / deviation, epsilon) <= DELTA * (1 + 1e-6)
     assert 0.2 * epsilon <= worst <= epsilon * (1 + 1e-12)
 

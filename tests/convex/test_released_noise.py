@@ -6,14 +6,14 @@ Seeds are fixed; a threshold of 1e-4 on each p-value is passed by right code wit
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from densities import terms
 from scipy import stats
 
-from reticent.convex import losses, noise, objective, output
+from reticent.convex import exponential, losses, noise, objective, output
 from reticent.convex.minimise import Minimum, minimise
 from reticent.convex.problem import Problem
 from reticent.convex.terms import Terms
@@ -86,24 +86,28 @@ def test_what_was_drawn_is_what_was_claimed(
 
 @pytest.mark.parametrize(("draw", "delta", "is_right"), CASES)
 def test_half_the_noise_would_be_seen(draw, delta, is_right, monkeypatch: pytest.MonkeyPatch):
-    for name in ("gaussian", "vector_laplace"):
-        real = getattr(noise, name)
-        monkeypatch.setattr(noise, name, lambda *given, real=real: real(*given) / 2)
+    planted(monkeypatch, lambda drawn: drawn / 2)
     assert not is_right(draw(delta))
+
+
+def planted(monkeypatch: pytest.MonkeyPatch, bug: Callable[[np.ndarray], np.ndarray]) -> None:
+    """What is drawn anywhere goes through a bug before it is used."""
+
+    def tilting(real: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        return lambda *given: bug(real(*given))
+
+    def adding(real: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        return lambda source, values, **given: values + bug(real(source, values, **given) - values)
+
+    for name in ("gaussian_tilt", "vector_laplace_tilt"):
+        monkeypatch.setattr(noise, name, tilting(getattr(noise, name)))
+    for name in ("add_gaussian", "add_vector_laplace"):
+        monkeypatch.setattr(noise, name, adding(getattr(noise, name)))
 
 
 @pytest.mark.parametrize(("draw", "delta", "is_right"), CASES)
 def test_an_intercept_without_noise_would_be_seen(draw, delta, is_right, monkeypatch: pytest.MonkeyPatch):
-    def bare(real: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-        def drawn(*given) -> np.ndarray:
-            values = real(*given)
-            values[-1] = 0.0
-            return values
-
-        return drawn
-
-    for name in ("gaussian", "vector_laplace"):
-        monkeypatch.setattr(noise, name, bare(getattr(noise, name)))
+    planted(monkeypatch, lambda drawn: np.concatenate([drawn[:-1], np.zeros_like(drawn[-1:])]))
     assert not is_right(draw(delta))
 
 
@@ -123,16 +127,25 @@ def test_an_intercept_that_is_not_regularised_would_be_seen(monkeypatch: pytest.
 def test_a_minimiser_that_stops_early_would_be_seen(monkeypatch: pytest.MonkeyPatch):
     def hasty(given: Problem, *, regularisation: float, gradient_bound: float, tilt: np.ndarray) -> Minimum:
         found = minimise(given, regularisation=regularisation, gradient_bound=gradient_bound, tilt=tilt)
-        return found._replace(weights=0.8 * found.weights)
+        return found._replace(weights=0.7 * found.weights)
 
     monkeypatch.setattr(objective, "minimise", hasty)
     assert not is_vector_laplace(tilts(None))
 
 
-def test_published_weights_lie_on_a_grid_that_the_noise_covers():
-    given, mu = problem(), 0.1
-    request = terms(1.0, None, Adjacency.REPLACE, regularisation=mu)
-    weights = output.release(given, request).weights
-    scale = output.noise_for(given.loss, given.examples, given.parameters, request, mu).scale
-    cell = 2.0 ** np.floor(np.log2(scale * 2.0**-20))
-    assert np.all(weights / cell == np.round(weights / cell))
+def test_points_of_a_grid_are_drawn_with_the_odds_of_their_epsilon(monkeypatch: pytest.MonkeyPatch):
+    """Drawn at epsilon 2, and neither at half of it nor at twice as much."""
+    monkeypatch.setattr(exponential, "_POINTS", {1: 5})
+    y = np.array([1.0, 1, 1, 0, 1, 0])
+    given = Problem.of(losses.logistic(), np.ones((6, 1)), y, norm=1.0, intercept=False)
+    points, cell = exponential.grid(1, 6.0)
+    requests = [dataclasses.replace(asked(seed, None), epsilon=2.0) for seed in range(400)]
+    drawn = np.array([exponential.release(given, request).weights[0, 0] for request in requests])
+    found = np.bincount(np.rint((drawn + 6.0) / cell).astype(int), minlength=5)
+
+    def have_the_odds_of(epsilon: float) -> bool:
+        rate = epsilon / (2 * exponential.oscillation(given.loss, 6.0))
+        likely = np.exp(-rate * np.array([given.examples * given.risk(point[:, None]) for point in points]))
+        return bool(stats.chisquare(found, len(drawn) * likely / likely.sum()).pvalue > CHANCE)
+
+    assert [have_the_odds_of(epsilon) for epsilon in (1.0, 2.0, 4.0)] == [False, True, False]

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import chdtrc, ndtr
 
 from reticent.accounting.tight import tight
-from reticent.core.errors import CannotMeet, DataError
+from reticent.core.errors import CannotMeet, DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.domain import Category, Domain, Ignored, Integer, Label, Number
 from reticent.data.encoding import encode
@@ -18,6 +18,7 @@ from reticent.data.files import Table, open_table
 from reticent.data.preparation import numbers, prepare, releases_for, words
 from reticent.data.preparation.noise import PreparationNoise, Release
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.whole import normal_grid
 
 ROWS = 4000
 LOUD = PreparationNoise(noise_multiplier=1.0, delta=1e-6)
@@ -187,6 +188,42 @@ def test_noise_has_the_size_that_is_charged_and_differs_by_release() -> None:
     half = drawn[Release.WORDS] / 2  # a planted bug: half of the noise
     statistic = float(np.square(half / noise.deviation(Release.WORDS, 9)).sum())
     assert not 5e-7 < chdtrc(half.size, statistic) < 1 - 5e-7
+
+
+@pytest.mark.parametrize(("multiplier", "columns"), [(0.001, 1), (2.0, 9), (37.0, 100)])
+def test_counts_and_noise_lie_on_a_public_grid(multiplier: float, columns: int) -> None:
+    noise = PreparationNoise(noise_multiplier=multiplier, delta=1e-6)
+    root = Keys.seeded(6).take(Stream.PREPARATION, steps=range(len(Release)))
+    for release in Release:
+        exact = noise.multiplier(release) * math.sqrt(columns)
+        assert exact < noise.deviation(release, columns) < exact * 1.01
+        _, step = normal_grid(1, max_norm=1.0, deviation=exact, are_whole=True)
+        noisy, parts = noise.noisy(root, release, np.full(50, 1 << 20), columns), round(1 / step)
+        assert np.array_equal(np.rint(noisy * parts) / parts, noisy)
+        assert len(np.unique(noisy)) > 40
+    with pytest.raises(InvalidArgument, match="whole"):
+        noise.noisy(root, Release.WORDS, np.full(2, 0.5), columns)
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-9])
+def test_a_single_word_is_shown_no_more_often_on_the_grid(delta: float) -> None:
+    """The discrete law summed beyond the threshold, against delta: without the step it is above delta."""
+    noise = PreparationNoise(noise_multiplier=0.001, delta=delta)  # one level: the coarsest grid there is
+    levels, step = normal_grid(1, max_norm=1.0, deviation=0.001, are_whole=True)
+    assert levels == 1
+    reach = np.arange(-8_000, 8_001)
+    law = np.exp(-(reach**2) / (2 * 400.0**2))
+
+    def shown(deviation: float) -> float:
+        """By the threshold for this deviation."""
+        above = words.threshold(deviation, 1, delta)
+        return float(law[1 + reach * step > above].sum() / law.sum())
+
+    assert shown(noise.deviation(Release.WORDS, 1)) <= delta
+    assert shown(0.5 * noise.deviation(Release.WORDS, 1)) > delta  # planted: a threshold for half the noise
+    with pytest.raises(InvalidArgument, match="one row alone"):
+        PreparationNoise(noise_multiplier=1.0, delta=0.3)
+    PreparationNoise(noise_multiplier=1.0, delta=0.3, releases=(Release.KINDS,))
 
 
 def test_a_release_that_was_not_paid_for_is_impossible() -> None:

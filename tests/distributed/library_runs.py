@@ -186,7 +186,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
         mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("records",))
     ),
     "a small batch": lambda: run(recipe=plan(sampler=Poisson(examples=ROWS, batch_size=1))),
-    "too few rows": lambda: run({key: column[:4] for key, column in rows().items()}),
+    "too many rows": lambda: run({key: np.repeat(column, 3, axis=0) for key, column in rows().items()}),
 }
 
 

@@ -55,7 +55,7 @@ def follow(job: dict[str, Any], said: list[str]) -> dict[str, Any]:
 
 def main(address: str, processes: int, process: int, file: Path) -> None:
     distributed.start(address, processes=processes, process=process, patience=60)
-    runs.secrets.randbits, descent._plan = (lambda bits: 7), few_steps
+    descent._plan = few_steps
     (file.parent / str(process)).mkdir(exist_ok=True)
     os.chdir(file.parent / str(process))
     for job in json.loads(file.read_text()):

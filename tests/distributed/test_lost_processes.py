@@ -125,4 +125,4 @@ def test_a_killed_process_ends_the_others_and_all_go_on_together(place: Place) -
     assert record["guarantee"]["epsilon"] <= 4.0
     assert place.charges() == 1
     names = sorted(path.name for path in place.run.iterdir())
-    assert names == ["domain.toml", "model.safetensors", "run.json"]
+    assert names == ["domain.toml", "model.safetensors", "private", "run.json"]

@@ -127,7 +127,7 @@ REFUSED = {
     "a bad row to evaluate on": "The rows to evaluate on share their array 'x' with the training data.",
     "a mesh without the other": "The mesh has no device of process 1",
     "a small batch": "A mesh of 2 devices is too large for batches of 1",
-    "too few rows": "The plan was made for 37 examples and the data have 8.",
+    "too many rows": "The plan was made for 37 examples and the data have 111.",
 }
 
 

@@ -21,7 +21,7 @@ from reticent.ledger.ledger import Ledger
 
 ROWS, EPSILON = 600, 4.0
 LIMIT = 300  # seconds
-FOLDER = ["domain.toml", "model.safetensors", "run.json"]
+FOLDER = ["domain.toml", "model.safetensors", "private", "run.json"]
 
 
 class Place:
@@ -116,7 +116,6 @@ def alone(place: Place) -> dict[str, Any]:
     """The records of runs in this process, by name; one is stopped for two processes to go on with."""
     found: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_runs.runs.secrets, "randbits", lambda bits: 7)
         patch.setattr(table_runs.descent, "_plan", table_runs.few_steps)
         patch.setattr(table_runs.descent, "train", table_runs.descent.train)
         for name, order in SHARED.items():
@@ -165,8 +164,12 @@ def test_the_domain_the_split_and_the_model_are_those_of_one_process(
     place: Place, alone: dict[str, Any], both: Both, name: str
 ) -> None:
     record = both[name][0]["record"]
-    for field in ("rows", "recipe", "event", "split", "preparation", "problem"):
+    for field in ("records", "rows", "recipe", "event", "preparation", "problem"):
         assert record[field] == alone[name][field], field
+    splits = [
+        (place.folder / folder / "private" / "split.json").read_bytes() for folder in (name, f"{name} alone")
+    ]
+    assert splits[0] == splits[1]
     ours, theirs = record["guarantee"], alone[name]["guarantee"]
     assert {**ours, "assumptions": theirs["assumptions"]} == theirs
     more = set(ours["assumptions"]) - set(theirs["assumptions"])
@@ -177,7 +180,8 @@ def test_the_domain_the_split_and_the_model_are_those_of_one_process(
     assert ours.keys() == theirs.keys()
     for leaf, array in ours.items():
         assert np.allclose(array, theirs[leaf], rtol=1e-4, atol=1e-5)
-    assert record["metrics"]["rows"] == alone[name]["metrics"]["rows"] == ROWS // 5
+    assert record["metrics"]["rows"] == alone[name]["metrics"]["rows"]
+    assert abs(record["metrics"]["rows"] - ROWS / 5) < 60  # six deviations
     assert record["metrics"]["accuracy"] == pytest.approx(alone[name]["metrics"]["accuracy"], abs=0.02)
     assert record["metrics"]["accuracy"] > 0.85
 

@@ -55,6 +55,13 @@ def test_every_number_says_what_kind_it_is(written: Path):
         assert value["shown"] in text
 
 
+def test_curves_over_training_say_what_they_are(run: Path):
+    (section,) = (part for part in facts_of(run).sections if part.id == "training")
+    spent, learned = (chart for chart in section.charts)
+    assert "fixed in advance" in spent.description
+    assert "unreleased" in learned.title
+
+
 def test_the_page_is_small_and_alone(written: Path):
     text = written.read_text()
     assert len(text) < 3_000_000

@@ -59,7 +59,7 @@ def way_of(path: str, function: str) -> str | None:
         return "disk" if function in _WRITING else None
     if "reticent/ledger/" in path:
         return "ledger"
-    return "run" if path.endswith(("runs/fit.py", "runs/folder.py")) else None
+    return "run" if path.endswith(("runs/fit.py", "runs/folder.py", "runs/private.py")) else None
 
 
 def die() -> None:
@@ -217,7 +217,6 @@ def live(place: Place, number: int, way: str, chance: random.Random) -> NoReturn
     # Only the reference writes what it compiled: half of a cache would be another test.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 1e9 if number else 0.0)
     keys = Keys.seeded(7) if place.is_seeded(number) else Keys.from_os()
-    runs.secrets.randbits = lambda bits: 7  # the same rows are held out in every run
     watch(diary, chance.choice((0.0, 0.0, 0.02, 10.0)))
     lines = Counter(place.lines)
     arm(way, chance, lines)
@@ -331,7 +330,8 @@ class Place:
         found, record = released(diary), read_record(self.run(number))
         assert record["state"] == "finished"
         names = sorted(path.name for path in self.run(number).iterdir())
-        assert names == ["domain.toml", "model.safetensors", "run.json"], names
+        assert names == ["domain.toml", "model.safetensors", "private", "run.json"], names
+        assert [path.name for path in (self.run(number) / "private").iterdir()] == ["split.json"]
         assert not found.twice, found.twice
         assert not found.too_early, found.too_early
         done = [entry for entry in diary if entry["what"] == "done"][-1]

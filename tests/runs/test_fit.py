@@ -28,10 +28,10 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
 from reticent.runs.fit import fit, resume
 from reticent.runs.order import Order
-from reticent.runs.paying import PLACES
 from reticent.runs.predict import Predictor
 from reticent.runs.problem import checked_delta, default_delta
 from reticent.training import loop
+from reticent.training.plan_json import from_json
 
 ROWS = 3000
 
@@ -78,9 +78,26 @@ def test_a_table_becomes_a_model_that_keeps_its_promise(table: Path, tmp_path: P
     assert isinstance(event, events.Composed)  # preparation, and training
     assert record["order"]["delta"] == default_delta(ROWS) == 1e-5
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
-    assert names == ["domain.toml", "model.safetensors", "run.json"]
+    assert names == ["domain.toml", "model.safetensors", "private", "run.json"]
     assert Domain.read(tmp_path / "run" / "domain.toml").not_public() == []
-    assert PLACES in record["guarantee"]["assumptions"]  # or one row more would move the rows behind it
+    assert record["guarantee"]["assumptions"] == [
+        "the number of records, 3000, is public",
+        *Keys.seeded(0).assumptions,
+        "the names of the columns are public",
+    ]
+
+
+def test_the_history_says_what_it_is_and_leaves_nothing_out(table: Path, tmp_path: Path) -> None:
+    record = fit(ordered(table), tmp_path / "run", keys=Keys.seeded(0)).record
+    history, plan = record["history"], from_json(record["recipe"]["plan"])
+    assert history["label"].startswith("unreleased estimates on held-out rows")
+    assert "preparation included" in history["label"]
+    assert len(history["moments"]) > 5
+    for moment in history["moments"]:
+        steps = round(moment["epoch"] * plan.sampler.examples / plan.sampler.batch_size)
+        assert moment["epsilon"] > plan.epsilon_after(steps)  # which is that of training alone
+        assert moment["epsilon"] > record["preparation"]["epsilon"]
+    assert history["moments"][-1]["epsilon"] == pytest.approx(record["guarantee"]["epsilon"], rel=1e-3)
 
 
 def test_a_declared_domain_costs_nothing_and_refuses_nothing(
@@ -199,8 +216,11 @@ def test_the_ledger_is_charged_first_once_and_with_everything(
     order = ordered(table, ledger=path, dataset="people", epsilon=3.0)
     with monkeypatch.context() as patch:
         _stop_after(patch, 1)
-        with pytest.raises(DataError, match=r"Interrupted after \d+ of 200 steps"):
+        with pytest.raises(DataError, match=r"Interrupted after \d+ of 200 steps") as error:
             fit(order, tmp_path / "run", keys=Keys.seeded(4))
+    assert folders.WHOLE_PLAN in error.value.remedy
+    with pytest.raises(DataError, match=r"not finished.*the whole plan, because"):
+        Predictor(tmp_path / "run")
     done = resume(tmp_path / "run", keys=Keys.seeded(4))
     resume(tmp_path / "run")  # a finished run stays as it is
     with Ledger.open(path) as ledger:
@@ -232,9 +252,6 @@ def _stop_after(patch: pytest.MonkeyPatch, calls: int) -> None:
 def test_a_resumed_seeded_run_equals_an_uninterrupted_one(
     table: Path, domain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reticent.runs import fit as module
-
-    monkeypatch.setattr(module.secrets, "randbits", lambda bits: 7)  # the same rows held out
     order = ordered(table, domain=str(domain))
     whole = fit(order, tmp_path / "whole", keys=Keys.seeded(6))
     with monkeypatch.context() as patch:

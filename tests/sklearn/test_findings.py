@@ -10,8 +10,10 @@ from scipy import sparse
 from reticent.accounting.tight import tight
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
+from reticent.data.preparation.noise import PreparationNoise, Release
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.sklearn import PrivateLogisticRegression, PrivateScaler
+from reticent.mechanisms.whole import normal_grid
+from reticent.sklearn import PrivateLogisticRegression, PrivateScaler, findings
 from reticent.sklearn.findings import Finder, row_norms
 from reticent.sklearn.spending import Spending
 
@@ -47,6 +49,51 @@ def test_bounds_hold_most_targets(low: float, high: float):
     assert np.mean((least <= targets) & (targets <= most)) > 0.9
     assert most - least < 5 * (high - low) + 4 * max(abs(low), abs(high))
     assert tight(spending.event, 1e-9, Adjacency.REPLACE).upper <= 0.2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-or-remove"])
+def test_a_row_moves_the_scores_of_a_norm_by_what_is_charged(monkeypatch: pytest.MonkeyPatch, adjacency: str):
+    """Rows of all lengths, one of them replaced, or removed while the declared number stays."""
+    told = []
+
+    def spied(key, scores, event, *, max_change):
+        told.append((np.asarray(scores, np.float64), max_change * event.adjacency.reach))
+        return 0
+
+    monkeypatch.setattr(findings, "exponential_mechanism", spied)
+    x = np.geomspace(1e-4, 1e4, 30)[:, None] * np.ones((1, 4))
+    neighbours = [np.vstack([x[1:], 1e9 * x[:1]])] if adjacency == "replace" else [x[1:], x[:-1]]
+    for rows in [x, *neighbours]:
+        spending = Spending(
+            epsilon=1.0, delta=1e-6, adjacency=adjacency, rows=30, keys=Keys.seeded(0), budget=None
+        )
+        Finder(spending, 0.1, 1).norm(rows)
+    (here, reach), *others = told
+    changes = [np.abs(here - there).max() for there, _ in others]
+    assert max(changes) <= reach
+    assert max(changes) == pytest.approx(1.0)  # half of that would be too little
+
+
+def test_counts_of_a_finder_lie_on_the_grid_of_their_release(monkeypatch: pytest.MonkeyPatch):
+    released = []
+    exact = PreparationNoise.noisy
+
+    def spied(self, root, release, counts, columns):
+        noisy = exact(self, root, release, counts, columns)
+        deviation = self.multiplier(release) * np.sqrt(columns)
+        _, step = normal_grid(1, max_norm=1.0, deviation=deviation, are_whole=True)
+        released.append((release, noisy * round(1 / step), round(1 / step), (noisy - counts) / deviation))
+        return noisy
+
+    monkeypatch.setattr(PreparationNoise, "noisy", spied)
+    finder(5000)[0].columns(np.random.default_rng(0).normal(size=(5000, 9)))
+    finder(2900)[0].classes(np.array(["a"] * 1500 + ["b"] * 1400))
+    assert [release for release, *_ in released] == [Release.RANGES, Release.QUANTILES, Release.WORDS]
+    for release, steps, parts, units in released:
+        assert np.abs(steps - np.rint(steps)).max() <= 1e-12 * np.abs(steps).max()
+        assert parts > 100
+        if release is not Release.WORDS:  # beyond these by chance once in a million times
+            assert 0.8 < units.std() < 1.25
 
 
 def test_frequent_classes_are_found_and_rare_ones_are_not_shown():

@@ -19,7 +19,6 @@ from reticent.core.keys import Keys, Stream
 from reticent.data.sampling import Batch, FullBatch
 from reticent.mechanisms import gaussian
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.sensitivity import BoundedSum
 from reticent.training import step as step_module
 from reticent.training.clipping import flat
 from reticent.training.contributions import Contribution, Source
@@ -135,22 +134,27 @@ def test_two_runs_share_no_noise() -> None:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, change: Callable[..., Any]) -> None:
-    monkeypatch.setattr(step_module, "add_gaussian_noise", change)
+    monkeypatch.setattr(step_module, "add_whole_noise", change)
+
+
+def clean(total: Any, grid: gaussian.NoiseGrid) -> Any:
+    """The sum without noise, in clipping norms."""
+    return jax.tree.map(lambda leaf: leaf / grid.steps, total)
 
 
 def test_planted_half_the_noise_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def halved(key, total, event):
-        noisy = gaussian.add_gaussian_noise(key, total, event)
-        return jax.tree.map(lambda new, old: old + (new - old) / 2, noisy, total.value)
+    def halved(key, total, grid, parts=None):
+        noisy = gaussian.add_whole_noise(key, total, grid)
+        return jax.tree.map(lambda new, old: old + (new - old) / 2, noisy, clean(total, grid))
 
     plant(monkeypatch, halved)
     assert problems(released())
 
 
 def test_planted_noise_a_tenth_too_small_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def smaller(key, total, event):
-        noisy = gaussian.add_gaussian_noise(key, total, event)
-        return jax.tree.map(lambda new, old: old + 0.9 * (new - old), noisy, total.value)
+    def smaller(key, total, grid, parts=None):
+        noisy = gaussian.add_whole_noise(key, total, grid)
+        return jax.tree.map(lambda new, old: old + 0.9 * (new - old), noisy, clean(total, grid))
 
     plant(monkeypatch, smaller)
     assert problems(released())
@@ -158,25 +162,21 @@ def test_planted_noise_a_tenth_too_small_is_seen(monkeypatch: pytest.MonkeyPatch
 
 def test_planted_reused_key_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     constant = jax.random.key(0, impl="rbg")
-    plant(monkeypatch, lambda key, total, event: gaussian.add_gaussian_noise(constant, total, event))
+    plant(monkeypatch, lambda key, total, grid, parts=None: gaussian.add_whole_noise(constant, total, grid))
     assert any("steps" in problem for problem in problems(released()))
 
 
 def test_planted_one_key_for_all_leaves_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def leaf_by_leaf(key, total, event):
-        return {
-            name: gaussian.add_gaussian_noise(key, BoundedSum(value=leaf, max_norm=total.max_norm), event)
-            for name, leaf in total.value.items()
-        }
+    def leaf_by_leaf(key, total, grid, parts=None):
+        return {name: gaussian.add_whole_noise(key, leaf, grid) for name, leaf in total.items()}
 
     plant(monkeypatch, leaf_by_leaf)
     assert any("leaves" in problem for problem in problems(released()))
 
 
 def test_planted_leaf_without_noise_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgets(key, total, event):
-        noisy = gaussian.add_gaussian_noise(key, total, event)
-        return {**noisy, "bias": total.value["bias"]}
+    def forgets(key, total, grid, parts=None):
+        return {**gaussian.add_whole_noise(key, total, grid), "bias": clean(total["bias"], grid)}
 
     plant(monkeypatch, forgets)
     assert any("variance of bias" in problem for problem in problems(released()))

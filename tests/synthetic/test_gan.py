@@ -20,6 +20,7 @@ from reticent.core import trees
 from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, IntegrityError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Composed, Gaussian
+from reticent.mechanisms.whole import normal_grid
 from reticent.synthetic import adversary as adversaries
 from reticent.synthetic import gan, images, networks
 from reticent.synthetic.adversary import adversary, real_loss
@@ -261,6 +262,9 @@ def test_class_counts_have_the_noise_of_the_event_and_are_all_that_fit_uses(
     draws = [noisy_counts(labels, 40, asked, np.random.default_rng(seed)) for seed in range(50)]
     exact = np.bincount(labels, minlength=40)
     assert wrong_size(np.stack(draws) - exact, asked.count_noise) is None
+    _, step = normal_grid(40, max_norm=1.0, deviation=asked.count_noise, are_whole=True)
+    parts = np.stack(draws) * round(1 / step)
+    assert np.abs(parts - np.rint(parts)).max() < 1e-4  # whole numbers of a public part of one
     planted = [exact + 0 * drawn for drawn in draws]  # the planted bug: exact counts
     assert wrong_size(np.stack(planted) - exact, asked.count_noise) is not None
     said = np.array([150.0, 50.0])  # far from the truth: what is released decides, not the labels

@@ -12,11 +12,13 @@ from scipy.stats import chi2, chisquare
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian
+from reticent.mechanisms.whole import normal_grid
+from reticent.synthetic import selecting
 from reticent.synthetic.graphical import GraphicalModel, estimate
 from reticent.synthetic.junction import JunctionTree
 from reticent.synthetic.measuring import Marginal, combined, count, measure
 from reticent.synthetic.merging import merging_of
-from reticent.synthetic.selecting import candidates, errors, joins, ranked, select, small_enough
+from reticent.synthetic.selecting import STEP, candidates, chosen_at, errors, joins, select, small_enough
 
 SIZES = (3, 2, 4)
 PAIRS = list(itertools.combinations(range(3), 2))
@@ -67,6 +69,16 @@ def test_empty_cells_have_noise_too() -> None:
     assert (found.counts != np.round(found.counts)).all()
 
 
+def test_counts_are_whole_parts_of_one_that_are_public() -> None:
+    event = Gaussian(noise_multiplier=7.3)
+    _, step = normal_grid(12, max_norm=1.0, deviation=7.3, are_whole=True)
+    assert 2**12 * step < 7.3
+    for codes in neighbours(0):
+        found = measure(codes, (0, 2), SIZES, event, np.random.default_rng(0)).counts * round(1 / step)
+        assert found == pytest.approx(np.rint(found), abs=1e-6)
+        assert len(np.unique(np.rint(found) % 1000)) > 6  # and no coarser
+
+
 def test_marginals_of_the_same_columns_are_averaged_by_precision() -> None:
     first, second = Marginal((0,), np.array([1.0, 2.0]), 1.0), Marginal((0,), np.array([4.0, 5.0]), 2.0)
     (found,) = combined([first, second])
@@ -89,8 +101,21 @@ def largest_move(score) -> float:
     return max(float(np.abs(np.subtract(*map(score, neighbours(seed)))).max()) for seed in range(200))
 
 
-def test_a_record_moves_no_error_by_more_than_one() -> None:
-    assert largest_move(scores_of) <= 1 + 1e-9
+def test_a_record_moves_no_error_by_more_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactly one, also where the model expects so many rows that sums of floats would round."""
+    assert largest_move(scores_of) <= 1
+    source = np.random.default_rng(0)
+    uneven = {(0, 2): source.dirichlet(np.full(12, 0.5)).reshape(3, 4)}
+
+    def many(codes: np.ndarray, rows: int = 2**29 + 30) -> np.ndarray:  # the sum is about a power of two
+        return np.array(list(errors(codes, uneven, uneven, SIZES, rows=rows, deviation=2.0).values()))
+
+    assert largest_move(many) <= 1
+    assert (many(neighbours(0)[0]) % STEP == 0).all()
+    monkeypatch.setattr(selecting, "_on_grid", lambda values: values)
+    assert largest_move(many) > 1  # by rounding alone
+    with pytest.raises(InvalidArgument, match="not exact"):
+        many(neighbours(0)[0], rows=2**31)
 
 
 def test_an_error_scaled_by_the_real_number_of_rows_would_be_caught() -> None:
@@ -111,14 +136,14 @@ def test_the_odds_of_a_choice_stay_within_its_epsilon() -> None:
         worst = max(worst, float(np.abs(np.log(more / fewer)).max()))
     assert 0.3 < worst <= 0.8
     scores = scores_of(neighbours(3)[0]) / 4  # near to each other, so that all of them are drawn
-    drawn = np.bincount([ranked(scores, event, source)[0] for _ in range(20_000)], minlength=3)
+    drawn = np.bincount([chosen_at(scores, event, source) for _ in range(20_000)], minlength=3)
     assert chisquare(drawn, 20_000 * odds(0.8, scores)).pvalue > 1e-6
     assert chisquare(drawn, 20_000 * odds(1.6, scores)).pvalue < 1e-6  # without the factor 2
 
 
 def test_choices_are_under_add_or_remove_only() -> None:
     with pytest.raises(InvalidArgument, match="add-or-remove"):
-        ranked(
+        chosen_at(
             np.zeros(2),
             ExponentialMechanism(epsilon=1.0, adjacency=Adjacency.REPLACE),
             np.random.default_rng(0),

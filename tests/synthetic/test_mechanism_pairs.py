@@ -22,13 +22,15 @@ from reticent.accounting import gaussian_dp
 from reticent.accounting.tight import tight
 from reticent.data.sampling import Poisson
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian
-from reticent.synthetic import embedding, gan
+from reticent.mechanisms.whole import add_whole_normals
+from reticent.synthetic import embedding, gan, measuring
 from reticent.synthetic.basis import public_basis
 from reticent.synthetic.measuring import count, measure
 from reticent.synthetic.selecting import errors, select
 from reticent.training import step as steps_of_training
 
 DRAWS = 20_000
+CHOICES = 5000
 EPSILONS = (0.0, 0.25, 0.5, 1.0, 1.5)
 FALSE_ALARM = 1e-4 / (4 * len(EPSILONS))  # of each of the bounds that a test uses
 
@@ -76,6 +78,11 @@ def ratios(noisy: np.ndarray, moved: np.ndarray, base: np.ndarray, noise: float)
     return flat @ moved.ravel() / noise**2
 
 
+def repeated(source: np.random.Generator, values: np.ndarray, **given: Any) -> np.ndarray:
+    """Many draws of a noisy array at once, in place of one."""
+    return add_whole_normals(source, np.broadcast_to(values, (DRAWS, *np.shape(values))), **given)
+
+
 def holds(draw: Callable[[Any, float], np.ndarray], worlds: Any, exact: Callable, noise: float) -> bool:
     """Whether draws of a Gaussian mechanism keep to its profile; and that too little noise would not."""
     with_it, without = (exact(world) for world in worlds)
@@ -91,12 +98,15 @@ def holds(draw: Callable[[Any, float], np.ndarray], worlds: Any, exact: Callable
 
 
 @pytest.mark.parametrize("columns", [(0,), (0, 2)])
-def test_counts_keep_to_the_profile_of_their_event(columns: tuple[int, ...]) -> None:
+def test_counts_keep_to_the_profile_of_their_event(
+    columns: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "add_whole_normals", repeated)
     source, sizes = np.random.default_rng(0), (2, 2, 2)
 
     def draw(codes: np.ndarray, noise: float) -> np.ndarray:
         event = Gaussian(noise_multiplier=noise)
-        return np.stack([measure(codes, columns, sizes, event, source).counts for _ in range(DRAWS)])
+        return measure(codes, columns, sizes, event, source).counts
 
     assert holds(draw, lonely_table(rows=5), lambda codes: count(codes, columns, sizes), noise=1.5)
 
@@ -106,6 +116,7 @@ def test_an_embedded_sum_keeps_to_the_profile_of_its_event(
     features: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding, "_WAVES", 5)
+    monkeypatch.setattr(embedding, "add_whole_normals", repeated)
     source, of_vectors = np.random.default_rng(1), public_basis((2,), "none", 2)
 
     def plan(noise: float) -> embedding.EmbeddingPlan:
@@ -123,8 +134,7 @@ def test_an_embedded_sum_keeps_to_the_profile_of_its_event(
         return embedding.embedded_sum(world[0], world[1], of_vectors, plan(1.5), 2)
 
     def draw(world: Any, noise: float) -> np.ndarray:
-        exact = total(world)
-        return np.stack([embedding.release(exact, plan(noise), source) for _ in range(DRAWS)])
+        return embedding.release(total(world), plan(noise), source)
 
     assert plan(1.5).event == Gaussian(noise_multiplier=1.5)
     assert holds(draw, lonely_vector(), lambda world: total(world).value, noise=1.5)
@@ -139,12 +149,12 @@ def gan_plan(noise: float) -> gan.GanPlan:
     )
 
 
-def test_class_counts_of_a_gan_keep_to_the_profile_of_their_event() -> None:
+def test_class_counts_of_a_gan_keep_to_the_profile_of_their_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gan, "add_whole_normals", repeated)
     source = np.random.default_rng(2)
 
     def draw(world: Any, noise: float) -> np.ndarray:
-        asked = gan_plan(noise)
-        return np.stack([gan.noisy_counts(world[1], 2, asked, source) for _ in range(DRAWS)])
+        return gan.noisy_counts(world[1], 2, gan_plan(noise), source)
 
     assert Gaussian(noise_multiplier=1.5) in getattr(gan_plan(1.5).event, "events", ())
     assert holds(draw, lonely_vector(), lambda world: np.bincount(world[1], minlength=2) * 1.0, noise=1.5)
@@ -186,12 +196,8 @@ def test_a_step_of_the_discriminator_keeps_to_the_profile_of_its_event(
         assert tight(asked.training.event, max(profile(epsilon))).upper == pytest.approx(epsilon, rel=1e-3)
     game = captured(lonely_vector()[0], asked)
     assert keeps(step_scores(game, runs=DRAWS)[0], profile)
-    honest = steps_of_training.add_gaussian_noise
-
-    def quiet(key: Any, total: Any, event: Gaussian, **more: Any) -> Any:
-        return honest(key, total, Gaussian(noise_multiplier=event.noise_multiplier / 2), **more)
-
-    monkeypatch.setattr(steps_of_training, "add_gaussian_noise", quiet)
+    honest = steps_of_training.noise_grid
+    monkeypatch.setattr(steps_of_training, "noise_grid", lambda noise, *given: honest(noise / 2, *given))
     assert excess(step_scores(game, runs=DRAWS)[0], profile) > 0
 
 
@@ -217,7 +223,7 @@ def utilities(codes: np.ndarray) -> dict[Any, float]:
 def times_chosen(codes: np.ndarray, event: ExponentialMechanism, source: np.random.Generator) -> int:
     """How often the pair is chosen that the record speaks for."""
     scores = utilities(codes)
-    drawn = [select(scores, lambda *given: True, [event], source)[0] for _ in range(DRAWS)]
+    drawn = [select(scores, lambda *given: True, [event], source)[0] for _ in range(CHOICES)]
     return drawn.count((0, 1))
 
 
@@ -231,8 +237,8 @@ def test_a_choice_stays_within_its_epsilon_on_both_tables() -> None:
         """The largest factor between the two tables that the draws show for certain, in logarithms."""
         louder = ExponentialMechanism(epsilon=claimed)
         inside, outside = (times_chosen(codes, louder, source) for codes in worlds)
-        ways = ((inside, outside), (DRAWS - outside, DRAWS - inside))
-        return max(math.log(least(here, DRAWS) / most(there, DRAWS)) for here, there in ways)
+        ways = ((inside, outside), (CHOICES - outside, CHOICES - inside))
+        return max(math.log(least(here, CHOICES) / most(there, CHOICES)) for here, there in ways)
 
     assert 0.5 * event.epsilon < shown(event.epsilon) <= event.epsilon
     assert shown(2 * event.epsilon) > event.epsilon  # the planted bug: the 2 in the exponent is forgotten

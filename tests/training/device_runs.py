@@ -27,7 +27,7 @@ import numpy as np  # noqa: E402
 import optax  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
 
-from reticent.core import normals  # noqa: E402
+from reticent.core import whole_normals  # noqa: E402
 from reticent.core.errors import ReticentError  # noqa: E402
 from reticent.core.keys import Keys  # noqa: E402
 from reticent.data.dataset import Dataset  # noqa: E402
@@ -227,31 +227,31 @@ def noise() -> Arrays:
 @case(2, 4, 8)
 def noise_on_divided_params() -> Arrays:
     """And how many random words a device makes for its part."""
-    words, made = [], normals._stretches
+    words, made = [], whole_normals._stretches
 
-    def counting(key: jax.Array, starts: jax.Array, stretch: int) -> jax.Array:
-        words.append(4 * starts.shape[0] * stretch)
-        return made(key, starts, stretch)
+    def counting(key: jax.Array, starts: jax.Array, lanes: int, multiple: int) -> jax.Array:
+        words.append(16 * starts.shape[0] * lanes)
+        return made(key, starts, lanes, multiple)
 
-    normals._stretches = counting
+    whole_normals._stretches = counting
     done = noise_alone(MANY, divide_params=True)
-    normals._stretches = made
+    whole_normals._stretches = made
     return {"w": np.asarray(done.params["w"]), "words": np.array(words)}
 
 
 @case(2)
 def noise_that_every_device_adds() -> Arrays:
     """Planted: noise before the sum, the same on every device, or of its own on each."""
-    added, found = steps_module.add_gaussian_noise, {}
+    added, found = steps_module.add_whole_noise, {}
     for name in ("the same", "of its own"):
 
-        def before_the_sum(key: Any, total: Any, event: Any, kind: str = name) -> Any:
+        def before_the_sum(key: Any, total: Any, grid: Any, parts: Any = None, kind: str = name) -> Any:
             own = key if kind == "the same" else jax.random.fold_in(key, jax.lax.axis_index("records"))
-            return jax.lax.psum(added(own, total, event), "records")
+            return jax.lax.psum(added(own, total, grid), "records")
 
-        steps_module.add_gaussian_noise = before_the_sum
+        steps_module.add_whole_noise = before_the_sum
         found[name] = np.asarray(noise_alone(4096).params["w"])
-    steps_module.add_gaussian_noise = added
+    steps_module.add_whole_noise = added
     return found
 
 

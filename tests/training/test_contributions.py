@@ -97,8 +97,8 @@ def test_the_guarantee_is_for_a_user_and_counts_users() -> None:
     done = step_of(table(), recipe)
     assert done.guarantee.unit == "user"
     assert "the number of users, 20" in str(done.guarantee)
-    with pytest.raises(DataError, match="made for 90 users and the data have 20"):
-        step_of(table(), plan(users=90))
+    with pytest.raises(DataError, match="made for 9 users and the data have 20"):
+        step_of(table(), plan(users=9))
 
 
 def test_units_of_plan_and_data_must_agree() -> None:

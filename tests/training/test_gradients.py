@@ -200,7 +200,7 @@ def test_parameters_that_the_loss_ignores_get_zeros(strategy: Strategy):
     total, _ = jax.jit(function)(params, jnp.ones((4, 3)), jnp.ones(4, bool))
     assert np.all(total["unused"] == 0)
     assert total["empty"].shape == (0, 3)
-    assert length(total["used"]) == pytest.approx(4.0)
+    assert length(total["used"]) == pytest.approx(4.0, rel=1e-4)
 
 
 @both
@@ -313,8 +313,7 @@ def test_nothing_is_caught_where_nothing_is_wrong(strategy: Strategy):
 
 @both
 def test_a_skipped_clip_is_caught(strategy: Strategy, planted: pytest.MonkeyPatch):
-    planted.setattr(Clipping, "factor", lambda self, norm, bound: jnp.ones_like(norm))
-    planted.setattr(Clipping, "clip", lambda self, tree, stretch: tree)
+    planted.setattr(Clipping, "factor", lambda self, norm, bound, margin: jnp.ones_like(norm))
     assert caught(strategy)
 
 

@@ -128,5 +128,5 @@ def test_haiku_modules():
     def loss(params: Any, example: Any) -> jax.Array:
         return cross_entropy(network.apply(params, example[0]), example[1])
 
-    assert rules(loss, params, IMAGES) == {"outer", "explicit"}
+    assert rules(loss, params, IMAGES) == {"outer", "product", "explicit"}
     assert_right(loss, params, IMAGES)

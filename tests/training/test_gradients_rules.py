@@ -65,7 +65,7 @@ def test_short_sequences_through_wide_layers_use_pairs_of_positions():
 
     params, batch = random(0, 60, 50), random(1, 6, 3, 60)
     assert rules(loss, params, batch) == {"": "gram"}
-    assert_right(loss, params, batch)
+    assert_right(loss, params, batch, rounding=1e-3)  # lengths are rounded up by what may have cancelled
 
 
 def test_pairs_of_positions_never_call_a_gradient_short_that_cancels():
@@ -276,7 +276,7 @@ def test_weights_that_are_standardised_transposed_and_cast_on_the_way():
     params = {"kernel": random(0, 3, 3, 2, 6), "gain": random(1, 6), "scale": random(2, 6),
               "shift": random(3, 6), "dense": random(4, 2, 5, 6)}  # fmt: skip
     batch = random(5, 4, 6, 6, 2)
-    assert rules(loss, params, batch)["dense"] == "outer"
+    assert rules(loss, params, batch)["dense"] == "product"
     assert_right(loss, params, batch)
 
 
@@ -355,7 +355,7 @@ def test_jit_checkpoint_and_functions_called_twice_are_seen_through():
         return jax.jit(lambda h: jnp.sum(h**2))(hidden)
 
     params, batch = {"a": random(0, 3, 3), "b": random(1, 3, 3)}, random(2, 5, 3)
-    assert rules(loss, params, batch) == {"a": "outer", "b": "outer"}
+    assert rules(loss, params, batch) == {"a": "product", "b": "product"}
     assert_right(loss, params, batch)
 
 
@@ -386,7 +386,7 @@ def test_parameters_in_half_precision_are_summed_in_float32():
     function = jax.jit(clipped_gradient_sum(loss, max_norm=10.0))
     total, _ = function(jnp.ones((1, 1), jnp.bfloat16), rows, jnp.ones(513, bool))
     assert total.dtype == jnp.float32
-    assert float(total[0, 0]) == 513.0
+    assert 512.9 < float(total[0, 0]) <= 513.0
 
 
 # The table
@@ -398,6 +398,10 @@ def test_the_table_names_every_parameter_its_rule_and_its_cost():
 
     params = {"kernel": jnp.ones((30, 20)), "bias": jnp.ones(20), "spare": jnp.ones(())}
     lines = explain(loss, params, jnp.ones(30)).splitlines()
+    assert lines.pop() == (
+        "Sums over 1,024 examples: whole numbers, exact, but for kernel (float32, in chunks of 256). "
+        "Gradients are clipped to (1 - 1.7e-02) of the norm."
+    )
     assert [line.split() for line in lines] == [
         ["parameter", "shape", "rule", "norm", "sum"],
         ["bias", "20", "explicit", "40", "40"],

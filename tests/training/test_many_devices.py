@@ -154,7 +154,7 @@ def test_no_device_draws_the_noise_of_all_parameters(found: Found) -> None:
     """Words come in stretches of 65,536: of its part, and of two stretches that it does not fill."""
     for devices in MANY:
         (words,) = found[devices]["noise_on_divided_params"]["words"]
-        assert (1 << 19) // devices <= words <= (1 << 19) // devices + 2 * 65536
+        assert (1 << 20) // devices <= words <= (1 << 20) // devices + 2 * 65536  # two for each number
 
 
 def test_a_step_exchanges_one_gradient(found: Found) -> None:

@@ -88,7 +88,7 @@ def positions(sizes: tuple[int, ...], is_divided: tuple[bool, ...], devices: int
     """Where the noise of each leaf begins, by devices; no leaf is made."""
     own = [size // devices if is_cut else size for size, is_cut in zip(sizes, is_divided, strict=True)]
     leaves = [jax.ShapeDtypeStruct((size,), jnp.float32) for size in own]
-    divided = Divided(("devices",), sizes, is_divided)
+    divided = Divided(("devices",), devices, sizes, is_divided)
 
     def one(_: jax.Array) -> list[jax.Array]:
         return [jnp.asarray(part.first) for part in divided.parts(leaves)]

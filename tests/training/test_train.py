@@ -10,11 +10,13 @@ import numpy as np
 import optax
 import pytest
 
+from reticent.accounting.tight import tight
 from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument, Unproven
 from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import FullBatch, Poisson
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Composed, Gaussian
 from reticent.training import feeding, loop
 from reticent.training.clipping import flat
 from reticent.training.contributions import Contribution, Source
@@ -158,9 +160,23 @@ def test_a_sampler_says_how_far_the_number_of_rows_may_be_from_the_declared_one(
         run(rows(ROWS - 1), plan(sampler=Exact(examples=ROWS)))
 
 
-def test_a_gross_mismatch_with_the_declared_size_is_an_error() -> None:
-    with pytest.raises(DataError, match="made for 64 examples and the data have 32"):
-        run(rows(32))
+@pytest.mark.parametrize(
+    "sampler", [Poisson(examples=ROWS, batch_size=16), FullBatch(examples=ROWS)], ids=["poisson", "full"]
+)
+def test_more_rows_than_batches_have_room_for_are_refused(sampler: Any) -> None:
+    most = ROWS + sampler.allowed_difference
+    assert run(rows(most), plan(sampler=sampler)).is_complete
+    with pytest.raises(DataError, match=f"made for 64 examples and the data have {most + 1}"):
+        run(rows(most + 1), plan(sampler=sampler))
+
+
+@pytest.mark.parametrize("count", [1, ROWS // 2])
+def test_rows_that_coins_held_out_are_no_error_and_change_no_divisor(count: int) -> None:
+    """Whether there are few or many left, a row adds the same to the mean."""
+    recipe = plan(sampler=FullBatch(examples=ROWS), noise_multiplier=1e-6, steps=1)
+    done = run({"x": np.full((count, WIDTH), 0.1, np.float32)}, recipe, optimizer=optax.sgd(1.0))
+    assert np.allclose(done.params["w"], 0.1 * count / ROWS, rtol=1e-3)
+    assert run(rows(count)).guarantee == run().guarantee
 
 
 def test_neighbours_differ_by_at_most_the_clipping_norm_before_noise() -> None:
@@ -201,17 +217,42 @@ def test_a_budget_is_charged_before_anything_else() -> None:
     assert counting.charged == 1
 
 
-def test_an_interrupted_run_keeps_what_it_has_and_says_what_that_cost(monkeypatch) -> None:
+def test_an_interrupted_run_keeps_what_it_has_and_promises_the_whole_plan(monkeypatch) -> None:
+    """Who stops may have looked first, and the cost of so many steps is that of a number fixed in advance."""
     monkeypatch.setattr(feeding, "MOST_STEPS", 4)
 
+    seen = []
+
     def stop_soon(moment):
+        seen.append(moment.epsilon)
         raise KeyboardInterrupt
 
     done = run(on_progress=stop_soon)
     assert not done.is_complete
     assert 0 < int(done.state.step) < 12
-    assert done.guarantee.epsilon < plan().guarantee().epsilon
-    assert done.guarantee.epsilon == plan().guarantee(int(done.state.step)).epsilon
+    assert done.guarantee.epsilon == plan().guarantee().epsilon
+    assert done.guarantee.epsilon > plan().epsilon_after(int(done.state.step)) == seen[-1]
+
+
+def test_what_is_released_beside_training_is_in_every_epsilon(monkeypatch) -> None:
+    monkeypatch.setattr(feeding, "MOST_STEPS", 4)
+    beside, charged = Gaussian(noise_multiplier=2.0), []
+
+    class Noting:
+        def charge(self, event, *, adjacency, purpose, unit):
+            charged.append(event)
+
+    alone, both = run(), run(beside=beside, budget=Noting())
+    assert [moment.epsilon for moment in both.history] == [
+        plan().epsilon_after(moment.step, beside) for moment in both.history
+    ]
+    assert all(more.epsilon > less.epsilon for more, less in zip(both.history, alone.history, strict=True))
+    whole = tight(Composed(events=(beside, plan().event)), plan().delta)
+    assert whole.lower <= both.guarantee.epsilon <= whole.upper * 1.01  # a part of delta is for arithmetic
+    assert both.history[-1].epsilon == pytest.approx(both.guarantee.epsilon, rel=1e-3)
+    assert both.guarantee.assumptions == alone.guarantee.assumptions
+    assert charged == [plan().event]  # whoever released the other has paid for it
+    assert np.array_equal(both.params["w"], alone.params["w"])
 
 
 def test_one_compilation_serves_a_whole_run(monkeypatch) -> None:

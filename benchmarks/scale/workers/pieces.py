@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from benchmarks.scale.workers import cases
 from benchmarks.scale.workers.telling import asked, say
 from reticent.core import trees
-from reticent.core.normals import standard_normals
+from reticent.core.whole_normals import whole_normals
 from reticent.data.sampling import Batch, Poisson
 from reticent.models.losses import classification_loss
 from reticent.training.gradients import GradientSum, clipped_gradient_sum
@@ -33,7 +33,7 @@ def main() -> None:
     batch = jax.tree.map(lambda leaf: leaf[0], draw(root))
     held = jnp.array([[0, wanted["examples"] // wanted["devices"]]], jnp.int32)
     numbers = wanted["numbers"]
-    noise = jax.jit(lambda key: jnp.sum(standard_normals(key, numbers)))
+    noise = jax.jit(lambda key: jnp.sum(whole_normals(key, numbers)))
     say(
         draw=_seconds(lambda: draw(root), rounds),
         own=_seconds(lambda: jax.jit(own_part)(Batch(batch.indices, batch.is_real), held), rounds),

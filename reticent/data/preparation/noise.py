@@ -1,4 +1,7 @@
-"""The noise of private preparation: how much each release gets, and what all of them cost together."""
+"""The noise of private preparation: how much each release gets, and what all of them cost together.
+
+Counts are whole, and so is their noise, in parts of one: see `add_whole_normals`.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from reticent.core import checks
+from reticent.core.errors import InvalidArgument
+from reticent.core.generators import generator_of
 from reticent.core.keys import step_key
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event, Gaussian, Repeated
-from reticent.mechanisms.gaussian import add_gaussian_noise
-from reticent.mechanisms.sensitivity import BoundedSum
+from reticent.mechanisms.whole import add_whole_normals, deviation_of, normal_grid
 
-_LARGEST_COUNT = 2.0**23  # float32 counts up to here in steps of one
+_MOST_DELTA = 0.1  # of words; from there on the step of the noise would not be covered by its deviation
 
 
 class Release(IntEnum):
@@ -51,6 +54,11 @@ class PreparationNoise:
     def __post_init__(self) -> None:
         checks.positive(noise_multiplier=self.noise_multiplier)
         checks.inside_unit(delta=self.delta)
+        if Release.WORDS in self.releases and not self.delta <= _MOST_DELTA:
+            raise InvalidArgument(
+                f"A word that one row alone has may not be shown with probability {self.delta:g}.",
+                remedy=f"Choose a delta of {_MOST_DELTA:g} or less, and better of less than 1 / rows.",
+            )
 
     @property
     def event(self) -> Event:
@@ -70,18 +78,33 @@ class PreparationNoise:
         return self.noise_multiplier * _LOUDNESS[release]
 
     def deviation(self, release: Release, columns: int) -> float:
-        """Of the noise on a count, when a row counts once in each of so many columns."""
-        return self.multiplier(release) * math.sqrt(max(columns, 1))
+        """Of the noise on a count, when a row counts once in each of so many columns, rounded up.
+
+        By a step: noise on a grid passes any threshold of z >= 1 such deviations, on the grid or between, no
+        more often than real Gaussian noise does, since a sum over whole numbers beyond a threshold is at
+        most the integral from one before it on.
+        """
+        levels, step = self._grid(release, columns)
+        return (deviation_of(levels) + 1) * step * (1 + 1e-12)
+
+    def _grid(self, release: Release, columns: int) -> tuple[int, float]:
+        """The levels and the step of the noise."""
+        norm = math.sqrt(max(columns, 1))
+        return normal_grid(1, max_norm=norm, deviation=self.multiplier(release) * norm, are_whole=True)
 
     def noisy(self, root: jax.Array, release: Release, counts: np.ndarray, columns: int) -> np.ndarray:
         """The counts, each row counting at most once in each of `columns` columns, with their noise.
 
         Guarantee:
-            Costs the release's own Gaussian of `event`.
+            Costs the release's own Gaussian of `event`, up to 2^-64 a count.
         """
         if release not in self.releases:
             raise AssertionError(f"{release!r} was not paid for")
-        capped = np.minimum(np.asarray(counts, np.float64), _LARGEST_COUNT)
-        total = BoundedSum(value=jnp.asarray(capped, jnp.float32), max_norm=math.sqrt(max(columns, 1)))
-        gaussian = Gaussian(noise_multiplier=self.multiplier(release))
-        return np.asarray(add_gaussian_noise(step_key(root, int(release)), total, gaussian), np.float64)
+        norm = math.sqrt(max(columns, 1))
+        return add_whole_normals(
+            generator_of(step_key(root, int(release))),
+            counts,
+            max_norm=norm,
+            deviation=self.multiplier(release) * norm,
+            are_whole=True,
+        )

@@ -10,8 +10,8 @@ and the sum without forming it wherever it can (`explain` says where).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,11 @@ import jax.numpy as jnp
 from reticent.core import checks, trees
 from reticent.core.errors import InvalidArgument
 from reticent.training.clipping import Clipping, flat, paths_of
-from reticent.training.gradients import bookkeeping, inputs, vmapped
+from reticent.training.gradients import inputs, vmapped
+from reticent.training.gradients.bookkeeping import Book, clipped_sum
+from reticent.training.gradients.choices import book_for
 from reticent.training.gradients.choices import explain as explain
+from reticent.training.gradients.totals import ROUNDING, SLACK, Grid, grid_for, product_error
 from reticent.training.gradients.tracing import trace
 
 Strategy = Literal["auto", "vmap", "book-keeping"]
@@ -37,12 +40,120 @@ class Unreleased(NamedTuple):
     losses: jax.Array
 
 
-class GradientSum(Protocol):
-    """Sums the clipped gradients of a batch; see `clipped_gradient_sum`."""
+@dataclass(frozen=True)
+class GradientSum:
+    """Sums the clipped gradients of a batch; made by `clipped_gradient_sum`."""
+
+    loss: Loss
+    clipping: Clipping
+    strategy: Strategy
+    microbatch: int | None
 
     def __call__(
         self, params: Any, batch: Any, is_real: jax.Array, *, max_norm: jax.typing.ArrayLike | None = None
-    ) -> tuple[Any, Unreleased]: ...
+    ) -> tuple[Any, Unreleased]:
+        """The sum in float32, a tree like the parameters, and what is not to be released."""
+        rows = jnp.shape(is_real)[0]
+        # Three more roundings in each of two neighbours: to a float, times the step, and times the step of
+        # the grid that noise is added on.
+        grid = grid_for(rows, additions=-(-rows // (self.microbatch or rows or 1)))
+        total, unreleased = self.on_grid(
+            params, batch, is_real, grid, max_norm=max_norm, margin=6 * rows * ROUNDING
+        )
+        norm = self.clipping.sensitivity if max_norm is None else max_norm
+        step = norm / grid.steps
+        return jax.tree.map(lambda leaf: leaf.astype(jnp.float32) * step, total), unreleased
+
+    def on_grid(
+        self,
+        params: Any,
+        batch: Any,
+        is_real: jax.Array,
+        grid: Grid,
+        *,
+        max_norm: jax.typing.ArrayLike | None = None,
+        margin: float = 0.0,
+    ) -> tuple[Any, Unreleased]:
+        """The sum in steps of a grid: whole numbers, or float32 where the rule `outer` adds up.
+
+        Args:
+            grid: says how many examples are in all the sums that will be added to this one.
+            margin: the share of the clipping norm that is left for what comes after.
+
+        Guarantee:
+            The sums of two neighbours differ by at most (1 - margin) `grid.steps`, in L2 norm, times the
+            reach of the adjacency, as computed: every rounding on the way is within the bound.
+        """
+        params = jax.tree.map(jnp.asarray, params)
+        batch, is_real = inputs.checked(self.loss, params, batch, is_real)
+        stretch = 1.0 if max_norm is None else inputs.checked_norm(max_norm) / self.clipping.sensitivity
+        rows = is_real.shape[0]
+        if not rows:
+            nobody = jnp.zeros(0, jnp.float32)
+            return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.int32), params), Unreleased(
+                nobody, nobody
+            )
+        sum_rows = self._row_sum(params, batch, grid, stretch, margin)
+        if self.microbatch is None or self.microbatch >= rows:
+            return sum_rows(batch, is_real)
+        return _in_chunks(sum_rows, self.microbatch, batch, is_real)
+
+    def _row_sum(
+        self, params: Any, batch: Any, grid: Grid, stretch: jax.typing.ArrayLike, margin: float
+    ) -> Callable[[Any, jax.Array], tuple[Any, Unreleased]]:
+        """The sum over the rows of one chunk, by the strategy that fits the loss."""
+        book = self._book(params, inputs.row_of(batch), grid)
+        leaves, structure = jax.tree.flatten(params)
+        layers = self.clipping.layers(paths_of(params))
+        of_norm = grid.steps / (self.clipping.sensitivity * stretch)
+
+        def sum_rows(batch: Any, is_real: jax.Array) -> tuple[Any, Unreleased]:
+            left = margin + (SLACK if book is None else margin_of(book, grid, is_real.shape[0]))
+            if not left <= 0.5:
+                raise InvalidArgument(
+                    f"Rounding would take {left:.0%} of the clipping norm: noise is so large beside it, or "
+                    "the parameters are so many, that the grid is too coarse.",
+                    remedy="Take fewer steps, which need less noise, or train fewer parameters.",
+                )
+
+            def scales(squares: list[jax.Array]) -> list[jax.Array]:
+                by_leaf = list(squares)
+                for layer in layers:
+                    norm = jnp.sqrt(sum((squares[leaf] for leaf in layer.leaves), jnp.float32(0)))
+                    factor = self.clipping.factor(norm, layer.max_norm * stretch, margin=left)
+                    scale = (factor * of_norm).astype(jnp.float32)
+                    for leaf in layer.leaves:
+                        by_leaf[leaf] = jnp.where(jnp.isfinite(scale), scale, 0)
+                return by_leaf
+
+            if book is None:
+                total, norms, losses = vmapped.clipped_sum(self.loss, params, batch, is_real, scales)
+            else:
+                rows = jax.tree.leaves(batch)
+                total, norms, losses = clipped_sum(book, leaves, rows, is_real, scales, grid)
+            return jax.tree.unflatten(structure, total), _unreleased(norms, losses, is_real)
+
+        return sum_rows
+
+    def _book(self, params: Any, row: Any, grid: Grid) -> Book | None:
+        """What book-keeping does, or None where the gradients are formed one by one."""
+        if self.strategy == "vmap":
+            return None
+        traced = trace(self.loss, params, row)
+        if not traced.refusal:
+            return book_for(traced, grid)
+        if self.strategy == "auto":
+            return None
+        raise InvalidArgument(
+            f"Book-keeping cannot be applied to this loss: {traced.refusal}.",
+            remedy="Use strategy='auto', which falls back to vmap.",
+        )
+
+
+def margin_of(book: Book, grid: Grid, rows: int) -> float:
+    """The share of the clipping norm that rounding may take, for blocks of so many rows."""
+    adds_products = any(fast.rule.name == "outer" for fast in book.fast.values())
+    return SLACK + (product_error(grid, rows) if adds_products else 0.0)
 
 
 def clipped_gradient_sum(
@@ -67,9 +178,9 @@ def clipped_gradient_sum(
         not to be released. Its own `max_norm` replaces the bound for one call, and may be traced.
 
     Guarantee:
-        One example moves the sum by at most `clipping.sensitivity` in L2 norm, up to rounding (one
-        part in 100,000), whatever it holds: if its gradient is not finite, it moves it by nothing, as
-        padding does. With book-keeping the same holds for a gradient longer than 1e19.
+        One example moves the computed sum by at most `clipping.sensitivity` in L2 norm, whatever it holds:
+        every rounding on the way is taken off the bound before (`explain` says how much that is). If its
+        gradient is not finite, or longer than 1e19, it moves the sum by nothing, as padding does.
 
     Raises:
         InvalidArgument: a bound that is not positive, parameters without a gradient, a loss that is
@@ -79,27 +190,14 @@ def clipped_gradient_sum(
         >>> loss = lambda w, example: 0.5 * (w - example) ** 2
         >>> rows, is_real = jnp.array([0.0, 5.0, 7.0]), jnp.array([True, True, False])
         >>> total, _ = clipped_gradient_sum(loss, max_norm=2.0)(jnp.float32(1.0), rows, is_real)
-        >>> float(total)  # 1 from the first, -4 cut to -2 from the second, nothing from padding
+        >>> round(float(total), 3)  # 1 from the first, -4 cut to -2 from the second, nothing from padding
         -1.0
     """
     clipping = _one_clipping(max_norm, clipping)
     checks.one_of(get_args(Strategy), strategy=strategy)
     if microbatch is not None:
         checks.count(microbatch=microbatch)
-
-    def gradient_sum(
-        params: Any, batch: Any, is_real: jax.Array, *, max_norm: jax.typing.ArrayLike | None = None
-    ) -> tuple[Any, Unreleased]:
-        params = jax.tree.map(jnp.asarray, params)
-        batch, is_real = inputs.checked(loss, params, batch, is_real)
-        stretch = 1.0 if max_norm is None else inputs.checked_norm(max_norm) / clipping.sensitivity
-        sum_rows = _row_sum(loss, clipping, strategy, params, inputs.row_of(batch))
-        rows = is_real.shape[0]
-        if microbatch is None or microbatch >= rows:
-            return sum_rows(params, batch, is_real, stretch)
-        return _in_chunks(sum_rows, microbatch, params, batch, is_real, stretch)
-
-    return gradient_sum
+    return GradientSum(loss, clipping, strategy, microbatch)
 
 
 def _one_clipping(max_norm: float | None, clipping: Clipping | None) -> Clipping:
@@ -111,59 +209,11 @@ def _one_clipping(max_norm: float | None, clipping: Clipping | None) -> Clipping
     return clipping or flat(max_norm)  # type: ignore[arg-type]  # one of the two is there
 
 
-def _row_sum(loss: Loss, clipping: Clipping, strategy: Strategy, params: Any, row: Any) -> Callable[..., Any]:
-    """The sum over the rows of one chunk, by the strategy that fits the loss."""
-    if strategy == "vmap":
-        return partial(_by_vmap, loss, clipping)
-    traced = trace(loss, params, row)
-    if not traced.refusal:
-        return partial(_by_book, bookkeeping.keep_book(traced), clipping)
-    if strategy == "auto":
-        return partial(_by_vmap, loss, clipping)
-    raise InvalidArgument(
-        f"Book-keeping cannot be applied to this loss: {traced.refusal}.",
-        remedy="Use strategy='auto', which falls back to vmap.",
-    )
-
-
-def _by_vmap(
-    loss: Loss, clipping: Clipping, params: Any, batch: Any, is_real: jax.Array, stretch: jax.typing.ArrayLike
-) -> tuple[Any, Unreleased]:
-    clip = partial(clipping.clip, stretch=stretch)
-    total, norms, losses = vmapped.clipped_sum(loss, params, batch, is_real, clip)
-    return total, _unreleased(norms, losses, is_real)
-
-
-def _by_book(
-    book: bookkeeping.Book,
-    clipping: Clipping,
-    params: Any,
-    batch: Any,
-    is_real: jax.Array,
-    stretch: jax.typing.ArrayLike,
-) -> tuple[Any, Unreleased]:
-    layers = clipping.layers(paths_of(params))
-
-    def factors(squares: list[jax.Array]) -> list[jax.Array]:
-        by_leaf = list(squares)
-        for layer in layers:
-            norm = jnp.sqrt(sum((squares[leaf] for leaf in layer.leaves), jnp.float32(0)))
-            for leaf in layer.leaves:
-                by_leaf[leaf] = clipping.factor(norm, layer.max_norm * stretch)
-        return by_leaf
-
-    leaves, structure = jax.tree.flatten(params)
-    total, norms, losses = bookkeeping.clipped_sum(book, leaves, jax.tree.leaves(batch), is_real, factors)
-    return jax.tree.unflatten(structure, total), _unreleased(norms, losses, is_real)
-
-
 def _in_chunks(
-    sum_rows: Callable[..., Any],
+    sum_rows: Callable[[Any, jax.Array], tuple[Any, Unreleased]],
     microbatch: int,
-    params: Any,
     batch: Any,
     is_real: jax.Array,
-    stretch: jax.typing.ArrayLike,
 ) -> tuple[Any, Unreleased]:
     """The same sum, a chunk of rows after the other; the last chunk is filled up with padding."""
     rows = is_real.shape[0]
@@ -174,11 +224,13 @@ def _in_chunks(
         return filled.reshape(-1, microbatch, *leaf.shape[1:])
 
     def add_chunk(total: Any, chunk: tuple[Any, jax.Array]) -> tuple[Any, Unreleased]:
-        found, unreleased = sum_rows(params, *chunk, stretch)
+        found, unreleased = sum_rows(*chunk)
         return trees.add(total, found), unreleased
 
-    start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), params)
-    total, unreleased = jax.lax.scan(add_chunk, start, jax.tree.map(chunked, (batch, is_real)))
+    chunks = jax.tree.map(chunked, (batch, is_real))
+    shapes, _ = jax.eval_shape(sum_rows, *jax.tree.map(lambda leaf: leaf[0], chunks))
+    start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    total, unreleased = jax.lax.scan(add_chunk, start, chunks)
     return total, jax.tree.map(lambda leaf: leaf.reshape(-1)[:rows], unreleased)
 
 

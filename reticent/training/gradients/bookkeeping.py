@@ -19,8 +19,9 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal, Var
 
+from reticent.training.gradients.pinning import pinned
 from reticent.training.gradients.products import by_patches, may_be_cut, multiply, product_of
-from reticent.training.gradients.rules import FLOOR, Rule, fast_rule, weighted_total
+from reticent.training.gradients.rules import Rule, fast_rule
 from reticent.training.gradients.sites import (
     Site,
     Way,
@@ -30,6 +31,7 @@ from reticent.training.gradients.sites import (
     used_leaves,
     weight_gradients,
 )
+from reticent.training.gradients.totals import FLOOR, Grid, sum_of_squares, whole_total
 from reticent.training.gradients.tracing import Kind, Trace, array_of, evaluate, run
 
 
@@ -67,13 +69,14 @@ class Kept(NamedTuple):
     cotangents: list[list[jax.Array]]
 
 
-def keep_book(trace: Trace) -> Book:
-    """Chooses a rule for every leaf."""
+def keep_book(trace: Trace, *, forms_products: bool = False) -> Book:
+    """Chooses a rule for every leaf; see `fast_rule`."""
     sites = [replace(site, is_cut=may_be_cut(site)) for site in find_sites(trace)]
     fast = {}
     for position, leaf in enumerate(trace.leaves):
         way = find_way(trace, sites, leaf)
-        rule = fast_rule(trace, way) if way else None
+        tapped = [site.tapped for site in sites]
+        rule = fast_rule(trace, way, tapped=tapped, forms_products=forms_products) if way else None
         if way and rule:
             fast[position] = Fast(way, rule)
             sites[way.site.number] = replace(way.site, tail=rule.tail, beside=rule.beside)
@@ -86,31 +89,32 @@ def clipped_sum(
     leaves: Sequence[jax.Array],
     batch: Sequence[jax.Array],
     is_real: jax.Array,
-    factors: Callable[[list[jax.Array]], list[jax.Array]],
+    scales: Callable[[list[jax.Array]], list[jax.Array]],
+    grid: Grid,
 ) -> tuple[list[jax.Array], jax.Array, jax.Array]:
-    """The sum of the clipped gradients, leaf by leaf, the norms and the losses.
+    """The sum of the clipped gradients in steps of the grid, leaf by leaf, the norms and the losses.
 
     Args:
-        factors: from the squared norms of each leaf, (examples,) each, to what its gradients are
+        scales: from the squared norms of each leaf, (examples,) each, to what its gradients are
             multiplied by.
     """
     known = _parameter_values(book.trace, leaves)
     kept = _one_pass(book, known, batch)
     explicit = _explicit_gradients(book, known, leaves, kept)
+    by_rule = {i: fast.rule.keep_all(*_wide_operands(fast.way.site, kept)) for i, fast in book.fast.items()}
+    # From here on lengths and sums read the same numbers.
+    explicit, by_rule = pinned((explicit, by_rule), is_real)
     squares = [jnp.full(is_real.shape, FLOOR) for _ in leaves]
-    factored = {
-        i: jax.vmap(fast.rule.keep)(*_wide_operands(fast.way.site, kept)) for i, fast in book.fast.items()
-    }
     for i, fast in book.fast.items():
-        squares[i] += fast.rule.squared_norms(factored[i])
+        squares[i] += fast.rule.squared_norms(by_rule[i], is_real)
     for i, gradient in explicit.items():
-        squares[i] += _squares(gradient)
-    by_leaf = [jnp.where(is_real, factor, 0.0) for factor in factors(squares)]
-    sums = [jnp.zeros(leaf.shape, jnp.float32) for leaf in leaves]
+        squares[i] += sum_of_squares(gradient, is_real)
+    by_leaf = [jnp.where(is_real, scale, 0.0) for scale in scales(squares)]
+    sums = [jnp.zeros(leaf.shape, jnp.int32) for leaf in leaves]
     for i, fast in book.fast.items():
-        sums[i] = fast.way.back(fast.rule.weighted_sum(factored[i], by_leaf[i]), leaves[i].shape)
+        sums[i] = fast.way.back(fast.rule.total(by_rule[i], by_leaf[i], grid), leaves[i].shape)
     for i, gradient in explicit.items():
-        sums[i] = weighted_total(gradient, by_leaf[i])
+        sums[i] = whole_total(gradient, by_leaf[i])
     return sums, jnp.sqrt(sum(squares, jnp.float32(0))), kept.losses
 
 
@@ -213,10 +217,6 @@ def _site_gradients(site: Site, known: Mapping[Var, Any], kept: Kept) -> list[ja
 def _wide_operands(site: Site, kept: Kept) -> list[jax.Array]:
     """What a rule is given: what entered the site, then the derivative of what left it."""
     return [_wide(values) for values in (*kept.saved[site.number], *kept.cotangents[site.number])]
-
-
-def _squares(gradient: jax.Array) -> jax.Array:
-    return jnp.sum(jnp.square(gradient), axis=tuple(range(1, gradient.ndim)))
 
 
 def _wide(values: jax.Array) -> jax.Array:

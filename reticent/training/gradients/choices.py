@@ -9,8 +9,19 @@ import jax
 import jax.numpy as jnp
 
 from reticent.training.clipping import paths_of
-from reticent.training.gradients import bookkeeping, inputs
-from reticent.training.gradients.tracing import trace
+from reticent.training.gradients import inputs
+from reticent.training.gradients.bookkeeping import Book, keep_book
+from reticent.training.gradients.totals import (
+    MOST_ERROR,
+    SLACK,
+    Grid,
+    chunk_of,
+    grid_for,
+    product_error,
+)
+from reticent.training.gradients.tracing import Trace, trace
+
+_EXAMPLES = 1024  # in a sum, where nobody says how many
 
 
 class Choice(NamedTuple):
@@ -23,13 +34,21 @@ class Choice(NamedTuple):
     sum_cost: int
 
 
-def choices(loss: Callable[[Any, Any], Any], params: Any, example: Any) -> list[Choice]:
+def book_for(traced: Trace, grid: Grid) -> Book:
+    """The rules for sums over so many examples. Very large sums add no products, which round."""
+    error = product_error(grid, min(chunk_of(grid), grid.examples))
+    return keep_book(traced, forms_products=not error <= MOST_ERROR)
+
+
+def choices(
+    loss: Callable[[Any, Any], Any], params: Any, example: Any, *, examples: int = _EXAMPLES
+) -> list[Choice]:
     """The rule of every parameter; `vmap` for all of them where book-keeping refuses the loss."""
     params, example = jax.tree.map(jnp.asarray, (params, example))
     inputs.check_parameters(params)
     inputs.check_loss(loss, params, example)
     traced = trace(loss, params, example)
-    book = bookkeeping.keep_book(traced)
+    book = book_for(traced, grid_for(examples))
     found = []
     for position, (path, leaf) in enumerate(zip(paths_of(params), jax.tree.leaves(params), strict=True)):
         if traced.refusal:
@@ -45,8 +64,11 @@ def choices(loss: Callable[[Any, Any], Any], params: Any, example: Any) -> list[
     return found
 
 
-def explain(loss: Callable[[Any, Any], Any], params: Any, example: Any) -> str:
-    """A table of the rule that each parameter gets, and its cost in operations an example.
+def explain(loss: Callable[[Any, Any], Any], params: Any, example: Any, *, examples: int = _EXAMPLES) -> str:
+    """A table of the rule that each parameter gets, and its cost in operations per example.
+
+    Rounding is paid for by clipping to a little less than the clipping norm: the last line says how much
+    less, for sums over `examples`.
 
     The rules are described in `reticent.training.gradients.rules`. Those called `explicit`, `product`
     and `vmap` hold one gradient an example in memory; the others do not.
@@ -56,18 +78,33 @@ def explain(loss: Callable[[Any, Any], Any], params: Any, example: Any) -> str:
         >>> print(explain(loss, {"w": jnp.ones((3, 2)), "b": jnp.ones(2)}, jnp.ones(3)))
         parameter  shape  rule      norm  sum
         b          2      explicit     4    4
-        w          3 x 2  outer       10   12
+        w          3 x 2  product     24   12
+        Sums over 1,024 examples: whole numbers, exact. Gradients are clipped to (1 - 3.8e-06) of the norm.
     """
     rows = [("parameter", "shape", "rule", "norm", "sum")]
-    for choice in choices(loss, params, example):
+    found = choices(loss, params, example, examples=examples)
+    for choice in found:
         shape = " x ".join(map(str, choice.shape)) or "scalar"
         costs = (f"{choice.norm_cost:,}", f"{choice.sum_cost:,}")
         rows.append((choice.parameter or "(all)", shape, choice.rule, *costs))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
+    lines = [
         "  ".join(
             cell.rjust(width) if place >= 3 else cell.ljust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         for row in rows
-    )
+    ]
+    return "\n".join([*lines, _on_rounding(found, examples)])
+
+
+def _on_rounding(found: list[Choice], examples: int) -> str:
+    grid, outer = grid_for(examples), [choice.parameter for choice in found if choice.rule == "outer"]
+    start, margin = f"Sums over {examples:,} examples:", SLACK
+    if not outer:
+        how = "whole numbers, exact."
+    else:
+        margin += product_error(grid, examples)
+        named = ", ".join(outer[:3]) + (", ..." if len(outer) > 3 else "")
+        how = f"whole numbers, exact, but for {named} (float32, in chunks of {chunk_of(grid)})."
+    return f"{start} {how} Gradients are clipped to (1 - {margin:.1e}) of the norm."

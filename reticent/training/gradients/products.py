@@ -42,6 +42,8 @@ class Product:
 def product_of(site: Site, position: int) -> Product | None:
     """The gradient of an operand as a product, or None where it is not one."""
     primitive = site.equation.primitive
+    if any(jnp.issubdtype(array_of(atom).dtype, jnp.complexfloating) for atom in site.equation.invars):
+        return None
     if primitive is dot_general_p and len(site.weights) == 1:
         return _dense(site.equation, position)
     if primitive is conv_general_dilated_p and site.weights == (1,) and position == 1:

@@ -1,4 +1,4 @@
-"""How the length of one example's gradient is found, for one parameter.
+"""How the length of one example's gradient is found, for one parameter, and how gradients are added up.
 
     outer       |a|^2 |g|^2: the weight of a dense layer applied to one vector
     gram        the products of all pairs of positions: weights of dense layers on short sequences
@@ -7,13 +7,15 @@
     product     the product itself: weights on long sequences, kernels of convolutions
     explicit    the gradient, by the derivative of the equation: right for every parameter
 
-The first four never form the gradient of one example. They round against the example: a length that
-comes out too long costs a little of its influence, one too short would break the bound.
+What a rule keeps of an example is pinned in memory; the length is found from it, and so is what the example
+adds. A length is rounded up: by the largest error that its terms can have before they cancel each other,
+with the number of terms in it. A length that comes out too long costs a little of the example's influence,
+one too short would break the bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,46 +25,57 @@ from jax import lax
 from jax.extend.core import JaxprEqn
 
 from reticent.training.gradients.lookups import Bag, Lookup, bag_of, lookup_of
+from reticent.training.gradients.pinning import pinned
 from reticent.training.gradients.products import Product, multiply, product_of
 from reticent.training.gradients.sites import Way
+from reticent.training.gradients.totals import (
+    FLOOR,
+    Grid,
+    chunked_product,
+    sum_of_squares,
+    terms_rounding,
+    whole,
+    whole_products,
+    whole_total,
+)
 from reticent.training.gradients.tracing import Trace
 
-FLOOR = 2.0**-80  # squares below are lost in float32: taken for this much, so that no length is 0 by mistake
-_GRAM_ROUNDING = 2.0**-21  # of the terms of a Gram sum, which may cancel each other and leave their rounding
 _INSIDE = "promise_in_bounds"  # `Lookup.rows` keeps every number inside its table
 _EXAMPLES_AT_ONCE = 16  # whose tables stay in the cache together
 _MEMORY_COST = 8  # arithmetic operations in the time of writing and reading one number
+_SMALL_PRODUCT = 4  # times as large as its factors: formed rather than not
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A way to the length of one operand's gradient, and to the weighted sum over a batch.
+    """A way to the length of one operand's gradient, and to the sum over a batch.
 
     Args:
         keep: (what entered the site, derivative of what left it) of one example -> what the other two need.
-        squared_norm: of what is kept of one example.
-        weighted_sum: (what is kept of the batch, factors of its examples) -> the sum of the gradients.
+        squared_norms: (what is kept of the batch, which rows are real) -> for each example the squared
+            length of what it adds, or a little more.
+        total: (what is kept of the batch, scales of its examples, grid) -> the sum of the gradients times
+            their scales: whole numbers, or float32 from the rule `outer`.
         norm_cost, sum_cost: arithmetic operations an example.
         tail, beside: see `Site`.
-        at_once: how many examples' squares are found together, where what each needs meanwhile is large;
-            None for all.
+        at_once: how many examples are kept together, where what each needs meanwhile is large; None for all.
     """
 
     name: str
     keep: Callable[..., Any]
-    squared_norm: Callable[[Any], jax.Array]
-    weighted_sum: Callable[[Any, jax.Array], jax.Array]
+    squared_norms: Callable[[Any, jax.Array], jax.Array]
+    total: Callable[[Any, jax.Array, Grid], jax.Array]
     norm_cost: int
     sum_cost: int
     tail: JaxprEqn | None = None
     beside: tuple[Any, ...] = ()
     at_once: int | None = None
 
-    def squared_norms(self, kept: Any) -> jax.Array:
+    def keep_all(self, *operands: jax.Array) -> Any:
         """Of every example of a batch."""
         if self.at_once is None:
-            return jax.vmap(self.squared_norm)(kept)
-        return lax.map(self.squared_norm, kept, batch_size=self.at_once)
+            return jax.vmap(self.keep)(*operands)
+        return lax.map(lambda one: self.keep(*one), operands, batch_size=self.at_once)
 
 
 def weighted(values: jax.Array, factor: jax.Array) -> jax.Array:
@@ -75,44 +88,46 @@ def cleared(values: jax.Array, factor: jax.Array) -> jax.Array:
     return jnp.where(_along(factor, values) > 0, values, 0)
 
 
-def weighted_total(values: jax.Array, factor: jax.Array) -> jax.Array:
-    """The sum over the examples of their values times their factors."""
-    return jnp.tensordot(factor, cleared(values, factor), axes=1, precision=lax.Precision.HIGHEST)
+def fast_rule(
+    trace: Trace, way: Way, *, tapped: Sequence[JaxprEqn] = (), forms_products: bool
+) -> Rule | None:
+    """The cheapest rule for a leaf with one use, or None where only the explicit gradient is left.
 
-
-def fast_rule(trace: Trace, way: Way) -> Rule | None:
-    """The cheapest rule for a leaf with one use, or None where only the explicit gradient is left."""
+    Args:
+        tapped: equations that are tapped for other leaves already.
+        forms_products: no sum over examples by a product of float32, whose rounding would cost too much.
+    """
     product = product_of(way.site, way.position)
     if product is not None:
-        return _product_rule(product)
+        return _product_rule(product, forms_products=forms_products)
     lookup = lookup_of(way.site, way.position)
     if lookup is None:
         return None
     bag = bag_of(trace, way.site)
-    return _bag_rule(lookup, bag) if bag else _rows_rule(lookup)
+    if bag and not any(bag.sum is equation for equation in tapped):
+        return _bag_rule(lookup, bag)
+    return _rows_rule(lookup)
 
 
-def _product_rule(product: Product) -> Rule:
+def _product_rule(product: Product, *, forms_products: bool) -> Rule:
     heads, length = product.heads, product.length
     size = heads * product.rows * product.columns
     pairs_cost = 2 * heads * length**2 * (product.rows + product.columns)
-    if length == 1:
+    is_small = size <= _SMALL_PRODUCT * heads * (product.rows + product.columns)
+    if length == 1 and not forms_products and not is_small:
         norm_cost = 2 * heads * (product.rows + product.columns)
-        return Rule("outer", _factors(product), _outer_square, _sum_of_products(product), norm_cost, 2 * size)
-    if pairs_cost < _MEMORY_COST * size:
+        return Rule("outer", _factors(product), _outer_squares, _outer_total(product), norm_cost, 2 * size)
+    if length > 1 and pairs_cost < _MEMORY_COST * size:
         sum_cost = 2 * length * size
-        return Rule("gram", _factors(product), _gram_square, _sum_of_products(product), pairs_cost, sum_cost)
+        return Rule("gram", _factors(product), _gram_squares, _gram_total(product), pairs_cost, sum_cost)
 
     def keep(saved: jax.Array, cotangent: jax.Array) -> jax.Array:
         return multiply(product.right(cotangent), product.left(saved))
 
-    def total(kept: jax.Array, factor: jax.Array) -> jax.Array:
-        return product.fold(weighted_total(kept, factor))
+    def total(kept: jax.Array, scale: jax.Array, grid: Grid) -> jax.Array:
+        return product.fold(whole_total(kept, scale))
 
-    def square(kept: jax.Array) -> jax.Array:
-        return jnp.sum(jnp.square(kept))
-
-    return Rule("product", keep, square, total, 2 * (length + 1) * size, 2 * size)
+    return Rule("product", keep, sum_of_squares, total, 2 * (length + 1) * size, 2 * size)
 
 
 Pair = tuple[jax.Array, jax.Array]  # (heads, length, rows), (heads, length, columns)
@@ -122,24 +137,47 @@ def _factors(product: Product) -> Callable[[jax.Array, jax.Array], Pair]:
     return lambda saved, cotangent: (product.left(saved), product.right(cotangent))
 
 
-def _outer_square(kept: Pair) -> jax.Array:
-    squares = [jnp.maximum(jnp.sum(jnp.square(part), axis=(1, 2)), FLOOR) for part in kept]
-    return jnp.sum(squares[0] * squares[1])
+def _outer_squares(kept: Pair, is_real: jax.Array) -> jax.Array:
+    squares = []
+    for part in kept:  # (examples, heads, 1, numbers)
+        heads = part.reshape(-1, part.shape[-1])
+        found = sum_of_squares(heads, is_real).reshape(part.shape[:2])
+        squares.append(jnp.maximum(found, FLOOR))
+    return jnp.sum(squares[0] * squares[1], axis=1) * (1 + terms_rounding(kept[0].shape[1] + 4))
 
 
-def _gram_square(kept: Pair) -> jax.Array:
-    pairs = [multiply(part.swapaxes(1, 2), part.swapaxes(1, 2)) for part in kept]
-    lengths = [jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(part), axis=2), FLOOR)) for part in kept]
-    slack = jnp.square(jnp.sum(lengths[0] * lengths[1], axis=1))
-    return jnp.sum(jnp.maximum(jnp.sum(pairs[0] * pairs[1], axis=(1, 2)), 0) + _GRAM_ROUNDING * slack)
-
-
-def _sum_of_products(product: Product) -> Callable[[Pair, jax.Array], jax.Array]:
-    def total(kept: Pair, factor: jax.Array) -> jax.Array:
+def _outer_total(product: Product) -> Callable[[Pair, jax.Array, Grid], jax.Array]:
+    def total(kept: Pair, scale: jax.Array, grid: Grid) -> jax.Array:
         # An example that counts for nothing may hold NaN, and 0 * NaN is NaN: both sides are cleared.
-        a, g = cleared(kept[0], factor), weighted(kept[1], factor)
+        a, g = cleared(kept[0], scale), weighted(kept[1], scale)
         a, g = (jnp.moveaxis(part, 1, 0).reshape(product.heads, -1, part.shape[-1]) for part in (a, g))
-        return product.fold(multiply(g, a))
+        return product.fold(chunked_product(g, a, grid))
+
+    return total
+
+
+def _gram_squares(kept: Pair, is_real: jax.Array) -> jax.Array:
+    """From the products of all pairs of positions, which may cancel each other and leave their rounding.
+
+    Each of the three sums is off by its number of terms times 2^-24 times the uncancelled terms, which all
+    together are `uncancelled`. What the example adds is a product as well, off by its length times 2^-24
+    times the root of that.
+    """
+    (rows, columns), (heads, length) = (part.shape[3] for part in kept), kept[0].shape[1:3]
+    pairs = [jax.vmap(multiply)(*[part.swapaxes(2, 3)] * 2) for part in kept]  # (examples, heads, L, L)
+    by_position = pinned(jnp.sum(pairs[0] * pairs[1], axis=3), is_real)
+    square = jnp.sum(by_position, axis=(1, 2))
+    lengths = [jnp.sqrt(jnp.maximum(jnp.sum(jnp.square(part), axis=3), FLOOR)) for part in kept]
+    terms = rows + columns + 2 * length + heads * length + 16
+    by_head = jnp.square(jnp.sum(lengths[0] * lengths[1], axis=2) * (1 + terms_rounding(terms)))
+    uncancelled = jnp.sum(by_head, axis=1) * (1 + terms_rounding(heads))
+    norm = jnp.sqrt(jnp.maximum(square, 0) + terms_rounding(terms) * uncancelled)
+    return jnp.square(norm + terms_rounding(length + 2) * jnp.sqrt(uncancelled)) * (1 + terms_rounding(8))
+
+
+def _gram_total(product: Product) -> Callable[[Pair, jax.Array, Grid], jax.Array]:
+    def total(kept: Pair, scale: jax.Array, grid: Grid) -> jax.Array:
+        return product.fold(whole_products(kept[1], kept[0], scale))
 
     return total
 
@@ -147,45 +185,41 @@ def _sum_of_products(product: Product) -> Callable[[Pair, jax.Array], jax.Array]
 def _rows_rule(lookup: Lookup) -> Rule:
     def keep(places: jax.Array, cotangent: jax.Array) -> tuple[jax.Array, jax.Array]:
         ids, is_inside = lookup.rows(places)
-        return ids, jnp.where(is_inside[:, None], lookup.found(cotangent), 0)
+        g = jnp.where(is_inside[:, None], lookup.found(cotangent), 0)
+        return ids, jnp.zeros_like(g).at[_meeting_places(lookup, ids)].add(g)
 
-    def square(kept: tuple[jax.Array, jax.Array]) -> jax.Array:
-        ids, g = kept
-        return jnp.sum(jnp.square(jnp.zeros_like(g).at[_meeting_places(lookup, ids)].add(g)))
+    def squares(kept: tuple[jax.Array, jax.Array], is_real: jax.Array) -> jax.Array:
+        return sum_of_squares(kept[1], is_real)
 
-    def total(kept: tuple[jax.Array, jax.Array], factor: jax.Array) -> jax.Array:
-        ids, g = kept[0].reshape(-1), weighted(kept[1], factor).reshape(-1, lookup.columns)
-        empty = jnp.zeros((lookup.count, lookup.columns), g.dtype)
-        return lookup.fold(empty.at[ids].add(g, mode=_INSIDE))
+    def total(kept: tuple[jax.Array, jax.Array], scale: jax.Array, grid: Grid) -> jax.Array:
+        ids, rows = kept[0].reshape(-1), whole(kept[1], _along(scale, kept[1]))
+        empty = jnp.zeros((lookup.count, lookup.columns), jnp.int32)
+        return lookup.fold(empty.at[ids].add(rows.reshape(-1, lookup.columns), mode=_INSIDE))
 
     size = lookup.length * lookup.columns
-    return Rule("rows", keep, square, total, 3 * size, size)
+    at_once = _EXAMPLES_AT_ONCE if _is_small_table(lookup) else None
+    return Rule("rows", keep, squares, total, 3 * size, size, at_once=at_once)
 
 
 def _bag_rule(lookup: Lookup, bag: Bag) -> Rule:
     def keep(places: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        (ids, is_inside), *shares = lookup.rows(places), *rest[:-1]
-        return ids, jnp.where(is_inside, shares[0] if shares else 1.0, 0), rest[-1].reshape(lookup.columns)
+        (ids, is_inside), *given = lookup.rows(places), *rest[:-1]
+        shares = jnp.where(is_inside, given[0] if given else 1.0, 0)
+        by_row = jnp.zeros(lookup.length).at[_meeting_places(lookup, ids)].add(shares)
+        return ids, by_row, rest[-1].reshape(lookup.columns)
 
-    def square(kept: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        ids, shares, g = kept
-        places = ids if _is_small_table(lookup) else _meeting_places(lookup, ids)
-        table = jnp.zeros(lookup.count if _is_small_table(lookup) else lookup.length)
-        by_row = table.at[places].add(shares, mode=_INSIDE).at[places].get(mode=_INSIDE)
-        # The square of each row's share, once for each time it was looked up: no table is read through.
-        terms = shares * by_row
-        square = jnp.maximum(jnp.sum(terms), 0) + _GRAM_ROUNDING * jnp.sum(jnp.abs(terms))
-        return jnp.maximum(square, FLOOR) * jnp.maximum(jnp.sum(jnp.square(g)), FLOOR)
+    def squares(kept: tuple[jax.Array, jax.Array, jax.Array], is_real: jax.Array) -> jax.Array:
+        parts = [jnp.maximum(sum_of_squares(part, is_real), FLOOR) for part in kept[1:]]
+        return parts[0] * parts[1] * (1 + terms_rounding(4))
 
-    def total(kept: tuple[jax.Array, jax.Array, jax.Array], factor: jax.Array) -> jax.Array:
-        ids, shares, g = kept
-        each = cleared(shares, factor)[:, :, None] * weighted(g, factor)[:, None, :]
-        empty = jnp.zeros((lookup.count, lookup.columns), g.dtype)
-        each = each.reshape(-1, lookup.columns)
-        return lookup.fold(empty.at[ids.reshape(-1)].add(each, mode=_INSIDE))
+    def total(kept: tuple[jax.Array, jax.Array, jax.Array], scale: jax.Array, grid: Grid) -> jax.Array:
+        ids, by_row, g = kept
+        rows = whole(cleared(by_row, scale)[:, :, None] * weighted(g, scale)[:, None, :], jnp.float32(1))
+        empty = jnp.zeros((lookup.count, lookup.columns), jnp.int32)
+        return lookup.fold(empty.at[ids.reshape(-1)].add(rows.reshape(-1, lookup.columns), mode=_INSIDE))
 
     costs = 3 * lookup.length + 2 * lookup.columns, 2 * lookup.length * lookup.columns
-    return Rule("bag", keep, square, total, *costs, bag.sum, bag.weights, at_once=_EXAMPLES_AT_ONCE)
+    return Rule("bag", keep, squares, total, *costs, bag.sum, bag.weights, at_once=_EXAMPLES_AT_ONCE)
 
 
 def _meeting_places(lookup: Lookup, ids: jax.Array) -> jax.Array:

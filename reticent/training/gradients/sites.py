@@ -24,7 +24,7 @@ from jax.extend.core.primitives import (
     transpose_p,
 )
 
-from reticent.training.gradients.tracing import Kind, Trace, array_of, evaluate, is_float
+from reticent.training.gradients.tracing import Kind, Trace, array_of, evaluate, is_inexact
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,15 +71,16 @@ class Way:
 
     def back(self, gradient: jax.Array, shape: Sequence[int]) -> jax.Array:
         """The gradient of the operand, as the gradient of the leaf."""
-
-        def there(leaf: jax.Array) -> jax.Array:
-            for step in self.steps:
-                # A cast is skipped: the gradient keeps its float32 all the way.
-                leaf = leaf if step.primitive is convert_element_type_p else evaluate(step, [leaf])[0]
-            return leaf
-
-        leaf = jax.ShapeDtypeStruct(tuple(shape), gradient.dtype)
-        return jax.linear_transpose(there, leaf)(gradient)[0] if self.steps else gradient
+        # A cast is skipped: the gradient keeps its type all the way.
+        for step in reversed(self.steps):
+            if step.primitive is transpose_p:
+                order = step.params["permutation"]
+                gradient = gradient.transpose(sorted(range(len(order)), key=order.__getitem__))
+            elif step.primitive is rev_p:
+                gradient = jnp.flip(gradient, step.params["dimensions"])
+            else:  # the others keep the order of the entries
+                gradient = gradient.reshape(array_of(step.invars[0]).shape)
+        return gradient.reshape(tuple(shape))
 
 
 def find_sites(trace: Trace) -> tuple[Site, ...]:
@@ -92,9 +93,9 @@ def find_sites(trace: Trace) -> tuple[Site, ...]:
         site = Site(
             number=len(found),
             equation=equation,
-            weights=tuple(i for i, atom in atoms if kinds[i] is Kind.PARAMETER and is_float(atom)),
+            weights=tuple(i for i, atom in atoms if kinds[i] is Kind.PARAMETER and is_inexact(atom)),
             saved=tuple(i for i, kind in enumerate(kinds) if kind is Kind.EXAMPLE),
-            outputs=tuple(i for i, result in enumerate(equation.outvars) if is_float(result)),
+            outputs=tuple(i for i, result in enumerate(equation.outvars) if is_inexact(result)),
         )
         if site.weights and site.outputs:
             found.append(site)

@@ -106,8 +106,9 @@ def array_of(atom: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype)
 
 
-def is_float(atom: Any) -> bool:
-    return jnp.issubdtype(atom.aval.dtype, jnp.floating)
+def is_inexact(atom: Any) -> bool:
+    """Whether a value carries a derivative: real or complex."""
+    return jnp.issubdtype(atom.aval.dtype, jnp.inexact)
 
 
 _UNNAMED = DebugInfo("reticent", "part of a loss", None, None)

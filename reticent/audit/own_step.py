@@ -1,0 +1,106 @@
+"""The step of `train`, to be taken by hand: on these rows, with this seed, and nothing after it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Keys, Stream
+from reticent.data.sampling import Batch
+from reticent.training.contributions import Contribution, Source
+from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum
+from reticent.training.memory import examples_at_once
+from reticent.training.plan import Plan
+from reticent.training.step import Blocks, Roots, TrainState, private_step
+
+_ROOM, _MOST_BYTES = 128, 1 << 21  # rows that are there, whoever is in the batch, if not all that may be
+
+_STREAMS = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
+
+_KEEPING = optax.GradientTransformation(  # keeps the noisy mean, to the last bit, and moves nothing
+    lambda params: jax.tree.map(jnp.zeros_like, params),
+    lambda updates, state, params=None: (jax.tree.map(jnp.zeros_like, updates), updates),
+)
+
+
+def own_step(
+    loss: Loss, params: Any, plan: Plan, *, strategy: Strategy = "auto"
+) -> Callable[[dict[str, np.ndarray], int, int], Any]:
+    """The step that `train` takes under a plan, as `replay` takes it.
+
+    Returns:
+        A function of a batch, a seed and the number of the step. It returns the noisy sum over the plan's
+        batch size, as the optimizer is given it.
+    """
+    params = jax.tree.map(jnp.asarray, params)
+    gradient_sum = clipped_gradient_sum(loss, clipping=plan.clipping, strategy=strategy)
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    max_norm = jnp.float32(plan.clipping.sensitivity)
+    made: dict[str, Any] = {}
+
+    def made_for(batch: Mapping[str, np.ndarray]) -> tuple[Blocks, Callable[..., Any]]:
+        """The blocks of a batch, and the compiled step: both depend on what an example is."""
+        if not made:
+            example = {
+                key: jnp.asarray(np.zeros(array.shape[1:], array.dtype)) for key, array in batch.items()
+            }
+            blocks = Blocks.of(plan, examples_at_once(loss, params, example, strategy))
+            step = private_step(
+                gradient_sum,
+                plan,
+                _KEEPING,
+                None,
+                lambda average, params, at: average,
+                contribution=Contribution(),
+                blocks=blocks,
+            )
+            made.update(blocks=blocks, step=jax.jit(step))
+        return made["blocks"], made["step"]
+
+    def take(batch: dict[str, np.ndarray], seed: int, at: int) -> Any:
+        blocks, step = made_for(batch)
+        rows = len(next(iter(batch.values())))
+        if rows > blocks.places:
+            raise InvalidArgument(
+                f"{rows} rows are more than a batch of this plan can hold.", remedy="Replay fewer rows."
+            )
+        places = jnp.arange(blocks.places)
+        is_real = places < rows
+        keys = Keys.seeded(seed)
+        roots = Roots(*(keys.take(stream, steps=range(at, at + 1)) for stream in _STREAMS))
+        state = TrainState(jnp.int32(at), params, zeros, max_norm, zeros)
+        source = Source({key: jnp.asarray(array) for key, array in _filled(batch, blocks.places).items()})
+        moved, _ = step(state, source, Batch(jnp.where(is_real, places, 0), is_real), roots)
+        return moved.optimizer
+
+    return take
+
+
+def _filled(batch: Mapping[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
+    """With rows of zeros that nobody draws: one shape for all batches, or for most of them."""
+    rows = len(next(iter(batch.values())))
+    size = sum(array.itemsize * math.prod(array.shape[1:]) for array in batch.values())
+    room = places if places * size <= _MOST_BYTES else max(_ROOM, 2 ** math.ceil(math.log2(max(rows, 1))))
+    return {
+        key: np.concatenate([array, np.zeros((room - rows, *array.shape[1:]), array.dtype)])
+        for key, array in batch.items()
+    }
+
+
+def require_replayable(plan: Plan) -> None:
+    """
+    Raises:
+        InvalidArgument: what a step of this plan may do is not fixed beforehand.
+    """
+    if plan.adaptive is not None or plan.unit != "record":
+        raise InvalidArgument(
+            "A replay is of records and of a clipping norm that stays.",
+            remedy="Replay the plan without its adaptive norm, and with unit='record'.",
+        )

@@ -1,0 +1,75 @@
+"""The part of a run's folder that may not leave: which rows were held out.
+
+It is in a folder of its own, `private`, that only its owner can open. Whoever shares a run leaves it out.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from reticent.core.errors import DataError, IntegrityError
+from reticent.data.held_out import SEED_BYTES, Split
+from reticent.training.checkpoint import write_whole
+
+PRIVATE, SPLIT = "private", "split.json"
+
+_PARTIAL = f".{SPLIT}.partial"  # left by a killed process
+
+
+def write_split(folder: Path, split: Split) -> None:
+    """Keeps the seed of a split where only its owner can read it.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    place = folder / PRIVATE
+    said = {
+        "what": "which rows were held out: private, not to be shared",
+        "seed": f"{split.seed:0{2 * SEED_BYTES}x}",
+    }
+    try:
+        place.mkdir(mode=0o700, exist_ok=True)
+        place.chmod(0o700)  # before anything is in it
+        write_whole(place / SPLIT, (json.dumps(said, indent=2) + "\n").encode())
+        (place / SPLIT).chmod(0o600)
+    except OSError as error:
+        raise DataError(
+            f"Cannot write {place / SPLIT}: {error.strerror}.", remedy="Choose a place you may write to."
+        ) from error
+
+
+def read_split(folder: Path, share: float) -> Split:
+    """Which rows of a run were held out.
+
+    Raises:
+        DataError: the folder was shared without its private part. IntegrityError: that is damaged.
+    """
+    path = folder / PRIVATE / SPLIT
+    try:
+        return Split(share=share, seed=int(json.loads(path.read_bytes())["seed"], 16))
+    except FileNotFoundError:
+        raise DataError(
+            f"{path} is missing: it says which rows were held out, and is not shared with a run.",
+            remedy=f"Work in the folder where the run was made, or copy {PRIVATE}/ from there. "
+            "Without it a run can be shown, reported on and predicted with.",
+        ) from None
+    except OSError as error:
+        raise DataError(f"Cannot read {path}: {error.strerror}.", remedy="Check who may read it.") from error
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise IntegrityError(f"{path} is damaged.", remedy="Restore it from a copy.") from None
+
+
+def discard(folder: Path) -> None:
+    """Removes it, of a run that was refused."""
+    with suppress(OSError):
+        for name in (SPLIT, _PARTIAL):
+            (folder / PRIVATE / name).unlink(missing_ok=True)
+        (folder / PRIVATE).rmdir()
+
+
+def tidy(folder: Path) -> None:
+    """Removes what killed processes left."""
+    with suppress(OSError):
+        (folder / PRIVATE / _PARTIAL).unlink(missing_ok=True)

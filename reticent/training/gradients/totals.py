@@ -1,0 +1,172 @@
+"""Sums over examples whose rounding is known: exactly, in whole numbers, or up to a bound that is paid for.
+
+What an example adds is cut, towards zero, to whole multiples of a public grid, and whole numbers are added
+up: in any order, over blocks, devices and processes, the sum is the same and has no error. Where no
+example's gradient is ever formed (rule `outer`), a product adds them up in float32; it is done in chunks, and
+the bound on its error is taken off the clipping norm before. The proofs are in docs/arithmetic.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from reticent.training.gradients.pinning import pinned
+from reticent.training.gradients.products import multiply
+
+ROUNDING = 2.0**-24  # the largest relative error of one float32 operation
+FLOOR = 2.0**-80  # squares below are lost in float32: taken for this much, so that no length is 0 by mistake
+SLACK = 2.0**-18  # covers the dozen operations between a norm and what is added, each within 2^-24
+_PIECE = 4096  # numbers that are added up in one go, at most
+_SHORTEST = 32  # numbers: shorter pieces are not worth it
+_ROWS = 16  # examples that a round of a loop adds
+_GROUP = 4  # chunks whose products are added before they meet the others
+_SMALL = 1024  # numbers: leaves below are summed without a loop
+_SMALLEST_CHUNK, _LARGEST_CHUNK = 16, 1024
+_PRODUCT_ERROR = 2.0**-6  # of the clipping norm: what the chunks are chosen for
+MOST_ERROR = 2.0**-4  # beyond which products over examples are not used
+
+
+class Grid(NamedTuple):
+    """The multiples that sums consist of, and how large a sum may get.
+
+    Args:
+        steps: of the grid in one clipping norm.
+        examples: the most that a sum is over, all blocks and devices together.
+        additions: how many sums of blocks are added, at most.
+    """
+
+    steps: float
+    examples: int
+    additions: int = 1
+
+
+def grid_for(examples: int, additions: int = 1) -> Grid:
+    """A fine grid on which a sum over so many examples fits into 30 bits."""
+    return Grid(2.0 ** (29 - math.ceil(math.log2(max(examples, 2)))), max(examples, 1), additions)
+
+
+def terms_rounding(terms: float) -> float:
+    """The largest relative error of a sum of so many numbers of one sign, in any order."""
+    error = terms * ROUNDING
+    if not error < 0.5:
+        raise AssertionError(f"no bound on a float32 sum of {terms:g} numbers")
+    return error / (1 - error)
+
+
+def sum_of_squares(values: jax.Array, is_real: jax.Array) -> jax.Array:
+    """For each example the sum over its squares, or a little more: (examples, ...) -> (examples,).
+
+    At most some thousand numbers are added in one go, and pieces are pinned in between: added one by one, a
+    million small squares behind a large one would all be lost.
+    """
+    found = jnp.square(values.reshape(values.shape[0], -1))
+    slack = terms_rounding(4)
+    while (count := found.shape[1]) > _PIECE:
+        piece = max(size for size in range(1, _PIECE + 1) if count % size == 0)
+        if piece < _SHORTEST:  # a few numbers more or less make no piece of them: filled up
+            found = jnp.pad(found, ((0, 0), (0, -count % _PIECE)))
+            piece = _PIECE
+        found = pinned(jnp.sum(found.reshape(found.shape[0], -1, piece), axis=2), is_real)
+        slack += terms_rounding(piece)
+    return jnp.sum(found, axis=1) * (1 + slack + terms_rounding(found.shape[1]))
+
+
+def whole(values: jax.Array, scale: jax.Array) -> jax.Array:
+    """Values times a scale, cut towards zero: int32. A scale of 0 gives 0, even for NaN."""
+    return jnp.where(scale > 0, values * scale, 0).astype(jnp.int32)
+
+
+def whole_total(values: jax.Array, scale: jax.Array) -> jax.Array:
+    """The sum over the examples of their whole values: (examples, ...) and (examples,) -> int32 (...)."""
+    rows, shape = values.shape[0], values.shape[1:]
+    values = values.reshape(rows, -1)
+    if values.shape[1] <= _SMALL:
+        return jnp.sum(whole(values, scale[:, None]), axis=0).reshape(shape)
+    # A loop over rows: XLA sums over the first axis a hundred times slower on CPU.
+    certain = rows // _ROWS
+
+    def add(at: jax.Array, total: jax.Array) -> jax.Array:
+        some, by = (lax.dynamic_slice_in_dim(array, at * _ROWS, _ROWS) for array in (values, scale))
+        return _plus(total, some, by)
+
+    total = jnp.zeros(values.shape[1], jnp.int32)
+    total = lax.fori_loop(0, certain, add, total) if certain else total
+    return _plus(total, values[certain * _ROWS :], scale[certain * _ROWS :]).reshape(shape)
+
+
+def _plus(total: jax.Array, values: jax.Array, scale: jax.Array) -> jax.Array:
+    for row in range(values.shape[0]):
+        total = total + whole(values[row], scale[row])
+    return total
+
+
+def whole_products(g: jax.Array, a: jax.Array, scale: jax.Array) -> jax.Array:
+    """The sum over examples of their whole products: (examples, heads, length, ...) twice -> (heads, n, m).
+
+    Each product is formed, cut to the grid and added, one example after the other: what cancels within an
+    example has cancelled before it meets the others.
+    """
+
+    def add(at: jax.Array, total: jax.Array) -> jax.Array:
+        return total + whole(multiply(g[at], a[at]), scale[at])
+
+    heads, n, m = g.shape[1], g.shape[3], a.shape[3]
+    return lax.fori_loop(0, g.shape[0], add, jnp.zeros((heads, n, m), jnp.int32))
+
+
+def chunk_of(grid: Grid) -> int:
+    """How many examples one product adds up, so that all of it loses little of the clipping norm."""
+    fitting = _PRODUCT_ERROR / (grid.examples * ROUNDING)
+    return int(min(max(2 ** math.floor(math.log2(fitting)), _SMALLEST_CHUNK), _LARGEST_CHUNK))
+
+
+def chunked_product(g: jax.Array, a: jax.Array, grid: Grid) -> jax.Array:
+    """The sum over examples of products in float32: (heads, examples, n and m) -> (heads, n, m).
+
+    Guarantee:
+        With terms of norm at most 1, the computed sums of two batches differ from the exact ones by at
+        most `product_error(grid, rows)` together, whatever order a product adds in.
+    """
+    chunk, rows = chunk_of(grid), g.shape[1]
+    if rows <= chunk:
+        return multiply(g, a)
+    group = chunk * _GROUP
+    groups = rows // group
+
+    def some(start: jax.Array | int, chunks: int, size: int) -> jax.Array:
+        """The products of a few chunks at once: adding them up reads each of them only once."""
+        heads = g.shape[0]
+        each = [lax.dynamic_slice_in_dim(part, start, chunks * size, axis=1) for part in (g, a)]
+        each = [part.reshape(heads * chunks, size, part.shape[2]) for part in each]
+        products = multiply(*each).reshape(heads, chunks, g.shape[2], a.shape[2])
+        total = products[:, 0]
+        for at in range(1, chunks):
+            total = total + products[:, at]
+        return total
+
+    total = jnp.zeros((g.shape[0], g.shape[2], a.shape[2]), jnp.float32)
+    if groups:
+        total = lax.fori_loop(0, groups, lambda at, total: total + some(at * group, _GROUP, chunk), total)
+    if left := (rows - groups * group) // chunk:
+        total = total + some(groups * group, left, chunk)
+    if rest := rows % chunk:
+        total = total + some(rows - rest, 1, rest)
+    return total
+
+
+def product_error(grid: Grid, rows: int) -> float:
+    """How far rounding moves the sums of two neighbours apart, in clipping norms, for blocks of `rows`.
+
+    An addition is off by 2^-24 of its result, which is no longer than there are examples in it. So the error
+    is 2^-24 times the additions that an example goes through, on average, times the examples; twice that for
+    two neighbours.
+    """
+    chunk = min(chunk_of(grid), rows)
+    groups = -(-rows // (chunk * _GROUP))
+    depth = (chunk + 1) / 2 + 1 + _GROUP + (groups + 2) / 2 + 1 + grid.additions
+    return 2 * grid.examples * depth * ROUNDING * 1.01

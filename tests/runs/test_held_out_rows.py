@@ -1,0 +1,254 @@
+"""Rows that are held out, of models and of generators: by one function, from a seed that stays at home."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from reticent.audit.of_run import audit_like
+from reticent.core.errors import DataError, IntegrityError
+from reticent.core.keys import Keys
+from reticent.data import held_out
+from reticent.data.dataset import Dataset
+from reticent.data.domain import Domain, Label, Number
+from reticent.data.held_out import BLOCK, Split
+from reticent.report.of_run import facts_of
+from reticent.runs import arrays
+from reticent.runs.again import reopened
+from reticent.runs.fit import fit, resume
+from reticent.runs.onlooker import NOBODY
+from reticent.runs.order import Material, Order
+from reticent.runs.predict import Predictor
+from reticent.runs.private import read_split
+from reticent.synthetic import making, pricing
+from reticent.synthetic.evaluating import evaluate
+from reticent.synthetic.generators import Generator
+from reticent.synthetic.ordering import SynthOrder
+from reticent.training import loop
+
+ROWS = 400
+SHARE = 0.2
+
+Coins = Callable[[np.ndarray], None]
+
+
+def table_of(folder: Path, rows: int = ROWS, *, without: int | None = None) -> Order:
+    """An order for rows that are all different, and what is declared about them."""
+    folder.mkdir(exist_ok=True)
+    numbers = [row for row in range(rows) if row != without]
+    lines = [f"{row},{row % 7},{'yes' if row % 7 > 3 else 'no'}" for row in numbers]
+    (folder / "t.csv").write_text("\n".join(["a,b,y", *lines, ""]))
+    columns = {"a": Number(bounds=(0, 1000)), "b": Number(bounds=(0, 6)), "y": Label(values=("no", "yes"))}
+    Domain(columns=columns, target="y").write(folder / "t.toml")
+    return Order(
+        source=str(folder / "t.csv"), target="y", domain=str(folder / "t.toml"), epsilon=8.0, test=SHARE
+    )
+
+
+@pytest.fixture
+def coins(monkeypatch: pytest.MonkeyPatch) -> Iterator[Coins]:
+    """Gives the first rows of every table these coins: numbers from 0 to 1, below the share held out."""
+
+    def give(chosen: np.ndarray) -> None:
+        block = np.zeros(BLOCK, np.uint64)
+        block[: len(chosen)] = (chosen * 2.0**63).astype(np.uint64) * np.uint64(2)
+        held_out._drawn.cache_clear()
+        monkeypatch.setattr(held_out, "_coins", lambda seed, block_number: block)
+
+    yield give
+    held_out._drawn.cache_clear()
+
+
+def divided(order: Order) -> tuple[set[float], set[float]]:
+    """What the first column says of each row: of those to train on, and of the others."""
+    material = Material(order)
+    material.split = Split(share=order.test, seed=0)
+    found = arrays.divided_by({"rows": material.train_rows}, material, material.public_domain, NOBODY)
+    return set(found.train_on["x"][:, 0].tolist()), set(found.held_out["x"][:, 0].tolist())
+
+
+@pytest.mark.parametrize("gone", [0, 7, ROWS - 1])
+def test_a_row_that_goes_moves_no_other_in_train_and_in_synth(
+    tmp_path: Path, coins: Coins, gone: int
+) -> None:
+    chosen = np.random.default_rng(gone).random(ROWS)
+    whole, rest = table_of(tmp_path / "whole"), table_of(tmp_path / "rest", without=gone)
+    coins(chosen)
+    before = divided(whole)
+    mask = making.is_held_out(generator_with_seed(tmp_path), synth(whole), ROWS)
+    coins(np.delete(chosen, gone))
+    after = divided(rest)
+    masks = mask, making.is_held_out(generator_with_seed(tmp_path), synth(rest), ROWS - 1)
+    assert sum(len(one ^ other) for one, other in zip(before, after, strict=True)) == 1
+    assert np.array_equal(np.delete(masks[0], gone), masks[1])
+    assert masks[0].sum() == len(before[1])  # both commands hold out the same rows
+
+
+def generator_with_seed(folder: Path) -> Path:
+    (folder / "g" / "private").mkdir(parents=True, exist_ok=True)
+    (folder / "g" / "private" / "split.json").write_text('{"seed": "0"}')
+    return folder / "g"
+
+
+def synth(order: Order) -> SynthOrder:
+    return SynthOrder(source=order.source, domain=order.domain, epsilon=8.0, method="mst", test=order.test)
+
+
+def test_train_and_synth_hold_out_the_same_rows_for_the_same_keys(tmp_path: Path) -> None:
+    order = table_of(tmp_path)
+    fit(order, tmp_path / "run", keys=Keys.seeded(0))
+    making.make(synth(order), tmp_path / "g", keys=Keys.seeded(0))
+    ours, theirs = (read_split(tmp_path / name, SHARE) for name in ("run", "g"))
+    assert ours == theirs == Split.drawn(SHARE, Keys.seeded(0))
+    is_held_out = making.is_held_out(tmp_path / "g", synth(order), ROWS)
+    assert np.array_equal(is_held_out, ours.is_held_out(0, ROWS))
+    again = reopened(tmp_path / "run")
+    assert len(again.held_out["y"]) == is_held_out.sum()
+    assert len(again.train_on["y"]) == ROWS - is_held_out.sum()
+
+
+def test_what_a_run_says_are_public_numbers_whatever_the_coins(tmp_path: Path, coins: Coins) -> None:
+    """The plan, its divisor and the guarantee are the same for two draws that leave different numbers."""
+    order, said = table_of(tmp_path), []
+    for held in (30, 130):
+        coins(np.where(np.arange(ROWS) < held, 0.0, 0.9))
+        record = fit(order, tmp_path / f"run {held}", keys=Keys.seeded(0)).record
+        assert record["metrics"]["rows"] == held
+        said.append(
+            {key: record[key] for key in ("records", "rows", "recipe", "event", "guarantee", "problem")}
+        )
+    assert said[0] == said[1]
+    assert (said[0]["records"], said[0]["rows"]) == (ROWS, 320)
+    assert said[0]["recipe"]["plan"]["sampler"]["examples"] == ROWS
+
+
+@pytest.mark.parametrize("method", ["sgd", "gd", "objective"])
+@pytest.mark.parametrize("held", ["nobody", "everybody"])
+def test_coins_that_leave_a_side_empty_stop_nothing(
+    tmp_path: Path, coins: Coins, method: str, held: str
+) -> None:
+    """In a table of 25 rows, all sides of the coins are tried: none of them is an error to notice."""
+    order = table_of(tmp_path, 25)
+    coins(np.full(25, 0.0 if held == "everybody" else 0.9))
+    record = fit(replace(order, method=method), tmp_path / "run", keys=Keys.seeded(0)).record
+    assert record["state"] == "finished"
+    if held == "nobody":
+        assert record["metrics"] == {"label": "no rows were held out", "rows": 0}
+    else:
+        assert record["metrics"]["rows"] == 25
+
+
+def test_a_tiny_table_is_trained_on_whatever_the_seed(tmp_path: Path) -> None:
+    order = table_of(tmp_path, 25)
+    for seed in range(3):
+        record = fit(order, tmp_path / f"run {seed}", keys=Keys.seeded(seed)).record
+        assert record["state"] == "finished"
+
+
+def test_generators_are_made_however_many_rows_are_left(tmp_path: Path, coins: Coins) -> None:
+    order = synth(table_of(tmp_path))
+    for held in (0, 200):
+        coins(np.where(np.arange(ROWS) < held, 0.0, 0.9))
+        done = making.make(order, tmp_path / f"g {held}", keys=Keys.seeded(0))
+        assert (done.record["rows"], done.record["records"]) == (320, ROWS)
+    coins(np.full(ROWS, 0.9))
+    with pytest.raises(DataError, match="0 rows were kept away"):
+        evaluate(Generator(tmp_path / "g 0"))
+
+
+@pytest.mark.parametrize(
+    ("records", "rows"), [(60_000, 48_000), (1797, 1438), (50, 40), (50, 25), (100, 100)]
+)
+def test_batches_of_a_gan_have_room_for_every_draw_of_the_coins(records: int, rows: int) -> None:
+    declared = pricing._declared(records, rows)
+    room = declared + max(declared // 10, 1)
+    assert room >= records or binom.sf(room, records, rows / records) <= 1e-25
+    assert (declared == rows) == (records in (60_000, 100))
+
+
+def test_the_seed_is_in_a_part_of_the_folder_that_only_its_owner_can_read(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    fit(table_of(tmp_path), folder, keys=Keys.seeded(0))
+    seed = read_split(folder, SHARE).seed
+    private = folder / "private"
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    assert stat.S_IMODE((private / "split.json").stat().st_mode) == 0o600
+    released = b"".join(path.read_bytes() for path in folder.iterdir() if path.is_file())
+    assert f"{seed:x}".encode() not in released
+    assert str(seed).encode() not in released
+    assert "split" not in json.loads((folder / "run.json").read_text())
+
+
+def test_a_run_that_was_shared_without_its_private_part_is_still_of_use(tmp_path: Path) -> None:
+    order = table_of(tmp_path)
+    fit(order, tmp_path / "run", keys=Keys.seeded(0))
+    making.make(synth(order), tmp_path / "g", keys=Keys.seeded(0))
+    for name in ("run", "g"):
+        shutil.copytree(tmp_path / name, tmp_path / f"shared {name}", ignore=lambda *_: {"private"})
+    shared = tmp_path / "shared run"
+    assert Predictor(shared).problem == Predictor(tmp_path / "run").problem
+    assert "differential privacy" in str(facts_of(shared))
+    assert len(Generator(tmp_path / "shared g").sample(5)["y"]) == 5
+    for needs_it in (lambda: reopened(shared), lambda: evaluate(Generator(tmp_path / "shared g"))):
+        with pytest.raises(
+            DataError, match=r"split\.json is missing: it says which rows were held out"
+        ) as error:
+            needs_it()
+        assert "copy private/ from there" in error.value.remedy
+    shutil.copytree(tmp_path / "run" / "private", shared / "private")
+    assert len(reopened(shared).held_out["y"]) > 0
+    (shared / "private" / "split.json").write_text("{}")
+    with pytest.raises(IntegrityError, match="damaged"):
+        reopened(shared)
+
+
+def test_a_stopped_run_goes_on_with_the_same_rows_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_compiled", lambda *_: stop)
+        with pytest.raises(DataError, match="Interrupted"):
+            fit(table_of(tmp_path), folder, keys=Keys.seeded(0))
+    split = read_split(folder, SHARE)
+    (folder / "private").rename(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match="is missing"):
+        resume(folder)
+    (tmp_path / "elsewhere").rename(folder / "private")
+    assert resume(folder, keys=Keys.from_os()).record["state"] == "finished"
+    assert read_split(folder, SHARE) == split
+
+
+def test_data_that_changed_are_not_divided_again(tmp_path: Path) -> None:
+    fit(table_of(tmp_path), tmp_path / "run", keys=Keys.seeded(0))
+    table_of(tmp_path, without=3)
+    with pytest.raises(IntegrityError, match="not those it was trained on"):
+        reopened(tmp_path / "run")
+
+
+@pytest.mark.parametrize("method", ["sgd", "gd"])
+def test_a_run_is_audited_and_trained_again_on_the_rows_that_coins_left(tmp_path: Path, method: str) -> None:
+    fit(replace(table_of(tmp_path), method=method, test=0.5), tmp_path / "run", keys=Keys.seeded(0))
+    found = audit_like(reopened(tmp_path / "run"), canaries=100, keys=Keys.seeded(1))
+    assert found.verdict.exit_code == 0
+
+
+def test_rows_of_a_user_stay_together() -> None:
+    users = np.repeat(np.arange(100), 5)
+    data = Dataset(arrays={"x": users[:, None].astype(np.float32), "y": np.zeros(500, np.int32)}, users=users)
+    train_on, others = arrays._by_chance(data, Split(share=0.3, seed=1), 0)
+    assert not set(train_on["x"][:, 0]) & set(others["x"][:, 0])
+    assert len(train_on["y"]) + len(others["y"]) == 500
