@@ -5,9 +5,11 @@ Exit codes: 0 fine, 1 wrong input or failure, 3 refused by the privacy budget, 1
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -67,12 +69,23 @@ def main(arguments: list[str] | None = None) -> None:
         from reticent.distributed.starting import leave
 
         leave(code)
-    if code == _INTERRUPTED and "jax" in sys.modules:
-        # XLA may still be at work in its threads, and would crash where the interpreter is taken down.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+    if arguments is None and {"jax", "pyarrow"} & sys.modules.keys():
+        _exit_past_threads(code)
     sys.exit(code)
+
+
+def _exit_past_threads(code: int) -> None:
+    """Ends the process without taking the interpreter down under threads that are still at work.
+
+    XLA may still compute after Ctrl-C, and Arrow may still read ahead in a file that was refused. A
+    thread that asks for an interpreter that is going away ends the process with an abort.
+    """
+    if code != _INTERRUPTED:
+        atexit._run_exitfuncs()  # what the interpreter does first: temporary folders, log handlers
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # its reader may be gone
+            stream.flush()
+    os._exit(code)
 
 
 def _run(arguments: list[str], *, debug: bool) -> int:

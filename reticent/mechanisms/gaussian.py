@@ -34,9 +34,7 @@ _MOST_SHIFT = 13  # bits: a coarser grid than that is not moved to the grid of t
 _WORD = 2.0**30
 _FEW_STEPS, _USUAL_STEPS = 2.0**15, 2.0**17  # of the grid in one clipping norm
 _FEWEST_STEPS = 2.0**10  # fewer are not worth summing up
-DITHER_FAILURE = (
-    2.0**-60
-)  # the chance, a release, that rounding by chance moves a sum farther than is charged
+DITHER_FAILURE = 2.0**-80  # the chance, per release, that rounding moves a sum farther than is charged
 
 _NOISE, _DITHER = 0, 1
 
@@ -154,14 +152,21 @@ def rounded(key: jax.Array, total: Any, grid: NoiseGrid) -> Any:
 
 
 def _whole(values: jax.Array, coins: jax.Array, grid: NoiseGrid) -> Any:
-    """Floats as whole numbers, in two words if the grid has two; what is not finite counts as 0."""
+    """Floats as whole numbers, in two words if the grid has two; what is not finite counts as 0.
+
+    The fraction is compared with the coin, not added to the value: added to a large value, a coin would be
+    rounded, and a fraction of 1/4 would go up with a chance of 1/2.
+    """
     values = jnp.where(jnp.isfinite(values), values, 0)
+    if grid.is_wide:
+        values = jnp.clip(values, -(2.0**45), 2.0**45)
+    below = jnp.floor(values)
+    goes_up = (values - below >= 1 - coins).astype(jnp.int32)
     if not grid.is_wide:
-        return jnp.floor(values + coins).astype(jnp.int32)
-    values = jnp.clip(values, -(2.0**45), 2.0**45)
-    upper = jnp.floor(values / 2.0**_LOW_BITS)  # exact, and so is what is left
-    lower = jnp.floor(values - upper * 2.0**_LOW_BITS + coins)
-    return Wide(upper.astype(jnp.int32), lower.astype(jnp.int32))
+        return below.astype(jnp.int32) + goes_up
+    upper = jnp.floor(below / 2.0**_LOW_BITS)  # exact, and so is what is left
+    lower = below - upper * 2.0**_LOW_BITS
+    return Wide(upper.astype(jnp.int32), lower.astype(jnp.int32) + goes_up)
 
 
 def _is_float(leaf: Any) -> bool:

@@ -21,7 +21,15 @@ from reticent.accounting.tight import guarantee, upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
 from reticent.core.whole_normals import DISTANCE
-from reticent.data.sampling import FixedSize, FullBatch, Poisson, Sampler, Shuffled, require_sampler
+from reticent.data.sampling import (
+    SAMPLING_DISTANCE,
+    FixedSize,
+    FullBatch,
+    Poisson,
+    Sampler,
+    Shuffled,
+    require_sampler,
+)
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, Gaussian
 from reticent.mechanisms.gaussian import DITHER_FAILURE
@@ -204,7 +212,7 @@ class Plan:
                 is taken off delta.
         """
         steps = self.steps if steps is None else steps
-        distance = steps * ((numbers + 1) * DISTANCE + DITHER_FAILURE)
+        distance = steps * ((numbers + 1) * DISTANCE + DITHER_FAILURE + SAMPLING_DISTANCE)
         # Each of two neighbours is so far from its law: the event of one side counts e^epsilon times.
         needed = distance * (1 + math.exp(min(self.epsilon_after(steps, beside), 700.0)))
         taken = max(TRAINING * self.delta, needed)

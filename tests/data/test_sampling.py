@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +14,15 @@ from scipy.special import bdtr, bdtrc
 
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
-from reticent.data.sampling import Batch, FixedSize, FullBatch, Poisson, Sampler, Shuffled
+from reticent.data.sampling import (
+    Batch,
+    FixedSize,
+    FullBatch,
+    Poisson,
+    Sampler,
+    Shuffled,
+    _binomial_law,
+)
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
     FixedSizeSampled,
@@ -92,6 +104,24 @@ def test_poisson_batch_sizes_are_binomial(rows: int) -> None:
     grid = np.arange(rows + 1)
     empirical = np.searchsorted(np.sort(sizes), grid, side="right") / len(sizes)
     assert np.abs(empirical - bdtr(grid, rows, sampler.rate)).max() < 2.6 / np.sqrt(2_000)
+
+
+@pytest.mark.parametrize(("rows", "successes"), [(40, 3 << 28), (300, 1 << 26), (300, (1 << 32) - 5), (7, 1)])
+def test_the_law_of_batch_sizes_is_binomial_to_80_bits(rows: int, successes: int) -> None:
+    least, law = _binomial_law(rows, successes)
+    chance = Fraction(successes, 2**32)
+    exact = [math.comb(rows, k) * chance**k * (1 - chance) ** (rows - k) for k in range(rows + 1)]
+    reached = [Fraction(0), *(Fraction(number, 2**96) for number in law)]
+    masses = dict(enumerate((after - before for before, after in itertools.pairwise(reached)), least))
+    off = sum(abs(mass - masses.get(count, 0)) for count, mass in enumerate(exact)) / 2
+    assert off < 2.0**-80
+
+
+def test_the_law_of_a_billion_rows_is_the_float_one_as_far_as_floats_go() -> None:
+    least, law = _binomial_law(10**9, 281_474)
+    counts = least + np.arange(len(law))
+    floats = np.array([number / 2**96 for number in law])
+    assert np.abs(floats - bdtr(counts, 10**9, 281_474 / 2**32)).max() < 1e-12
 
 
 @pytest.mark.parametrize("rows", [500, 5_000])

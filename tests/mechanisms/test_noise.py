@@ -15,7 +15,7 @@ from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian
-from reticent.mechanisms.gaussian import add_gaussian_noise
+from reticent.mechanisms.gaussian import NoiseGrid, add_gaussian_noise, rounded
 from reticent.mechanisms.sensitivity import BoundedSum
 
 pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
@@ -66,3 +66,21 @@ def test_a_bound_must_be_positive_and_its_norm_known() -> None:
     with pytest.raises(InvalidArgument):
         BoundedSum(value=jnp.zeros(1), max_norm=1.0, norm="l3")  # type: ignore[arg-type]
     assert BoundedSum(value=jnp.zeros(1), max_norm=2.0).sensitivity(Adjacency.REPLACE) == 4.0
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+@pytest.mark.parametrize("size", [2.0**16, 2.0**19, 2.0**22])
+def test_large_sums_are_rounded_up_as_often_as_their_fraction_says(size: float, is_wide: bool):
+    """A coin added to a float of 2^22 is rounded to halves: whole numbers would go up one time in four."""
+    step = float(np.spacing(np.float32(size)))
+    fractions = np.arange(0, 1, max(step, 1 / 64))
+    values = jnp.asarray(np.repeat(size + fractions, 4096), jnp.float32)
+    grid = NoiseGrid(steps=1.0, shift=0, multiple=0, is_wide=is_wide)
+    came_out = rounded(jax.random.key(1, impl="rbg"), {"w": values}, grid)
+    if is_wide:
+        came_out = {"w": came_out.high["w"] * 65536 + came_out.low["w"]}
+    ups = (np.asarray(came_out["w"]) - size).reshape(len(fractions), -1)
+    assert set(np.unique(ups)) <= {0.0, 1.0}
+    assert np.all(ups[0] == 0)
+    # 4,096 coins: a mean off by 5.5 / (2 sqrt(4096)) has a chance below 1e-7; eight bits add 1/256.
+    assert np.abs(ups.mean(axis=1) - fractions).max() < 0.043 + 1 / 256

@@ -54,7 +54,7 @@ def test_as_often_as_the_distribution_says(shape: float, gamma: float):
 
 
 def test_a_draw_that_starts_at_the_wrong_probability_is_noticed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trials, "_of_one", lambda event: event.gamma)  # as if every shape were geometric
+    monkeypatch.setattr(trials, "_of_one", lambda gamma, shape: gamma)  # as if every shape were geometric
     assert not _is_alarm(_event(1.0, 0.3))
     assert _is_alarm(_event(0.0, 0.05))
 
