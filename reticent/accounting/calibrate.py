@@ -13,10 +13,10 @@ from dataclasses import replace
 from reticent.accounting import gaussian_dp
 from reticent.accounting.accountants import Accountant
 from reticent.accounting.dominating import Neighbours
-from reticent.accounting.reserve import left_of
+from reticent.accounting.reserve import beyond_ends, is_paid, left_for
 from reticent.accounting.setting import Sampling, Setting, steps_for
 from reticent.accounting.solving import smallest_count
-from reticent.accounting.tight import upper_bound
+from reticent.accounting.tight import cost_within, is_beyond, upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet
 from reticent.mechanisms.events import Event
@@ -27,15 +27,19 @@ _MOST_STEPS = 10**9
 
 
 def epsilon_of(setting: Setting, delta: float) -> float:
-    """What a setting costs."""
+    """What a setting costs by its laws; what is printed sets a little of delta aside for samplers."""
     return upper_bound(setting.event, delta, Neighbours(setting.adjacency, setting.group))
+
+
+def _is_within(setting: Setting, epsilon: float, delta: float) -> bool:
+    return cost_within(setting.event, epsilon, delta, Neighbours(setting.adjacency, setting.group)) <= epsilon
 
 
 def noise_multiplier(setting: Setting, *, epsilon: float, delta: float) -> float:
     """The least noise with which the setting stays within (epsilon, delta).
 
     Guarantee:
-        The setting with the returned noise costs at most `epsilon`, by `epsilon_of`.
+        The setting with the returned noise costs at most `epsilon`, samplers included.
     """
     _check_target(epsilon, delta)
     if setting.steps == 0:
@@ -62,13 +66,20 @@ def noise_for(
     """The least noise multiplier whose event stays within (epsilon, delta), for any event of one.
 
     By the tightest bound there is, or by another accountant, for comparison.
+
+    Raises:
+        CannotMeet: there is none, or it is so little that the ends of its sampler show.
     """
     _check_target(epsilon, delta)
+    left = left_for(epsilon, delta)
 
     def cost(noise: float) -> float:
-        return (accountant or upper_bound)(event_of(noise), left_of(delta), neighbours)
+        return (accountant or upper_bound)(event_of(noise), left, neighbours)
 
-    return _cross(cost, epsilon, guess, "noise_multiplier", _LARGEST_NOISE)
+    found = _cross(cost, epsilon, guess, "noise_multiplier", _LARGEST_NOISE)
+    if not is_paid(epsilon, delta) and is_beyond(event_of(found), delta, neighbours):
+        raise beyond_ends(epsilon, delta)
+    return found
 
 
 def first_analysis(*, steps: int, epsilon: float, delta: float) -> float:
@@ -87,17 +98,17 @@ def delta(setting: Setting, *, epsilon: float) -> float:
     """The smallest delta at which the setting costs at most `epsilon`."""
     checks.positive(epsilon=epsilon)
     smallest = 1e-30
-    if not epsilon_of(setting, 0.9) <= epsilon:
+    if not _is_within(setting, epsilon, 0.9):
         raise CannotMeet(
             f"At no delta below 0.9 does this setting cost as little as epsilon {epsilon:g}.",
             remedy="Add noise or take fewer steps.",
         )
     low, high = math.log(smallest), math.log(0.9)
-    if epsilon_of(setting, smallest) <= epsilon:
+    if _is_within(setting, epsilon, smallest):
         return smallest
     while high - low > 1e-4 * abs(high) + 1e-6:
         middle = (low + high) / 2
-        low, high = (low, middle) if epsilon_of(setting, math.exp(middle)) <= epsilon else (middle, high)
+        low, high = (low, middle) if _is_within(setting, epsilon, math.exp(middle)) else (middle, high)
     return math.exp(high)
 
 
@@ -106,7 +117,7 @@ def steps(setting: Setting, *, epsilon: float, delta: float) -> int:
     _check_target(epsilon, delta)
 
     def is_too_much(count: int) -> bool:
-        return not epsilon_of(replace(setting, steps=count), delta) <= epsilon
+        return not _is_within(replace(setting, steps=count), epsilon, delta)
 
     if is_too_much(1):
         needed = noise_multiplier(replace(setting, steps=1), epsilon=epsilon, delta=delta)
@@ -126,7 +137,7 @@ def batch_size(setting: Setting, *, epochs: float, epsilon: float, delta: float)
         if size > setting.examples:
             return True
         count = steps_for(epochs, setting.examples, size)
-        return not epsilon_of(replace(setting, batch_size=size, steps=count), delta) <= epsilon
+        return not _is_within(replace(setting, batch_size=size, steps=count), epsilon, delta)
 
     if is_too_much(1):
         raise CannotMeet(

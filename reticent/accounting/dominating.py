@@ -63,16 +63,22 @@ def flatten(event: Event) -> Counter[Event]:
     Gaussian releases compose exactly: noise multipliers s1, s2, ... are worth one of
     (s1^-2 + s2^-2 + ...)^(-1/2), by rotational symmetry (Dong, Roth and Su 2022, Corollary 3.3).
     """
+    counts = releases(event)
+    gaussians = [item for item in counts if isinstance(item, events.Gaussian)]
+    if len(gaussians) > 1 or any(counts[item] > 1 for item in gaussians):
+        joint = math.hypot(*(math.sqrt(counts.pop(item)) / item.noise_multiplier for item in gaussians))
+        counts[events.Gaussian(noise_multiplier=1 / joint)] = 1
+    return counts
+
+
+def releases(event: Event) -> Counter[Event]:
+    """The single releases of a composition as they are made, and how often each is."""
     counts: Counter[Event] = Counter()
     _count(event, 1, counts)
     if counts.total() > MOST_RELEASES:
         raise InvalidArgument(
             "The event counts more than 10^15 releases.", remedy="Account for as many as will be made."
         )
-    gaussians = [item for item in counts if isinstance(item, events.Gaussian)]
-    if len(gaussians) > 1 or any(counts[item] > 1 for item in gaussians):
-        joint = math.hypot(*(math.sqrt(counts.pop(item)) / item.noise_multiplier for item in gaussians))
-        counts[events.Gaussian(noise_multiplier=1 / joint)] = 1
     return counts
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from reticent.accounting.rounding import Side, to_digits, to_places
 from reticent.core import checks
 from reticent.mechanisms.adjacency import Adjacency
 
@@ -44,13 +45,12 @@ class Guarantee:
             return "No privacy guarantee: epsilon is infinite."
         unit = self.unit if self.group == 1 else f"group of {self.group} {self.unit}s"
         lines = [
-            f"({_round_up(self.epsilon)}, {self.delta:g})-differential privacy "
+            f"({_rounded(self.epsilon, 'up')}, {to_digits(self.delta, 6, 'up'):g})-differential privacy "
             f"for {self.adjacency.sentence.format(unit=unit)} ({self.accountant})."
         ]
         if self.epsilon_lower > 0:
-            lines.append(
-                f"No analysis of the same releases can claim less than {_round_down(self.epsilon_lower)}."
-            )
+            least = _rounded(self.epsilon_lower, "down")
+            lines.append(f"No analysis of the same releases can claim less than {least}.")
         if self.assumptions:
             lines.append(f"Assuming that {'; '.join(self.assumptions)}.")
         return " ".join(lines)
@@ -68,17 +68,9 @@ class Guarantee:
         }
 
 
-def _round_up(value: float, digits: int = 4) -> str:
-    """A few digits, never below the value: what is printed is still an upper bound."""
-    return _rounded(value, digits, math.ceil)
-
-
-def _round_down(value: float, digits: int = 4) -> str:
-    return _rounded(value, digits, math.floor)
-
-
-def _rounded(value: float, digits: int, to_whole: Any) -> str:
+def _rounded(value: float, side: Side, digits: int = 4) -> str:
+    """A few digits, never on the wrong side of the value: what is printed is still a bound."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     places = min(max(digits - 1 - math.floor(math.log10(abs(value))), 0), 12)
-    return f"{to_whole(value * 10**places) / 10**places:.{places}f}"
+    return f"{to_places(value, places, side):f}"

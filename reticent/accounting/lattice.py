@@ -56,6 +56,8 @@ def sketch(pair: Pair) -> Sketch:
 
 def cut_offs(copy: Sketch, *, left: float, right: float) -> tuple[float, float]:
     """Losses with at most `left` of the P mass below the first and `right` above the second."""
+    if not len(copy.edges):  # so much noise that every loss is 0
+        return 0.0, 0.0
     enough_right = np.flatnonzero(copy.above <= right)
     enough_left = np.flatnonzero(copy.below <= left)
     high = copy.edges[enough_right[0]] if len(enough_right) else copy.edges[-1]

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 _LARGEST_QUADRATURE_ORDER = 12.0  # above it whole orders are enough, and the finite sum is exact
+_LARGEST_NOISE = 1e150  # more costs less, and its square is no float
 _LEAST_QUADRATURE_NOISE = 0.1  # below it the integrand is too sharp for a rule of a few thousand points
 
 
@@ -21,6 +22,7 @@ def poisson_gaussian(rate: float, noise_multiplier: float, orders: np.ndarray) -
         Mironov, Talwar and Zhang (2019), Section 3.3, arXiv:1908.10530: under add-or-remove the larger
         divergence is that of the mixture from the single Gaussian.
     """
+    noise_multiplier = min(noise_multiplier, _LARGEST_NOISE)
     values = np.empty(orders.shape)
     is_open = (orders != np.floor(orders)) & (orders <= _LARGEST_QUADRATURE_ORDER)
     is_open &= noise_multiplier >= _LEAST_QUADRATURE_NOISE
@@ -98,6 +100,7 @@ def without_replacement(rate: float, noise_multiplier: float, orders: np.ndarray
     Reference:
         Wang, Balle and Kasiviswanathan (2019), Theorem 9, arXiv:1808.00087.
     """
+    noise_multiplier = min(noise_multiplier, _LARGEST_NOISE)
     values = np.full(orders.shape, math.inf)
     for index, order in enumerate(orders):
         if order == int(order) and order <= 512:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from reticent.accounting import dominating, gaussian_dp, renyi, zcdp
@@ -16,7 +17,17 @@ from reticent.accounting.loss_distribution import (
     upper_epsilon,
 )
 from reticent.accounting.refusal import or_infinite
-from reticent.accounting.reserve import NEARLY_EXACT, left_of
+from reticent.accounting.reserve import (
+    NEARLY_EXACT,
+    OFF,
+    ROOM,
+    USUAL,
+    ends_show,
+    is_paid,
+    left_for,
+    left_of,
+    owed,
+)
 from reticent.core import checks
 from reticent.core.errors import Unproven
 from reticent.mechanisms import events
@@ -33,6 +44,22 @@ class Cost(NamedTuple):
     lower: float
     upper: float
     accountant: str
+
+    @property
+    def name(self) -> str:
+        """Of the accountant, as it is printed."""
+        is_numerical = "loss" in self.accountant
+        return f"{self.accountant}, numerical upper bound" if is_numerical else self.accountant
+
+
+class Settled(NamedTuple):
+    """A cost that may be printed.
+
+    is_paid: whether delta covers how far samplers are from their laws; else `NEARLY_EXACT` has to be said.
+    """
+
+    cost: Cost
+    is_paid: bool
 
 
 def tight(
@@ -84,18 +111,19 @@ def guarantee(
     unit: Unit = "record",
     assumptions: tuple[str, ...] = (),
     arithmetic: float = 0.0,
+    distance: float = USUAL,
 ) -> Guarantee:
     """The sentence that may be printed about an event.
 
     Args:
-        arithmetic: how far the samplers of all its noise are from their laws, if that is known to be more
-            than the share of delta that is set aside for it; see `reserve`.
+        arithmetic: how much of delta is set aside for samplers, if more than the usual share; see `reserve`.
+        distance: of the samplers of all its noise from their laws, in total variation.
     """
-    cost = tight(event, left_of(delta, arithmetic), adjacency, group=group)
-    if not cost.upper < math.inf:  # a claim that uses all of delta leaves nothing for its sampler
-        cost = tight(event, delta, adjacency, group=group)
-        if cost.upper < math.inf and NEARLY_EXACT not in assumptions:
-            assumptions = (*assumptions, NEARLY_EXACT)
+    cost, is_paid = settled(
+        event, delta, Neighbours(adjacency, group), arithmetic=arithmetic, distance=distance
+    )
+    if not is_paid and NEARLY_EXACT not in assumptions:
+        assumptions = (*assumptions, NEARLY_EXACT)
     return Guarantee(
         epsilon=cost.upper,
         epsilon_lower=cost.lower,
@@ -103,11 +131,78 @@ def guarantee(
         adjacency=adjacency,
         unit=unit,
         group=group,
-        accountant=f"{cost.accountant}, numerical upper bound"
-        if "loss" in cost.accountant
-        else cost.accountant,
+        accountant=cost.name,
         assumptions=assumptions,
     )
+
+
+def settled(
+    event: Event,
+    delta: float,
+    neighbours: Neighbours,
+    *,
+    arithmetic: float = 0.0,
+    distance: float = USUAL,
+    price: Callable[[float], Cost] | None = None,
+) -> Settled:
+    """What an event costs at `delta`, samplers included: the one rule for everything that is printed.
+
+    Args:
+        price: what the event costs at a delta, by its laws; `tight`, unless given.
+
+    Guarantee:
+        Paid, the cost is that of samplers within `distance` of their laws: (1 + e^epsilon) distance was
+        taken off delta first. Unpaid, it is that of the laws, and infinite where a release by itself costs so
+        much that the end of its sampler shows (`is_beyond`).
+    """
+    price = price or (lambda left: tight(event, left, neighbours.adjacency, group=neighbours.group))
+    taken = delta - left_of(delta, arithmetic)
+    first = cost = price(delta - taken)
+    while math.isfinite(cost.upper):
+        if owed(distance, cost.upper) <= taken:
+            return Settled(_with_lower(cost, price, delta, taken), True)
+        taken = ROOM * owed(distance, cost.upper)
+        if not taken <= delta / 2:
+            break
+        cost = price(delta - taken)
+    if not math.isfinite(first.upper):  # a claim that uses all of delta leaves nothing for its sampler
+        first = price(delta)
+    if not math.isfinite(first.upper):
+        return Settled(first, True)
+    if is_beyond(event, delta, neighbours):
+        return Settled(Cost(first.lower, math.inf, first.accountant), True)
+    return Settled(first, False)
+
+
+def _with_lower(cost: Cost, price: Callable[[float], Cost], delta: float, taken: float) -> Cost:
+    """The same, with a lower bound for samplers that are as far on the other side of their laws."""
+    if taken <= 2.0**-13 * delta:  # too little to show
+        return cost
+    return cost._replace(lower=min(price(min(delta + taken, 1 - 1e-12)).lower, cost.lower))
+
+
+def is_beyond(event: Event, delta: float, neighbours: Neighbours) -> bool:
+    """Whether releases by themselves cost so much that the ends of their samplers show.
+
+    Laplace noise ends at 64 scales and Gaussian noise at 10 deviations: a neighbour that is farther away
+    gives outcomes that are impossible here. Claims that were proved elsewhere have no sampler.
+    """
+    failing = 0.0
+    for item, times in dominating.releases(event).items():
+        if not isinstance(item, events.PureDp | events.ApproximateDp):
+            failing += times * owed(OFF, upper_bound(item, delta / 2, neighbours))
+    return ends_show(failing, delta)
+
+
+def cost_within(event: Event, epsilon: float, delta: float, neighbours: Neighbours) -> float:
+    """What an event takes of a budget of (epsilon, delta), samplers included; right where it fits.
+
+    A claim that was proved elsewhere costs what it says, even where it uses all of delta.
+    """
+    if not is_paid(epsilon, delta) and is_beyond(event, delta, neighbours):
+        return math.inf
+    cost = or_infinite(upper_bound(event, left_for(epsilon, delta), neighbours))
+    return cost if cost <= epsilon else min(cost, or_infinite(claimed(event, delta, neighbours)))
 
 
 def bracket_event(event: Event, delta: float, neighbours: Neighbours) -> Bracket:
@@ -210,7 +305,7 @@ def _upper_with_slack(parts: _Parts, delta: float, slack: float) -> tuple[float,
 
 def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[float, str]:
     """The smallest epsilon of the accountants that add up numbers, and which of them found it."""
-    found = [(or_infinite(_claimed(event, delta, neighbours)), "basic composition")]
+    found = [(or_infinite(claimed(event, delta, neighbours)), "basic composition")]
     for name, accountant in (("renyi", renyi.epsilon), ("concentrated", zcdp.epsilon)):
         try:
             found.append((or_infinite(accountant(event, delta, neighbours)), name))
@@ -219,7 +314,7 @@ def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[flo
     return min(found)
 
 
-def _claimed(event: Event, delta: float, neighbours: Neighbours) -> float:
+def claimed(event: Event, delta: float, neighbours: Neighbours) -> float:
     """The sum of epsilons that were proved elsewhere, where their deltas fit; else infinity.
 
     A loss distribution whose last bit of delta is spent on accidents has none left for rounding.

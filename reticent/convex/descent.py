@@ -7,11 +7,15 @@ recipes, both from public quantities alone:
               the mean of all iterates, and the theorem's bound on the excess risk
     rule      otherwise: gradients clipped to the length they have at the start, momentum, an average over
               about the last quarter of the run, and no bound
+
+Noisy sums are divided by the declared number of records, however many rows there are. A regulariser is part
+of each record's loss here, and clipped with it.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -25,6 +29,7 @@ from reticent.convex.output import RADIUS
 from reticent.convex.problem import Problem
 from reticent.convex.terms import Release, Terms
 from reticent.core.errors import InvalidArgument
+from reticent.data.sampling import FullBatch
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import theory
 from reticent.training.averaging import Output
@@ -37,6 +42,33 @@ _DISTANCE = 4.0  # how far the noise may carry a weight, over the clipping norm:
 _STEPS = (20, 250)
 _MOST_BY_THEOREM = 1000
 _SINGLE = 1 + 1e-6  # room for rounding in 32 bits: a gradient at its bound is not clipped
+_NEVER = 1e-25  # the chance that coins leave more rows than there is room for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Everybody(FullBatch):
+    """Every record in every step, with room for more than were declared.
+
+    Where secret coins decide who is trained on, `examples` is how many can be expected. An error about too
+    many rows would tell how the coins fell.
+    """
+
+    @property
+    def most(self) -> int:
+        """More rows are left with probability `_NEVER`, by any independent coins with that expectation.
+
+        Bernstein: P(count >= n + t) <= exp(-t^2 / (2 (n + t/3))), solved for t.
+        """
+        log = -math.log(_NEVER)
+        return self.examples + 1 + math.ceil(log / 3 + math.sqrt(log**2 / 9 + 2 * log * self.examples))
+
+    @property
+    def capacity(self) -> int:
+        return self.most
+
+    @property
+    def allowed_difference(self) -> int:
+        return self.most - self.examples
 
 
 class Recipe(NamedTuple):
@@ -64,10 +96,11 @@ def release(problem: Problem, terms: Terms) -> Release:
     else:
         recipe = by_theorem(problem, terms)
     terms.pay(recipe.plan.event)
+    mu = (terms.regularisation or 0.0) if problem.row_count else 0.0  # nobody is there to be regularised
     run = train(
-        _loss_of_a_record(problem.loss, terms.regularisation or 0.0),
+        _loss_of_a_record(problem.loss, mu),
         {"weights": np.zeros((problem.features, problem.loss.outputs), np.float32)},
-        {"x": _dense(problem.rows), "y": problem.labels.astype(np.float32)},
+        _data(problem),
         recipe.plan,
         optimizer=recipe.optimizer,
         output=recipe.output,
@@ -141,10 +174,9 @@ def _plan(problem: Problem, terms: Terms, steps: int, max_norm: float) -> Plan:
     return Plan.for_budget(
         epsilon=terms.epsilon,
         delta=_delta(terms),
-        examples=problem.examples,
         steps=steps,
         max_norm=max_norm,
-        sampling="full",
+        sampling=Everybody(examples=problem.examples),
         adjacency=Adjacency(terms.adjacency),
     )
 
@@ -158,5 +190,10 @@ def _loss_of_a_record(loss: Loss, mu: float) -> Any:
     return of_a_record
 
 
-def _dense(rows: Any) -> np.ndarray:
-    return (rows.toarray() if sparse.issparse(rows) else rows).astype(np.float32)
+def _data(problem: Problem) -> dict[str, np.ndarray]:
+    """Rows and labels in 32 bits; in place of none, a row of zeros, whose gradient is zero."""
+    rows = problem.rows.toarray() if sparse.issparse(problem.rows) else problem.rows
+    x, y = rows.astype(np.float32), problem.labels.astype(np.float32)
+    if not len(y):
+        x, y = np.zeros((1, problem.features), np.float32), np.zeros(1, np.float32)
+    return {"x": x, "y": y}

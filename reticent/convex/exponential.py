@@ -2,7 +2,9 @@
 
 On the ball of radius D the density is proportional to exp(-k * sum of losses). One record changes the sum
 by a function of w that varies by at most `oscillation`, so the density and its constant together
-change by at most e^(k * reach * oscillation): k = epsilon / (reach * oscillation) is epsilon-DP.
+change by at most e^(k * reach * oscillation): k = epsilon / (reach * oscillation) is epsilon-DP. A
+regulariser adds mu n/2 |w|^2 to the sum, with n the declared number of records, and so the same function for
+all neighbours.
 
     up to 3 weights   the density on a fixed grid, drawn from exactly: losses are whole numbers of a public
                       step, each record's clipped, and so are the weights by which a point is drawn
@@ -56,7 +58,7 @@ def release(problem: Problem, terms: Terms) -> Release:
     event = ExponentialMechanism(epsilon=terms.epsilon, adjacency=terms.adjacency)
     terms.pay(event)
     source = generator(terms.keys)
-    prior = (terms.regularisation or 0.0) * problem.examples
+    prior = (terms.regularisation or 0.0) * problem.examples  # declared: no record decides it
     is_exact = problem.parameters <= _EXACT
     if is_exact:
         unit = Fraction(terms.epsilon) / (terms.adjacency.reach * (high - low))
@@ -134,10 +136,10 @@ def scores(problem: Problem, points: np.ndarray, prior: float, radius: float) ->
     """
     step, low, high = loss_steps(problem.loss, radius)
     rows = problem.rows.toarray() if sparse.issparse(problem.rows) else problem.rows
-    base = problem.loss.value(np.zeros((problem.examples, problem.loss.outputs)), problem.labels)
+    base = problem.loss.value(np.zeros((problem.row_count, problem.loss.outputs)), problem.labels)
 
     def total(point: np.ndarray) -> int:
-        scores = np.zeros((problem.examples, problem.loss.outputs))
+        scores = np.zeros((problem.row_count, problem.loss.outputs))
         for feature, weights in enumerate(point):
             scores += rows[:, feature, None] * weights
         values = problem.loss.value(scores, problem.labels) - base
@@ -173,7 +175,7 @@ def _from_chain(
     Where it ends is rounded to a public grid, so that no lower bits of a computation on the data are shown.
     """
     shape = (problem.features, problem.loss.outputs)
-    base = float(problem.loss.value(np.zeros((problem.examples, shape[1])), problem.labels).sum())
+    base = float(problem.loss.value(np.zeros((problem.row_count, shape[1])), problem.labels).sum())
 
     def at(weights: np.ndarray) -> tuple[float, np.ndarray]:
         scores = np.asarray(problem.rows @ weights)

@@ -57,7 +57,8 @@ class Fit:
         coefficients: (features, outputs), for rows in the user's own units.
         intercept: (outputs,); zeros without one.
         excess_risk_bound: a theorem's bound on the expected excess of the mean loss over its least value
-            among the weights within the radius; none where no theorem covers the run.
+            among the weights within the radius, where there are as many rows as declared; none where no
+            theorem covers the run.
         method: the one used.
         unreleased: private facts; none unless asked for.
     """
@@ -90,6 +91,7 @@ def fit(
     epsilon: float,
     delta: float | None = None,
     norm: float,
+    examples: int | None = None,
     adjacency: Adjacency = Adjacency.REPLACE,
     intercept: bool = True,
     regularisation: float | None = None,
@@ -103,11 +105,14 @@ def fit(
 
     Args:
         loss: from `reticent.convex.losses`.
-        x: (rows, features), an array or a sparse matrix. The number of rows is taken to be public.
+        x: (rows, features), an array or a sparse matrix.
         y: a label or target for each row, as the loss wants them.
         method: one of `METHODS`; "auto" picks one by the loss, the sizes and the budget, never by the data.
         epsilon, delta: what may be spent. No delta means pure differential privacy.
         norm: the declared length of the longest row; longer ones are shortened to it.
+        examples: the declared, public number of records, by which sums over rows are divided. There may be
+            fewer rows, even none, or more. Unless given, it is the number of rows, which is then public.
+            Where records may be added or removed, pass one that does not depend on who is there.
         intercept: learn a constant as well. It is part of the proof.
         regularisation: mu of mu/2 |w|^2, on weights for rows of norm 1; a rule's, unless given.
         radius: of a ball in which a good solution is thought to lie, for rows of norm 1; public knowledge.
@@ -115,17 +120,18 @@ def fit(
         unreleased: also compute the risk on the training rows and how many were shortened. They are private.
 
     Guarantee:
-        Publishing the result costs `Fit.event`: at most (epsilon, delta) under `adjacency`. `Fit.unreleased`
-        is not covered.
+        Publishing the result costs `Fit.event`: at most (epsilon, delta) under `adjacency`, for neighbours
+        for which the same `examples` is declared. `Fit.unreleased` is not covered.
 
     Raises:
         InvalidArgument: the loss lacks what the method's proof needs, or an argument is out of range.
-        DataError: NaN, infinity, shapes that do not fit, labels that are no declared class.
+        DataError: NaN, infinity, shapes that do not fit, labels that are no declared class; by descent, far
+            more rows than declared (beyond what coins leave once in 1e25 draws).
         BudgetExceeded: the budget does not cover it; nothing was computed.
     """
     require_alone("A convex fit")
     checks.one_of(("auto", *METHODS), method=method)
-    problem = Problem.of(loss, x, y, norm=norm, intercept=intercept)
+    problem = Problem.of(loss, x, y, norm=norm, intercept=intercept, examples=examples)
     keys = Keys.from_os() if keys is None else keys
 
     def pay(event: Event) -> None:
@@ -142,19 +148,23 @@ def fit(
         radius=radius,
     )
     chosen = choose(loss, problem, terms) if method == "auto" else method
-    found = METHODS[chosen](problem, terms)
+    return _in_users_units(problem, chosen, METHODS[chosen](problem, terms), unreleased=unreleased)
+
+
+def _in_users_units(problem: Problem, method: str, found: Release, *, unreleased: bool) -> Fit:
     coefficients, constant = problem.in_users_units(found.weights)
+    private = None
+    if unreleased:
+        private = Unreleased(risk=problem.risk(found.weights), clipped_rows=problem.clipped)
     return Fit(
         coefficients=coefficients,
         intercept=constant,
         event=found.event,
         guarantee=found.guarantee,
         excess_risk_bound=found.excess_risk_bound,
-        method=chosen,
-        notes=(f"rows longer than {norm:g} were shortened to it", *found.notes),
-        unreleased=Unreleased(risk=problem.risk(found.weights), clipped_rows=problem.clipped)
-        if unreleased
-        else None,
+        method=method,
+        notes=(f"rows longer than {problem.norm:g} were shortened to it", *found.notes),
+        unreleased=private,
     )
 
 

@@ -44,7 +44,7 @@ class Loss:
         corners: for one label, all gradients lie in the hull of 0 and of so many points.
         undecided: no gradient at scores of zero is longer: that of a record about which nothing is known yet.
         targets: what a label is.
-        bound: the largest target, where there is one.
+        bound: the largest target; infinite where none is declared.
         value, gradient: of (scores, labels). `value` takes `xp=jax.numpy` as well.
         hessian: of (scores, labels): a function that multiplies each record's Hessian by its direction.
     """
@@ -65,6 +65,11 @@ class Loss:
 
     def __post_init__(self) -> None:
         checks.count(outputs=self.outputs, rank=self.rank, corners=self.corners)
+        if not self.bound > 0:
+            raise InvalidArgument(
+                f"The loss '{self.name}' is for targets up to {self.bound}, and there are no such targets.",
+                remedy="Pass a positive bound, the largest target there can be, or none at all.",
+            )
         for name in ("lipschitz", "smoothness", "trace", "undecided"):
             value = getattr(self, name)
             is_bound = value > 0 and (math.isfinite(value) or name in ("smoothness", "trace"))
@@ -336,7 +341,11 @@ def huber(width: float = 1.0, *, bound: float = math.inf) -> Loss:
 
 
 def absolute(*, bound: float = math.inf) -> Loss:
-    """The absolute residual. It has a corner, so no method that needs curvature takes it."""
+    """The absolute residual. It has a corner, so no method that needs curvature takes it.
+
+    Args:
+        bound: the largest target, if one is declared; larger ones are brought back to it.
+    """
 
     def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:
         return xp.abs(scores[:, 0] - targets)

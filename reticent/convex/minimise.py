@@ -1,8 +1,8 @@
 """A minimiser that proves how near it came: Newton's method in 64 bits, down to a promised gradient.
 
-The objective is mean loss + mu/2 |w|^2 + <tilt, w>. It is mu-strongly convex, so a point whose gradient is
-no longer than gamma lies within gamma / mu of the minimiser: that is the certificate which the privacy
-proofs build on. Rounding in the gradient is bounded and part of it.
+The objective is sum of losses / n + mu/2 |w|^2 + <tilt, w>, with n the declared number of records. It is
+mu-strongly convex, so a point whose gradient is no longer than gamma lies within gamma / mu of the minimiser:
+that is the certificate which the privacy proofs build on. Rounding in the gradient is bounded and part of it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def minimise(
     tilt: np.ndarray | None = None,
     start: np.ndarray | None = None,
 ) -> Minimum:
-    """The minimiser of the regularised, tilted mean loss, to within gradient_bound / regularisation.
+    """The minimiser of the regularised, tilted loss, to within gradient_bound / regularisation.
 
     Guarantee:
         The gradient of the objective at the result is no longer than `gradient_bound`: the exact one, of the
@@ -104,7 +104,8 @@ def gradient_norm(
         than 1. The scores of a row are off by (d + 1) u |w|, so that its slopes are off by c times that, and
         by `_SLOPE` + 4k times u (L + c (1 + |w|)) for their own evaluation. The mean of rows times slopes is
         off by `roundings` times u L, the other two terms and the last sums by 4u of their sizes each. Rows
-        that neighbours share may differ in a last bit where they stand elsewhere: 8u (L + c |w|).
+        that neighbours share may differ in a last bit where they stand elsewhere: 8u (L + c |w|). All that
+        rows contribute counts once for each row and is divided by the declared number.
         Slopes are computed to 64u by all in `losses`, whose exponentials are `elementary`; of any other loss
         that is assumed.
     """
@@ -115,14 +116,15 @@ def gradient_norm(
         slopes = loss.gradient(np.asarray(rows @ wide), problem.labels[here].astype(kind))
         return np.asarray(rows.T @ slopes)
 
-    mean = over_rows(problem.examples, of_block) / problem.examples
+    mean = over_rows(problem.row_count, of_block) / problem.examples
     found = mean + mu * wide + tilt
     half_unit = float(np.finfo(kind).eps) / 2
     size, tilted = float(np.linalg.norm(weights)), float(np.linalg.norm(tilt))
     entries = int(np.diff(problem.rows.indptr).max()) if sparse.issparse(problem.rows) else problem.features
-    slope = (entries + 10) * loss.smoothness * size
-    slope += (_SLOPE + 4 * loss.outputs) * (loss.lipschitz + loss.smoothness * (1 + size))
-    units = slope + (roundings(problem.examples) + 12) * loss.lipschitz + 4 * (mu * size + tilted)
+    of_row = (entries + 10) * loss.smoothness * size
+    of_row += (_SLOPE + 4 * loss.outputs) * (loss.lipschitz + loss.smoothness * (1 + size))
+    of_row += (roundings(problem.row_count) + 12) * loss.lipschitz
+    units = problem.row_count / problem.examples * of_row + 4 * (mu * size + tilted)
     length = float(np.sqrt((found**2).sum())) * (1 + found.size * 2.0**-50)
     return length + 1.01 * half_unit * units
 
@@ -131,7 +133,7 @@ def _first(
     problem: Problem, regularisation: float, tilt: np.ndarray | None, gradient_bound: float
 ) -> np.ndarray:
     """Zero, or for many rows the minimiser for a part of them: most steps are then cheap."""
-    if problem.examples < _MANY_ROWS:
+    if problem.row_count < _MANY_ROWS:
         return np.zeros((problem.features, problem.loss.outputs))
     near = max(gradient_bound, 1e-4 * problem.loss.lipschitz)
     part = problem.every(_STRIDE)
@@ -145,7 +147,7 @@ class _Objective:
         self.problem = problem
         self.mu = regularisation
         self.tilt = np.zeros((problem.features, problem.loss.outputs)) if tilt is None else tilt
-        self.stride = 1 if problem.examples < _MANY_ROWS else _STRIDE
+        self.stride = 1 if problem.row_count < _MANY_ROWS else _STRIDE
         self.solve: Callable[[np.ndarray], np.ndarray] | None = None
 
     @cached_property
@@ -156,7 +158,7 @@ class _Objective:
         return self._point(weights, np.asarray(self.problem.rows @ weights))
 
     def _value(self, weights: np.ndarray, scores: np.ndarray) -> float:
-        mean = float(self.problem.loss.value(scores, self.problem.labels).mean())
+        mean = float(self.problem.loss.value(scores, self.problem.labels).sum()) / self.problem.examples
         return mean + self.mu / 2 * float(np.vdot(weights, weights)) + float(np.vdot(self.tilt, weights))
 
     def _point(self, weights: np.ndarray, scores: np.ndarray) -> _Point:
@@ -211,7 +213,7 @@ class _Objective:
             for row in range(column, outputs):
                 block = _weighted_squares(rows, bends[:, row])
                 system[:, row, :, column] = system[:, column, :, row] = block
-        matrix = system.reshape(features * outputs, -1) / rows.shape[0]
+        matrix = system.reshape(features * outputs, -1) * (self.stride / self.problem.examples)
         matrix[np.diag_indices_from(matrix)] += self.mu
         factor = linalg.cho_factor(matrix, overwrite_a=True)
         return lambda residual: linalg.cho_solve(factor, residual.ravel()).reshape(residual.shape)

@@ -1,10 +1,11 @@
 """Output perturbation: minimise exactly, then add noise to the weights.
 
-With J = mean loss + mu/2 |w|^2 on rows of norm 1, neighbours' minimisers are at most reach * L / (mu n)
-apart: at the one's minimiser the other's gradient is that of one record (or two) over n, and J is mu-strongly
-convex. A minimiser whose gradient is certified to be at most gamma is gamma / mu from the true one, on either
-side. The computed minimiser is moved to a grid, and noise is whole numbers of its steps. Proofs and the
-bounds on the excess risk: docs/convex.md.
+With J = sum of losses / n + mu/2 |w|^2 on rows of norm 1, and n the declared number of records, neighbours'
+minimisers are at most reach * L / (mu n) apart: at the one's minimiser the other's gradient is that of one
+record (or two) over n, since both divide by the same n, and J is mu-strongly convex. A minimiser whose
+gradient is certified to be at most gamma is gamma / mu from the true one, on either side. The computed
+minimiser is moved to a grid, and noise is whole numbers of its steps. Proofs and the bounds on the excess
+risk: docs/convex.md.
 """
 
 from __future__ import annotations

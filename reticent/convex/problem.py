@@ -5,6 +5,9 @@ is longer than 1. The intercept is then one weight like the others: regularised,
 
 The proofs take the rows that are computed here as exact. So "no longer than 1" is meant of the floats: all
 are shrunk by what rounding may have added.
+
+The number of records is a declared one. Neighbours may have a different number of rows, and each proof
+compares two objectives with the same divisor.
 """
 
 from __future__ import annotations
@@ -29,10 +32,11 @@ _UNIT = 2.0**-52  # twice the largest relative error of an operation
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A loss and rows of norm at most 1. The number of rows is public.
+    """A loss and rows of norm at most 1.
 
     Args:
-        rows: (examples, features), the constant feature last; dense, or sparse where that pays.
+        rows: (row_count, features), the constant feature last; dense, or sparse where that pays.
+        examples: the declared, public number of records: what sums over rows are divided by.
         clipped: how many rows were longer than the norm: private.
     """
 
@@ -41,11 +45,25 @@ class Problem:
     labels: np.ndarray
     norm: float
     has_intercept: bool
+    examples: int
     clipped: int
 
     @classmethod
-    def of(cls, loss: Loss, x: Any, y: Any, *, norm: float, intercept: bool = True) -> Problem:
+    def of(
+        cls,
+        loss: Loss,
+        x: Any,
+        y: Any,
+        *,
+        norm: float,
+        intercept: bool = True,
+        examples: int | None = None,
+    ) -> Problem:
         """Checks the data, shortens what is longer than `norm`, and rescales.
+
+        Args:
+            examples: the declared number of records. There may be fewer rows, even none, and more. Unless
+                given, it is the number of rows.
 
         Guarantee:
             Every row has length at most 1, for all finite entries. The computed length of d numbers is off by
@@ -56,7 +74,9 @@ class Problem:
             DataError: an entry is NaN or infinite, or the shapes do not fit together.
         """
         checks.positive(norm=norm)
-        x, labels = _matrix(x), loss.checked(y)
+        if examples is not None:
+            checks.count(examples=examples)
+        x, labels = _matrix(x, fewest=1 if examples is None else 0), loss.checked(y)
         if x.shape[0] != len(labels):
             raise DataError(
                 f"There are {x.shape[0]} rows and {len(labels)} labels.", remedy="Pass one label a row."
@@ -72,11 +92,13 @@ class Problem:
             labels=labels,
             norm=norm,
             has_intercept=intercept,
+            examples=len(labels) if examples is None else examples,
             clipped=int(np.count_nonzero(lengths > 1 + 1e-12)),
         )
 
     @property
-    def examples(self) -> int:
+    def row_count(self) -> int:
+        """How many rows there are: private, since a neighbour may have one more or one less."""
         return self.rows.shape[0]
 
     @property
@@ -93,8 +115,9 @@ class Problem:
         return self.rows.T.tocsr() if sparse.issparse(self.rows) else self.rows.T
 
     def risk(self, weights: np.ndarray) -> float:
-        """The mean loss: private."""
-        return float(self.loss.value(self.rows @ weights, self.labels).mean())
+        """The mean loss over the rows that there are, and 0 for none: private."""
+        total = float(self.loss.value(self.rows @ weights, self.labels).sum())
+        return total / max(self.row_count, 1)
 
     def in_users_units(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (features, outputs) and intercept (outputs,) for rows as they were given."""
@@ -112,12 +135,13 @@ class Problem:
             labels=self.labels[::stride],
             norm=self.norm,
             has_intercept=self.has_intercept,
+            examples=max(round(self.examples / stride), 1),
             clipped=0,
         )
 
 
-def _matrix(x: Any) -> Any:
-    """A matrix of float64 without NaN, dense or in compressed rows."""
+def _matrix(x: Any, *, fewest: int) -> Any:
+    """A matrix of float64 without NaN, of at least so many rows, dense or in compressed rows."""
     try:
         matrix: Any = x.tocsr().astype(np.float64) if sparse.issparse(x) else np.asarray(x, np.float64)
         if sparse.issparse(matrix):
@@ -126,11 +150,13 @@ def _matrix(x: Any) -> Any:
         raise DataError(
             "The rows hold something that is not a number.", remedy="Encode categories as numbers first."
         ) from None
-    if matrix.ndim != 2 or matrix.shape[0] == 0 or matrix.shape[1] == 0:
+    if matrix.ndim != 2 or not (matrix.shape[0] >= fewest and matrix.shape[1] >= 1):
         raise DataError(
             f"Rows are a table with at least one row and one column; these have shape {matrix.shape}.",
-            remedy="Pass a matrix of (rows, features).",
+            remedy="Pass a matrix of (rows, features); of no rows at all, with examples, a declared number.",
         )
+    if sparse.issparse(matrix) and matrix.shape[0] == 0:
+        return matrix.toarray()  # SciPy takes no maximum of nothing
     values = matrix.data if sparse.issparse(matrix) else matrix
     if not np.isfinite(values).all():
         raise DataError("A row holds NaN or infinity.", remedy="Fill the gaps, or remove such rows, first.")

@@ -22,13 +22,14 @@ from reticent.convex import noise
 from reticent.convex.problem import Problem
 from reticent.convex.sums import over_rows, roundings
 from reticent.convex.terms import OFF, Release, Terms
-from reticent.core.errors import InvalidArgument
+from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.generators import generator
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event, Gaussian, PureDp
 
 # A row of norm 1 and its target over the bound: |x x'|^2 + |x y|^2 <= 2, and |x|^2 + y^2 <= 2.
 _CONTRIBUTION = math.sqrt(2.0)
+_MOST_ROWS = 2**32  # whose rounding is charged for, however few are declared: 0.03% of the noise
 
 
 def release(problem: Problem, terms: Terms) -> Release:
@@ -61,7 +62,15 @@ def sums_of(problem: Problem, bound: float) -> np.ndarray:
     """X'y / bound and then the upper half of X'X, in which what is off the diagonal has the factor sqrt 2.
 
     So the distance of two such vectors is that of the pairs (X'X, X'y / bound). Private.
+
+    Raises:
+        DataError: there are so many rows that more is rounded away than was charged for.
     """
+    if problem.row_count > _rows_charged_for(problem.examples):
+        raise DataError(
+            f"More than {_rows_charged_for(problem.examples):,} rows cannot be added up.",
+            remedy="Pass their number as examples.",
+        )
     targets = problem.labels / bound
 
     def products(here: slice) -> Any:
@@ -71,9 +80,9 @@ def sums_of(problem: Problem, bound: float) -> np.ndarray:
         return problem.rows[here].T @ problem.rows[here]
 
     rows, columns = np.triu_indices(problem.features)
-    upper = _dense(over_rows(problem.examples, squares))[rows, columns]
+    upper = _dense(over_rows(problem.row_count, squares))[rows, columns]
     weighted = upper * np.where(rows == columns, 1.0, math.sqrt(2.0))
-    return np.concatenate([np.asarray(over_rows(problem.examples, products)), weighted])
+    return np.concatenate([np.asarray(over_rows(problem.row_count, products)), weighted])
 
 
 def noise_share(problem: Problem, terms: Terms) -> float:
@@ -106,7 +115,8 @@ def release_local(problem: Problem, terms: Terms) -> Release:
     hidden = noise.add_gaussian(generator(terms.keys), rows, max_norm=apart, deviation=deviation)
     seen, answers = hidden[:, :-1], hidden[:, -1]
     variance = noise.deviation_on_grid(rows.size, max_norm=apart, deviation=deviation) ** 2
-    squares = seen.T @ seen - problem.examples * variance * np.eye(problem.features)
+    # Whoever sees noisy rows can count them, and a neighbour has as many.
+    squares = seen.T @ seen - problem.row_count * variance * np.eye(problem.features)
     spread = variance * math.sqrt(problem.examples) + deviation * math.sqrt(problem.examples)
     ridge = _ridge(problem, terms, spread * math.sqrt(problem.features))
     weights = solve(squares, seen.T @ answers, ridge)
@@ -128,7 +138,7 @@ def noise_for(terms: Terms, examples: int = 0, numbers: int = 1) -> tuple[Event,
     """The event, how far a record moves what is computed, and the noise's scale or deviation.
 
     Args:
-        examples: how many rows are added up; none where every row is released by itself.
+        examples: the declared number of rows that are added up; 0 where each row is released by itself.
         numbers: how many get noise.
     """
     contribution = _CONTRIBUTION + _rounding(examples)
@@ -145,9 +155,17 @@ def _rounding(examples: int) -> float:
 
     Rows and targets are at most 1, so the products of all rows have sizes of at most n in the Frobenius norm,
     for X'X and for X'y, and sqrt 2 n together. Either sum is off by `roundings` + 2 times 2^-53 of that, and
-    by 16 times for rows that differ in a last bit where they stand elsewhere: 1e-7 for a million rows.
+    by 16 times for rows that differ in a last bit where they stand elsewhere. How many rows there really are
+    is private, so n is the most there can be: 4e-4 for 2^32.
     """
-    return 2 * _CONTRIBUTION * examples * (roundings(examples) + 18) * 2.0**-53 if examples else 0.0
+    if not examples:
+        return 0.0
+    most = _rows_charged_for(examples)
+    return 2 * _CONTRIBUTION * most * (roundings(most) + 18) * 2.0**-53
+
+
+def _rows_charged_for(examples: int) -> int:
+    return max(_MOST_ROWS, examples)
 
 
 def _entries(size: int) -> int:
@@ -160,6 +178,11 @@ def _bound(problem: Problem) -> float:
         raise InvalidArgument(
             f"Input perturbation is for squared loss, and this is '{problem.loss.name}'.",
             remedy="Pass losses.squared(bound), or choose another method.",
+        )
+    if not math.isfinite(problem.loss.bound):
+        raise InvalidArgument(
+            "Input perturbation adds noise in proportion to the largest target, and this loss declares none.",
+            remedy="Pass losses.squared(bound), with the largest target there can be.",
         )
     return problem.loss.bound
 

@@ -8,13 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from reticent.accounting.guarantee import Guarantee
-from reticent.accounting.reserve import NEARLY_EXACT, left_of
+from reticent.accounting.reserve import (
+    NEARLY_EXACT,
+    ROOM,
+    USUAL,
+    beyond_ends,
+    ends_show,
+    is_paid,
+    left_of,
+    owed,
+)
+from reticent.accounting.reserve import OFF as OFF
 from reticent.core import checks
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
-
-OFF = 2.0**-60  # no number that is drawn is further from its law, in total variation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +54,23 @@ class Terms:
             checks.not_negative(regularisation=self.regularisation)
 
     def delta_for(self, numbers: int) -> float:
-        """What of delta a proof about real noise may use, where so many numbers are drawn by machine."""
+        """What of delta a proof about real noise may use, where so many numbers are drawn by machine.
+
+        Raises:
+            CannotMeet: samplers owe more than half of delta, at this epsilon.
+        """
         if self.delta is None:
             raise AssertionError("a pure release uses no delta")
-        return left_of(self.delta, numbers * OFF)
+        if ends_show(owed(OFF, self.epsilon), self.delta):
+            raise beyond_ends(self.epsilon, self.delta)
+        if not is_paid(self.epsilon, self.delta):
+            return left_of(self.delta)  # and `assumed` says so
+        return left_of(self.delta, ROOM * owed(max(numbers * OFF, USUAL), self.epsilon))
 
     def assumed(self, examples: int, *, is_pure: bool) -> tuple[str, ...]:
         """What a guarantee under these terms takes for granted."""
-        exact = (NEARLY_EXACT,) if is_pure else ()  # with a delta, that is paid for
+        is_said = is_pure or (self.delta is not None and not is_paid(self.epsilon, self.delta))
+        exact = (NEARLY_EXACT,) if is_said else ()  # else delta pays for it
         return (f"the number of records, {examples}, is public", *exact, *self.keys.assumptions)
 
 

@@ -46,6 +46,7 @@ class Stream(StrEnum):
     PREPARATION = "preparation"
     INITIALISATION = "initialisation"
     ATTACKS = "attacks"
+    PLACES = "places"
 
 
 class Keys:
@@ -119,6 +120,16 @@ class Keys:
             )
         with self._guard:  # two threads that ask at once get it once
             self._strike_off(stream, wanted)
+        return self._root(stream)
+
+    def place_key(self) -> jax.Array:
+        """The key of the order in which records are laid: always the same, for it makes no noise.
+
+        A run that is resumed with its own keys finds its records where they were.
+        """
+        return self._root(Stream.PLACES)
+
+    def _root(self, stream: Stream) -> jax.Array:
         digest = hashlib.blake2b(stream.value.encode(), key=self._secret, digest_size=_KEY_BYTES).digest()
         words = np.frombuffer(digest, dtype="<u4")
         return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32), impl="rbg")

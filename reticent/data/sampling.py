@@ -10,20 +10,18 @@ from the first key, when a function of them is vectorised.
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from scipy.special import betainc
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import step_key
+from reticent.data.chance import BinomialTable, binomial_table, distinct_rows, random_order
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event, FixedSizeSampled, Repeated, TruncatedPoissonSampled
 
@@ -42,6 +40,12 @@ class Batch(NamedTuple):
     indices: jax.Array  # (capacity,) int32
     is_real: jax.Array  # (capacity,) bool
     places: jax.Array | None = None  # (capacity,) int32
+    end: jax.Array | None = None  # of the places that were drawn, empty ones included; None: of the real ones
+
+    @property
+    def drawn(self) -> jax.Array:
+        """How many of the first places may hold somebody. The same for neighbours, unlike who is real."""
+        return jnp.sum(self.is_real) if self.end is None else self.end
 
 
 class Sampler(Protocol):
@@ -126,8 +130,11 @@ class Poisson:
 
     @property
     def most(self) -> int:
-        """The most records for which there is room: the declared number may be off by a tenth."""
-        return self.examples + max(1, self.examples // 10)
+        """The most records for which there is room: four roots more than declared, and one.
+
+        What secret coins leave of a table differs from what is expected by half a root or so.
+        """
+        return self.examples + 4 * math.isqrt(self.examples) + 1
 
     @property
     def capacity(self) -> int:
@@ -158,7 +165,7 @@ class Poisson:
     def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
         if rows <= _DENSE * self.batch_size:
             return jax.lax.map(lambda step: self._by_coins(step_key(root, step), rows), steps)
-        table = _binomial_table(rows, self.rate, self.capacity)
+        table = binomial_table(rows, self.rate, self.capacity)
         return jax.lax.map(lambda step: self._by_count(step_key(root, step), rows, table), steps)
 
     def _by_coins(self, key: jax.Array, rows: int) -> Batch:
@@ -170,7 +177,7 @@ class Poisson:
             threshold = jnp.uint32(round(self.rate * 2.0**32))
             joins = jax.random.bits(coin_key, (rows,), jnp.uint32) < threshold
         if self.largest is not None:  # the kept ones are random, so shuffle before taking the first
-            order = jax.random.permutation(order_key, rows)
+            order = random_order(order_key, rows)
             joins, places = joins[order], order
         else:
             places = jnp.arange(rows)
@@ -178,14 +185,10 @@ class Poisson:
         is_real = jnp.arange(self.capacity) < jnp.sum(joins)
         return Batch(jnp.where(is_real, places[chosen], 0).astype(jnp.int32), is_real)
 
-    def _by_count(self, key: jax.Array, rows: int, table: _Table) -> Batch:
+    def _by_count(self, key: jax.Array, rows: int, table: BinomialTable) -> Batch:
         """How many join is binomial, and given that, every set of so many is equally likely."""
         count_key, rows_key = jax.random.split(key)
-        a, b, c = jax.random.bits(count_key, (3,), jnp.uint32)
-        high, middle, low = table.words
-        reaches = (a > high) | ((a == high) & ((b > middle) | ((b == middle) & (c >= low))))
-        count = table.least + jnp.sum(reaches)
-        return _distinct(rows_key, rows, self.capacity, count)
+        return Batch(*distinct_rows(rows_key, rows, self.capacity, table.draw(count_key)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,9 +221,9 @@ class FixedSize:
         def one(step: jax.Array) -> Batch:
             key = step_key(root, step)
             if rows <= _DENSE * self.batch_size:
-                order = jax.random.permutation(key, rows)[: self.batch_size]
-                return Batch(order.astype(jnp.int32), jnp.ones(self.batch_size, bool))
-            return _distinct(key, rows, self.capacity, jnp.int32(self.batch_size))
+                order = random_order(key, rows)[: self.batch_size]
+                return Batch(order, jnp.ones(self.batch_size, bool))
+            return Batch(*distinct_rows(key, rows, self.capacity, jnp.int32(self.batch_size)))
 
         return jax.lax.map(one, steps)
 
@@ -297,7 +300,7 @@ class Shuffled:
         begun = -(-(len(steps) + self.steps_an_epoch - 1) // self.steps_an_epoch)  # at most so many
         first = epochs[0]
         orders = jax.lax.map(  # (epochs begun, rows)
-            lambda epoch: jax.random.permutation(step_key(root, epoch), rows), first + jnp.arange(begun)
+            lambda epoch: random_order(step_key(root, epoch), rows), first + jnp.arange(begun)
         )
 
         def one(step: jax.Array) -> Batch:
@@ -316,68 +319,6 @@ def places_among(sampler: Sampler, rows: int) -> int:
     if isinstance(sampler, Poisson) and sampler.rate < 1:
         room = _smallest(lambda size: size >= rows or _tail(size, rows, sampler.rate) <= _NEVER, 0)
     return max(min(room, sampler.capacity), 1)
-
-
-class _Table(NamedTuple):
-    """Thresholds of a 96-bit number: how many it reaches, plus `least`, is binomially distributed."""
-
-    least: int
-    words: tuple[jax.Array, jax.Array, jax.Array]  # of each threshold, the upper 32 bits first
-
-
-@functools.lru_cache(maxsize=8)
-def _binomial_law(rows: int, successes: int) -> tuple[int, tuple[int, ...]]:
-    """The least count that happens, and in units of 2^-96 the chances of at most that many, of one more...
-
-    Args:
-        successes: of 2^32, the probability of a coin.
-
-    Guarantee:
-        Within 2^-80 of the binomial law in total variation: whole numbers of 240 bits all the way. SciPy's
-        `bdtr` is off by 6e-11 at 60,000 rows and by 2e-6 at a billion, which steps would add up.
-    """
-    failures = 2**32 - successes
-    mode = min((rows + 1) * successes // 2**32, rows)
-    weights = [1 << 240]
-    while mode + len(weights) <= rows and weights[-1] >> 140:  # beyond: less than 2^-90 of all
-        count = mode + len(weights)
-        weights.append(weights[-1] * (rows - count + 1) * successes // (count * failures))
-    below = [1 << 240]
-    while mode - len(below) >= 0 and below[-1] >> 140:
-        count = mode - len(below)
-        below.append(below[-1] * (count + 1) * failures // ((rows - count) * successes))
-    masses = below[:0:-1] + weights
-    total = sum(masses)
-    cumulative = itertools.accumulate(masses)
-    return mode - len(below) + 1, tuple((reached << 96) // total for reached in cumulative)
-
-
-def _binomial_table(rows: int, rate: float, capacity: int) -> _Table:
-    least, law = _binomial_law(rows, round(rate * 2.0**32))
-    thresholds = law[: max(min(capacity, rows) - least, 0)]
-    parts = [[min(number, 2**96 - 1) >> place & 0xFFFFFFFF for number in thresholds] for place in (64, 32, 0)]
-    return _Table(least, tuple(jnp.asarray(np.array(part, np.uint32)) for part in parts))  # type: ignore[arg-type]
-
-
-def _distinct(key: jax.Array, rows: int, capacity: int, count: jax.Array) -> Batch:
-    """The first `count` distinct records of a long uniform sequence, in places for `capacity`.
-
-    Numbers are drawn below the next power of two and dropped when there is no such record, so each
-    record is exactly equally likely. The sequence is so long that it runs out with probability 1e-25.
-    """
-    bits = max((rows - 1).bit_length(), 1)
-    accepted = rows / 2**bits
-    repeats = capacity * capacity / (2 * rows)
-    needed = (capacity + repeats + 12 * math.sqrt(repeats + 1)) / accepted
-    length = int(needed + 12 * math.sqrt(needed) + 32)
-    drawn = (jax.random.bits(key, (length,), jnp.uint32) >> (32 - bits)).astype(jnp.int32)
-    order = jnp.argsort(drawn, stable=True)
-    ordered = drawn[order]
-    is_repeat = jnp.concatenate([jnp.zeros(1, bool), ordered[1:] == ordered[:-1]])
-    is_new = jnp.zeros(length, bool).at[order].set(~is_repeat) & (drawn < rows)
-    chosen = jnp.flatnonzero(is_new, size=capacity, fill_value=0)
-    is_real = jnp.arange(capacity) < jnp.minimum(count, jnp.sum(is_new))
-    return Batch(jnp.where(is_real, drawn[chosen], 0), is_real)
 
 
 def _tail(size: int, rows: int, rate: float) -> float:

@@ -19,7 +19,9 @@ from reticent.accounting import dominating, gaussian_dp, renyi
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.filters import RenyiFilter, several
 from reticent.accounting.guarantee import Guarantee
-from reticent.accounting.tight import tight, upper_bound
+from reticent.accounting.reserve import NEARLY_EXACT, is_paid, left_for
+from reticent.accounting.rounding import to_digits
+from reticent.accounting.tight import Cost, Settled, claimed, is_beyond, settled, tight, upper_bound
 from reticent.core.errors import Unproven
 from reticent.ledger.accounts import Account, Limit
 from reticent.mechanisms.adjacency import Adjacency
@@ -60,12 +62,16 @@ def guarantee(account: Account) -> Guarantee:
     """
     limit, event = account.limit, account.event()
     if not limit.adaptive:
-        lower, upper, accountant = _total(event, limit.delta, limit.adjacency)
+        cost, is_exact = _total(event, limit.delta, limit.adjacency)
+        lower, upper, accountant = cost.lower, cost.upper, cost.name
         assumptions = (PLANNED,) if account.charges > 1 else ()
     else:
         orders = ", ".join(f"{share.order:.3g}" for share in limit.shares)
         lower, accountant, assumptions = 0.0, f"Renyi filters at orders {orders}", ()
         upper = account.ceiling if account.charges else 0.0
+        is_exact = not account.charges or is_paid(upper, limit.delta)
+    if not is_exact:
+        assumptions = (*assumptions, NEARLY_EXACT)
     return Guarantee(
         epsilon=upper,
         epsilon_lower=lower,
@@ -81,7 +87,7 @@ def share(account: Account) -> float:
     """How much of its limit an account has used: of epsilon, or of the filter that has most room."""
     limit = account.limit
     if not limit.adaptive:
-        return _total(account.event(), limit.delta, limit.adjacency)[1] / limit.epsilon
+        return _total(account.event(), limit.delta, limit.adjacency).cost.upper / limit.epsilon
     if not account.charges:
         return 0.0
     event = account.event()
@@ -89,7 +95,9 @@ def share(account: Account) -> float:
 
 
 def is_within(event: Event, limit: Limit, *, is_quick: bool = False) -> bool | None:
-    """Whether everything in an event stays within a limit.
+    """Whether everything in an event stays within a limit, samplers included.
+
+    A claim that was proved elsewhere costs what it says, even where it uses all of delta.
 
     Args:
         is_quick: answer None rather than take long.
@@ -97,21 +105,26 @@ def is_within(event: Event, limit: Limit, *, is_quick: bool = False) -> bool | N
     Raises:
         Unproven: there is no theorem for a release under the limit's adjacency.
     """
+    near, left = Neighbours(limit.adjacency), left_for(limit.epsilon, limit.delta)
+    if not is_paid(limit.epsilon, limit.delta) and is_beyond(event, limit.delta, near):
+        return False
     if limit.adaptive:
         return any(guard.fits(event) for guard in _filters(limit))
     kinds = dominating.flatten(event)
     if all(isinstance(item, Gaussian) for item in kinds):
-        return tight(event, limit.delta, limit.adjacency).upper <= limit.epsilon
-    if _renyi(event, limit.delta, limit.adjacency) <= limit.epsilon:
+        return tight(event, left, limit.adjacency).upper <= limit.epsilon
+    if _renyi(event, left, limit.adjacency) <= limit.epsilon:
+        return True
+    if claimed(event, limit.delta, near) <= limit.epsilon:
         return True
     if is_quick:
         return None
     try:
-        if upper_bound(event, limit.delta, Neighbours(limit.adjacency)) <= limit.epsilon:
+        if upper_bound(event, left, near) <= limit.epsilon:
             return True
     except Unproven:
         pass  # by one accountant; `tight` knows whether by all
-    return tight(event, limit.delta, limit.adjacency).upper <= limit.epsilon
+    return tight(event, left, limit.adjacency).upper <= limit.epsilon
 
 
 def remaining(account: Account) -> Remaining:
@@ -125,7 +138,7 @@ def remaining(account: Account) -> Remaining:
         return _fits(account, PureDp(epsilon=epsilon, adjacency=limit.adjacency))
 
     epsilon = _largest(fits, 1e-6 * limit.epsilon, limit.epsilon, guess=2 * limit.adjacency.reach / noise)
-    return Remaining(noise_multiplier=noise, epsilon=_rounded(epsilon, math.floor))
+    return Remaining(noise_multiplier=noise, epsilon=to_digits(epsilon, 4, "down"))
 
 
 def what_fits(account: Account, wanted: Event) -> str:
@@ -146,14 +159,7 @@ def what_fits(account: Account, wanted: Event) -> str:
 
 def rounded_up(value: float) -> float:
     """Four digits, never below the value."""
-    return _rounded(value, math.ceil)
-
-
-def _rounded(value: float, to_whole: Callable[[float], int]) -> float:
-    if value == 0 or not math.isfinite(value):
-        return value
-    scale = 10.0 ** (3 - math.floor(math.log10(value)))
-    return float(f"{to_whole(value * scale) / scale:.4g}")
+    return to_digits(value, 4, "up")
 
 
 def _least_noise(account: Account) -> float:
@@ -203,23 +209,26 @@ def _fits(account: Account, event: Event) -> bool:
     if known is not None:
         return known
     try:
-        return upper_bound(whole, limit.delta, Neighbours(limit.adjacency)) <= limit.epsilon
+        left = left_for(limit.epsilon, limit.delta)
+        return upper_bound(whole, left, Neighbours(limit.adjacency)) <= limit.epsilon
     except Unproven:
         return bool(is_within(whole, limit))
 
 
 def _filters(limit: Limit) -> tuple[RenyiFilter, ...]:
-    return several(limit.shares, epsilon=limit.epsilon, delta=limit.delta, adjacency=limit.adjacency)
+    left = left_for(limit.epsilon, limit.delta)
+    return several(limit.shares, epsilon=limit.epsilon, delta=left, adjacency=limit.adjacency)
 
 
 @lru_cache(maxsize=64)
-def _total(event: Event, delta: float, adjacency: Adjacency) -> tuple[float, float, str]:
-    """Bounds on epsilon, below and above, and who gave the upper one."""
-    cost = tight(event, delta, adjacency)
-    name = f"{cost.accountant}, numerical upper bound" if "loss" in cost.accountant else cost.accountant
-    other = _renyi(event, delta, adjacency)
-    # A release was let through by whichever bound was smaller.
-    return (min(cost.lower, other), other, "renyi") if other < cost.upper else (cost.lower, cost.upper, name)
+def _total(event: Event, delta: float, adjacency: Adjacency) -> Settled:
+    """What everything costs, by whichever bound let it through."""
+
+    def price(left: float) -> Cost:
+        cost, other = tight(event, left, adjacency), _renyi(event, left, adjacency)
+        return Cost(min(cost.lower, other), other, "renyi") if other < cost.upper else cost
+
+    return settled(event, delta, Neighbours(adjacency), price=price)
 
 
 def _renyi(event: Event, delta: float, adjacency: Adjacency) -> float:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from reticent.core import checks, trees
 from reticent.core.alias import DEVIATION
@@ -27,14 +28,20 @@ from reticent.core.whole_normals import (
     whole_normals,
 )
 from reticent.mechanisms.events import Gaussian
+from reticent.mechanisms.host import flattened, source_of
 from reticent.mechanisms.sensitivity import BoundedSum
+from reticent.mechanisms.whole import add_whole_normals
 
 _LOW_BITS = 16  # of a number in two words that stay in the lower one
+MOST_PARTS = 2 ** (31 - _LOW_BITS)  # of a sum in two words that are added without a carry
 _MOST_SHIFT = 13  # bits: a coarser grid than that is not moved to the grid of the noise
 _WORD = 2.0**30
 _FEW_STEPS, _USUAL_STEPS = 2.0**15, 2.0**17  # of the grid in one clipping norm
 _FEWEST_STEPS = 2.0**10  # fewer are not worth summing up
 DITHER_FAILURE = 2.0**-80  # the chance, per release, that rounding moves a sum farther than is charged
+
+_FINE_BITS = 20  # a clipping norm has some 2^20 steps of the grid for sums of floats
+_MOST_EXPONENT = 80  # of a step of it: products with float32 neither overflow nor vanish
 
 _NOISE, _DITHER = 0, 1
 
@@ -93,7 +100,10 @@ def multiple_for(noise_multiplier: float) -> int:
 
 
 class Wide(NamedTuple):
-    """Whole numbers too large for one word: high * 2^16 + low, each a tree of int32."""
+    """Whole numbers too large for one word: high * 2^16 + low, each a tree of int32.
+
+    Sums of blocks have their lower word in [0, 2^16): `MOST_PARTS` of them can be added without a carry.
+    """
 
     high: Any
     low: Any
@@ -166,7 +176,7 @@ def _whole(values: jax.Array, coins: jax.Array, grid: NoiseGrid) -> Any:
         return below.astype(jnp.int32) + goes_up
     upper = jnp.floor(below / 2.0**_LOW_BITS)  # exact, and so is what is left
     lower = below - upper * 2.0**_LOW_BITS
-    return Wide(upper.astype(jnp.int32), lower.astype(jnp.int32) + goes_up)
+    return carried(Wide(upper.astype(jnp.int32), lower.astype(jnp.int32) + goes_up))
 
 
 def _is_float(leaf: Any) -> bool:
@@ -209,9 +219,10 @@ def add_whole_noise(
     noise = _noise_like(key, total.low if isinstance(total, Wide) else total, grid.multiple, parts)
     if not grid.is_wide:
         return jax.tree.map(lambda k, x: (k + x).astype(jnp.float32) * (1 / grid.steps), total, noise)
-    low = jax.tree.map(lambda k, x: (k << grid.shift) + x, total.low, noise)
+    high, low = carried(total)  # below 2^16, so that it can be shifted; sums over devices may be larger
+    low = jax.tree.map(lambda k, x: (k << grid.shift) + x, low, noise)
     bits = _LOW_BITS + grid.shift
-    wide = carried(Wide(total.high, low), bits)
+    wide = carried(Wide(high, low), bits)
     # One pair of words for each whole number: what is made of it is a function of the number alone.
     unit = 1 / (grid.steps * 2.0**grid.shift)
     return jax.tree.map(
@@ -239,32 +250,92 @@ def add_gaussian_noise(key: jax.Array, total: BoundedSum, event: Gaussian) -> An
 
     The sum is moved to the grid first, rounded up or down by public coins; that moves neighbours a little
     farther apart, and the noise is larger by as much. Leaves narrower than float32 are widened: noise rounded
-    to eight bits is not Gaussian. Numbers that are not finite count as 0.
+    to eight bits is not Gaussian. A tree with leaves of float64 is worked on by the host, in float64, and
+    takes a key of 128 bits. Numbers that are not finite count as 0. Those beyond 2^45 steps of the grid, or
+    2^25 `max_norm` at usual noise, are brought back to there. What comes out is float32.
 
     Guarantee:
         The result costs `event`, whatever the adjacency: how far neighbours move the sum is the
         accountant's to know. A bound in the L1 norm is one in the L2 norm too. That the sum moves by no
-        more than its bound, as computed, is up to whoever made it; it is multiplied once more here, which
-        rounds each number by 2^-24 of itself. `clipped_gradient_sum` leaves room for that.
+        more than its bound, as computed, is up to whoever made it. Nothing more is rounded here, however
+        large the sum: the step of the grid is a power of two.
+
+    Raises:
+        InvalidArgument: a leaf holds integers, or float64 inside a function that JAX compiles.
     """
+    leaves = jax.tree.leaves(total.value)
+    if any(_is_double(leaf) for leaf in leaves) and not any(
+        isinstance(leaf, Tracer) for leaf in (key, *leaves)
+    ):
+        return _add_on_host(key, total, event)
     value = jax.tree.map(widened, total.value)
-    grid = noise_grid(event.noise_multiplier, 1)
-    steps = grid.steps / (1 + dither_growth(trees.size(value), grid.steps))
-    grid = grid._replace(steps=steps, is_wide=True)
-    whole = rounded(jax.random.fold_in(key, _DITHER), trees.scale(value, steps / total.max_norm), grid)
+    grid, step = _exact_grid(event.noise_multiplier, total.max_norm, trees.size(value))
+    most = min(2.0**45 * step, float(np.finfo(np.float32).max))
+    value = jax.tree.map(lambda leaf: jnp.clip(jnp.where(jnp.isfinite(leaf), leaf, 0), -most, most), value)
+    whole = rounded(jax.random.fold_in(key, _DITHER), trees.scale(value, 1 / step), grid)
     return trees.scale(add_whole_noise(jax.random.fold_in(key, _NOISE), whole, grid), total.max_norm)
 
 
+def _exact_grid(noise_multiplier: float, max_norm: float, numbers: int) -> tuple[NoiseGrid, float]:
+    """A grid for sums of float32 and its step, a power of two: a float32 over the step is exact.
+
+    Noise of a chosen deviation on such a grid takes a multiple of a third number. From 2^15 of them on, it is
+    too large by 2^-15 at most.
+    """
+    noise_grid(noise_multiplier, 1)  # refuses what is not drawn
+    farthest = floor_deviation(MOST_MULTIPLE)
+    fine = math.log2(farthest / noise_multiplier)
+    shift = min(max(math.ceil(fine - _FINE_BITS), 0), _MOST_SHIFT)
+    exponent = math.ceil(math.log2(noise_multiplier) + math.log2(max_norm) - math.log2(farthest))
+    while True:
+        if not -_MOST_EXPONENT <= exponent + shift <= _MOST_EXPONENT:
+            raise InvalidArgument(
+                f"A noise of {noise_multiplier * max_norm:g} is not of a size for float32.",
+                remedy="Measure the sum in other units.",
+            )
+        step = math.ldexp(1.0, exponent + shift)
+        steps = max_norm / step
+        wanted = noise_multiplier * steps * 2.0**shift * (1 + dither_growth(numbers, steps)) * (1 + 2.0**-40)
+        if wanted <= farthest:
+            # The deviation grows more slowly than the multiple, so a share of the multiple is enough.
+            multiple = math.ceil(MOST_MULTIPLE * (wanted / farthest) * (1 + 2.0**-40))
+            return NoiseGrid(steps, shift, min(multiple, MOST_MULTIPLE), is_wide=True), step
+        exponent += 1
+
+
+def _add_on_host(key: jax.Array, total: BoundedSum, event: Gaussian) -> Any:
+    numbers, tree_of = flattened(total.value)
+    noisy = add_whole_normals(
+        source_of(key, numbers),
+        np.where(np.isfinite(numbers), numbers, 0.0),
+        max_norm=total.max_norm,
+        deviation=event.noise_multiplier * total.max_norm,
+    )
+    return tree_of(noisy)
+
+
+def _is_double(leaf: Any) -> bool:
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    return dtype == np.float64
+
+
 def widened(leaf: Any) -> jax.Array:
-    """A floating leaf in at least float32.
+    """A floating leaf in float32.
 
     Raises:
-        InvalidArgument: the leaf holds integers; noise on them would be rounded away.
+        InvalidArgument: the leaf holds integers, and noise on them would be rounded away; or float64, which
+            float32 would round by more than its neighbours are apart.
     """
+    if _is_double(leaf):
+        raise InvalidArgument(
+            f"A leaf of float64 with shape {np.shape(leaf)} cannot be rounded to float32: the sums of "
+            "neighbours would move apart.",
+            remedy="Sum in float32, or add the noise outside of the function that JAX compiles.",
+        )
     leaf = jnp.asarray(leaf)
     if not jnp.issubdtype(leaf.dtype, jnp.floating):
         raise InvalidArgument(
             f"Noise cannot be added to a leaf of {leaf.dtype} with shape {leaf.shape}.",
             remedy="Release floating-point sums, or leave that leaf out of the tree.",
         )
-    return leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))
+    return leaf.astype(jnp.float32)

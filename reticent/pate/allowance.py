@@ -8,8 +8,9 @@ import numpy as np
 
 from reticent.accounting import calibrate, gaussian_dp
 from reticent.accounting.dominating import Neighbours
+from reticent.accounting.reserve import NEARLY_EXACT, ROOM, USUAL, beyond_ends, is_paid, left_for, owed
 from reticent.accounting.solving import smallest_count
-from reticent.accounting.tight import tight
+from reticent.accounting.tight import is_beyond, tight
 from reticent.core import checks
 from reticent.core.errors import CannotMeet
 from reticent.mechanisms.adjacency import Adjacency
@@ -17,6 +18,8 @@ from reticent.mechanisms.events import Composed, Event, Gaussian, Repeated
 from reticent.pate.aggregators import Aggregator, Confident, GaussianMax
 
 _MOST_ANSWERS = 1 << 24
+_MOST_CLASSES = 1 << 10
+_OFF = 2.0**-64  # no count or check is drawn further from its law, in total variation: docs/arithmetic.md
 
 
 class Allowance(NamedTuple):
@@ -37,6 +40,12 @@ class Allowance(NamedTuple):
     answer: float
     event: Event
 
+    @property
+    def distance(self) -> float:
+        """Of the samplers of all noise from their laws, in total variation, with up to 1,024 classes."""
+        checked = self.limit / self.check if self.check else 0.0
+        return _OFF * (checked + _MOST_CLASSES * self.limit / (self.check + self.answer))
+
     def left(self, *, asked: int, answered: int) -> float:
         return self.limit - asked * self.check - answered * self.answer
 
@@ -54,25 +63,46 @@ class Allowance(NamedTuple):
 def allowance_for(aggregator: Aggregator, *, epsilon: float, delta: float) -> Allowance:
     """As much as (epsilon, delta) covers, whatever the votes are.
 
+    A part of delta is set aside for the samplers of the noise, enough for every answer with up to 1,024
+    classes; there are no more answers than half of delta is enough for.
+
     Raises:
         CannotMeet: not even one answer.
     """
     checks.positive(epsilon=epsilon)
     checks.inside_unit(delta=delta)
-    match aggregator:
-        case GaussianMax() | Confident():
-            found = allowance_of(aggregator, gaussian_dp.noise_multiplier(epsilon, delta))
-        case _:
-            times = _most_answers(aggregator.event, epsilon, delta)
-            found = Allowance(
-                limit=times, check=0.0, answer=1.0, event=Repeated(event=aggregator.event, times=times)
-            )
+    found = _allowance_within(aggregator, epsilon, left_for(epsilon, delta))
+    if is_paid(epsilon, delta) and (distance := found.distance) > USUAL:
+        share = min(1.0, (1 - 1e-9) * delta / 2 / (ROOM * owed(distance, epsilon)))
+        most = share * found.limit  # with less of delta there are fewer answers still
+        found = _allowance_within(aggregator, epsilon, left_for(epsilon, delta, max(share * distance, USUAL)))
+        found = found._replace(limit=min(found.limit, most))
     if not found.affords_one_more(asked=0, answered=0):
         raise CannotMeet(
             f"Not one answer fits into epsilon {epsilon:g} and delta {delta:g} with this noise.",
             remedy="Use more noise (and more teachers, so that the votes stand out), or a larger epsilon.",
         )
     return found
+
+
+def _allowance_within(aggregator: Aggregator, epsilon: float, delta: float) -> Allowance:
+    """By the laws of the noise alone."""
+    match aggregator:
+        case GaussianMax() | Confident():
+            return allowance_of(aggregator, gaussian_dp.noise_multiplier(epsilon, delta))
+        case _:
+            times = _most_answers(aggregator.event, epsilon, delta)
+            return Allowance(
+                limit=times, check=0.0, answer=1.0, event=Repeated(event=aggregator.event, times=times)
+            )
+
+
+def about_samplers(counts: int) -> tuple[str, ...]:
+    """What a guarantee rests on where so many counts are drawn, and delta pays for the usual distance.
+
+    A quarter of that is left to whatever is released beside them.
+    """
+    return () if counts * _OFF <= 0.75 * USUAL else (NEARLY_EXACT,)
 
 
 def allowance_of(aggregator: GaussianMax | Confident, multiplier: float) -> Allowance:
@@ -103,9 +133,20 @@ def multiplier_for(
     beside: Event | None = None,
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE,
 ) -> float:
-    """The least noise, over one moved vote, with which all answers and what is released beside them fit."""
-    alone = gaussian_dp.noise_multiplier(epsilon, delta) * (1 + 1e-7)  # room for the accountant's last digits
+    """The least noise, over one moved vote, with which all answers and what is released beside them fit.
+
+    The usual share of delta is set aside for samplers: see `about_samplers`.
+
+    Raises:
+        CannotMeet: so little noise that the ends of its sampler show.
+    """
+    alone = gaussian_dp.noise_multiplier(epsilon, left_for(epsilon, delta)) * (
+        1 + 1e-7
+    )  # room for the accountant's last digits
     if beside is None:
+        neighbours = Neighbours(adjacency)
+        if not is_paid(epsilon, delta) and is_beyond(release_of(alone, adjacency), delta, neighbours):
+            raise beyond_ends(epsilon, delta)
         return alone
     return calibrate.noise_for(
         lambda multiplier: Composed(events=(beside, release_of(multiplier, adjacency))),

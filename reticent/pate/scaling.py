@@ -41,7 +41,9 @@ class PoolScale(NamedTuple):
         return unscaled._replace(length=max(length, 1e-6))
 
     def __call__(self, x: Any) -> np.ndarray:
-        """Rows, each by itself."""
-        rows = (np.asarray(x, np.float32) - self.centre) / self.scale
+        """Rows, each by itself. What is not a number becomes 0, and far away is not farther than `_FAR`."""
+        with np.errstate(over="ignore"):
+            rows = (np.asarray(x).astype(np.float32) - self.centre) / self.scale
         rows = np.where(self.is_number, np.clip(rows, -_FAR, _FAR), rows)
-        return (rows / self.length).astype(np.float32)
+        rows = np.nan_to_num(rows / self.length, nan=0.0, posinf=0.0, neginf=0.0)
+        return rows.astype(np.float32)

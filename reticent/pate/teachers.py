@@ -1,15 +1,17 @@
-"""Teachers: one model a shard, all trained at once, and their votes about public records.
+"""Teachers: one model per shard, all trained at once, and their votes about public records.
 
 A teacher needs no noise: what protects a record is that it can change the votes of one teacher only.
-Nothing of a teacher may be published, and neither may a single vote.
+Nothing of a teacher may be published, and neither may a single vote. Nor whether one could be trained: no
+record, whatever it holds, ends in an error.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +30,7 @@ Smooth = Callable[[np.ndarray], np.ndarray]  # (queries, columns) -> (queries, c
 
 _ROOM = 2**28  # bytes of the inputs of teachers that are trained together
 _QUERIES_AT_ONCE = 4096
+_REHEARSED = 20  # made-up records per class
 
 
 def _silently(done: float) -> None:
@@ -51,11 +54,14 @@ class Teachers:
 
     Args:
         params: a tree of arrays with one more axis in front: (teachers, ...).
+        only: (teachers,) the class that a teacher votes for whatever is asked, because its shard has no other
+            (0 for an empty shard); negative for one that has learned to tell classes apart.
     """
 
     model: Model
     count: int
     params: Params = field(repr=False)
+    only: np.ndarray | None = field(default=None, repr=False)
 
     def vote(
         self, x: Any, *, smooth: Smooth | None = None, on_progress: OnProgress = _silently
@@ -73,9 +79,12 @@ class Teachers:
         for start in range(0, self.count, self._spread.count):  # one teacher a device
             group = slice(start, start + self._spread.count)
             for teacher, found in enumerate(self._probabilities(group, x), start):
+                found = np.nan_to_num(found, nan=0.0)  # of a teacher whose training blew up
                 labels[teacher] = (found if smooth is None else smooth(found)).argmax(axis=1)
                 on_progress((teacher + 1) / self.count)
-        return labels
+        if self.only is None:
+            return labels
+        return np.where(self.only[:, None] >= 0, self.only[:, None], labels).astype(np.int32)
 
     def _probabilities(self, group: slice, x: np.ndarray) -> np.ndarray:
         """(teachers of the group, queries, classes)"""
@@ -119,6 +128,7 @@ def teach(
 
     Args:
         x, y: all private records: inputs of the model, and classes counted from 0 (negative: no label).
+            A number that is not finite counts as 0.
         optimizer: Adam with a rate that falls from 1 to zero, unless given: right for a linear model on
             features of length 1. A deeper network wants a smaller one.
         batch_size: records a step, drawn from the shard with replacement; without one each step sees the
@@ -130,20 +140,18 @@ def teach(
         on_progress: called with the fraction done, from 0 to 1.
 
     Guarantee:
-        A teacher depends on the seed, its number and its shard alone, up to rounding.
+        The parameters of a teacher are a function of the seed, its number, its shard and public shapes: the
+        records of other shards do not change a bit of them, whatever they hold.
     """
     x, y = np.asarray(x), np.asarray(y).astype(np.int32)
-    if not len(x) == len(y) == len(shards.shard_of):
-        raise DataError(
-            f"{len(shards.shard_of)} records were divided; there are {len(x)} inputs and {len(y)} labels.",
-            remedy="Pass the same records that were divided.",
-        )
+    _require_same_records(shards, x, y)
+    with np.errstate(over="ignore"):  # too large for the type that JAX computes in: not finite
+        x = x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
     checks.count(steps=steps)
     checks.not_negative(shrinkage=shrinkage)
-    capacity = shards.indices.shape[1]
     row_bytes = 4 * max(int(np.prod(x.shape[1:])), 1)
     spread = Spread()
-    at_once = spread.count * max(_ROOM // (row_bytes * capacity), 1) if chunk is None else chunk
+    at_once = spread.count * max(_ROOM // (row_bytes * shards.capacity), 1) if chunk is None else chunk
     checks.count(chunk=at_once)
     at_once = spread.room_for(min(at_once, shards.teachers))
     optimizer = optax.adam(optax.linear_schedule(1.0, 0.0, steps)) if optimizer is None else optimizer
@@ -153,11 +161,34 @@ def teach(
     parts = []
     for teachers in _chunks(shards.teachers, at_once):
         keys = jax.vmap(lambda teacher: jax.random.fold_in(root, teacher))(jnp.asarray(teachers))
-        rows, is_real = shards.indices[teachers], shards.is_real[teachers]
-        parts.append(many(keys, x[rows], y[rows], is_real))
+        rows, labels = _finite(shards.gather(x, teachers)), shards.gather(y, teachers)
+        parts.append(many(keys, rows, labels, shards.is_real[teachers]))
         on_progress(min(len(parts) * at_once / shards.teachers, 1.0))
     params = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: shards.teachers], *parts)
-    return Teachers(model=model, count=shards.teachers, params=params)
+    only = np.array([_only_class(y[rows]) for rows in shards], np.int32)
+    return Teachers(model=model, count=shards.teachers, params=params, only=only)
+
+
+def _require_same_records(shards: Shards, x: Any, y: np.ndarray) -> None:
+    if not x.shape[0] == len(y) == len(shards.shard_of):
+        raise DataError(
+            f"{len(shards.shard_of)} records were divided; "
+            f"there are {x.shape[0]} inputs and {len(y)} labels.",
+            remedy="Pass the same records that were divided.",
+        )
+
+
+def _finite(records: np.ndarray) -> np.ndarray:
+    """With 0 for what is not finite."""
+    return np.nan_to_num(records, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _only_class(labels: np.ndarray) -> int:
+    """The class of a shard without another, 0 for an empty shard; -1 where there are several."""
+    known = labels[labels >= 0]
+    if len(known) == 0:
+        return 0
+    return int(known[0]) if (known == known[0]).all() else -1
 
 
 def _chunks(teachers: int, chunk: int) -> Iterator[np.ndarray]:
@@ -204,7 +235,7 @@ def _one_teacher(
 
 @dataclass(frozen=True, kw_only=True)
 class TaughtEstimators:
-    """Fitted scikit-learn classifiers, one a shard, that know `classes` classes between them."""
+    """Fitted scikit-learn classifiers, one per shard, that know `classes` classes between them."""
 
     classes: int
     estimators: tuple[Any, ...] = field(repr=False)
@@ -230,10 +261,20 @@ class TaughtEstimators:
         """(queries, classes): probabilities, or ones for predictions where there are none."""
         shares = np.zeros((len(x), self.classes), np.float32)
         if hasattr(estimator, "predict_proba"):
-            shares[:, np.asarray(estimator.classes_, int)] = estimator.predict_proba(x)
+            shares[:, np.asarray(estimator.classes_, int)] = np.nan_to_num(estimator.predict_proba(x))
         else:
             shares[np.arange(len(x)), estimator.predict(x)] = 1
         return shares
+
+
+@dataclass(frozen=True)
+class _Always:
+    """The teacher of a shard that has one class, or of one that nothing can be fitted to."""
+
+    label: int
+
+    def predict(self, x: Any) -> np.ndarray:
+        return np.full(len(x), self.label)
 
 
 def teach_estimators(
@@ -243,30 +284,51 @@ def teach_estimators(
     y: Any,
     *,
     classes: int,
-    lone: Literal["refuse", "vote"] = "refuse",
     on_progress: OnProgress = _silently,
 ) -> TaughtEstimators:
     """Fits a clone of any scikit-learn classifier on every shard, one after the other.
 
+    A shard of one class votes for that class whatever is asked, and an empty one for class 0. One that the
+    classifier refuses votes for its most frequent class: an error would tell something about its records.
+    A clone is fitted to made-up records first, so that a classifier that refuses everything is noticed.
+
     Args:
-        y: classes counted from 0.
+        x: all private records. A number that is not finite counts as 0.
+        y: classes counted from 0. A record with another label than those teaches nobody.
         classes: how many there are: public.
-        lone: a shard with one class, to which many classifiers cannot be fitted, is refused; or its teacher
-            votes for that class whatever is asked.
     """
     from sklearn.base import clone
-    from sklearn.dummy import DummyClassifier
     from threadpoolctl import threadpool_limits
 
-    y = np.asarray(y).astype(int)
-    checks.one_of(("refuse", "vote"), lone=lone)
-    if lone == "refuse":
-        shards.require_classes(y)
+    checks.count(classes=classes)
+    x, y = x if hasattr(x, "shape") else np.asarray(x), np.asarray(y).astype(int)
+    _require_same_records(shards, x, y)
+    is_dense = isinstance(x, np.ndarray) and np.issubdtype(x.dtype, np.number) and x.ndim == 2
     fitted: list[Any] = []
-    with threadpool_limits(1):  # small fits: several threads spend their time on waiting for each other
+    # Small fits: several threads spend their time on waiting for each other.
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are about private records
+        if is_dense:
+            _rehearse(clone(estimator), x.shape[1], classes)
         for rows in shards:
-            is_lone = (y[rows] == y[rows[0]]).all()
-            fresh: Any = DummyClassifier(strategy="most_frequent") if is_lone else clone(estimator)
-            fitted.append(fresh.fit(x[rows], y[rows]))
+            known = rows[(y[rows] >= 0) & (y[rows] < classes)]
+            records = _finite(x[known]) if is_dense else x[known]
+            fitted.append(_taught(clone(estimator), records, y[known]))
             on_progress(len(fitted) / shards.teachers)
     return TaughtEstimators(classes=classes, estimators=tuple(fitted))
+
+
+def _rehearse(estimator: Any, columns: int, classes: int) -> None:
+    """What is wrong with the estimator itself is found on records of nobody."""
+    labels = np.arange(_REHEARSED * max(classes, 2)) % max(classes, 2)
+    estimator.fit(np.random.default_rng(0).random((len(labels), columns), np.float32), labels)
+
+
+def _taught(estimator: Any, x: Any, y: np.ndarray) -> Any:
+    only = _only_class(y)
+    if only >= 0:
+        return _Always(only)
+    try:
+        return estimator.fit(x, y)
+    except Exception:  # noqa: BLE001 - whatever it is, it tells something about this shard
+        return _Always(int(np.bincount(y).argmax()))

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reticent.core.errors import DataError
+from reticent.core.keys import Keys
 from reticent.data import catalog
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain
 from reticent.data.encoding import NO_CLASS, encode, feature_names, has_target
 from reticent.data.files import Table
 from reticent.data.held_out import Split
+from reticent.data.sampling import Poisson
 from reticent.distributed import together
 from reticent.distributed.agreement import require_alone
 from reticent.runs import on_disk
@@ -28,6 +30,7 @@ from reticent.runs.learners import Learner, learner
 from reticent.runs.onlooker import Onlooker
 from reticent.runs.order import HELD_OUT, Material, public_of_held_out
 from reticent.runs.problem import Problem, of_table
+from reticent.training.places import lay
 
 Arrays = dict[str, np.ndarray]
 
@@ -92,11 +95,22 @@ def with_public(
     return divided._replace(held_out=kept), held_out["x"][:taken]
 
 
-def parts_as_inputs(learn: Learner, divided: Divided, onlooker: Onlooker) -> tuple[Arrays, Arrays]:
+def parts_as_inputs(
+    learn: Learner, divided: Divided, keys: Keys, onlooker: Onlooker
+) -> tuple[Arrays, Arrays]:
     """The rows to train on and the others, as the learner takes them."""
     if divided.are_inputs:
         return divided.train_on, divided.held_out
-    return inputs_of(learn, divided.train_on, onlooker), inputs_of(learn, divided.held_out, onlooker)
+    train_on = divided.train_on
+    if learn.rounds_by_place and together.count() == 1:
+        # One record more or less moves no other: see `training.places`.
+        room = Poisson(examples=divided.problem.rows, batch_size=1).most
+        places = lay(len(train_on["x"]), room, keys.place_key())
+        laid = inputs_of(learn, {"x": places.laid(np.asarray(train_on["x"]))}, onlooker)["x"]
+        train_on = {**train_on, "x": laid[places.of_units]}
+    else:
+        train_on = inputs_of(learn, train_on, onlooker)
+    return train_on, inputs_of(learn, divided.held_out, onlooker)
 
 
 def inputs_of(learn: Learner, part: Arrays, onlooker: Onlooker) -> Arrays:

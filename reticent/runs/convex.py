@@ -41,13 +41,15 @@ class Convex(NamedTuple):
 
     def follow(self, ingredients: Ingredients) -> Trained:
         problem, x, y = ingredients.problem, ingredients.train_on["x"], ingredients.train_on["y"]
-        # The number of rows is public, that of rows with a target is not: a row without one stays, empty.
+        # How many rows coins left, and how many of them have a target, is private: what is declared is how
+        # many can be expected, and a row without a target adds nothing to any sum.
         known = has_target(y)
         found = convex.fit(
             _loss(problem),
-            np.where(known[:, None], x, 0),
-            np.where(known, _labels(problem, y), 0),
+            x[known],
+            _labels(problem, y[known]),
             method=self.name,
+            examples=problem.rows,
             epsilon=self.epsilon,
             delta=self.delta,
             norm=1.0,  # by the scale of the problem

@@ -250,7 +250,7 @@ def _go_on(
         divided, public = with_public(material, domain, divided, onlooker)
         learn = learner(order.model, divided.problem)
         onlooker.say(f"training {learn.name} on {folders.rows_in_words(record)}: {recipe.in_words}")
-        train_on, held_out = parts_as_inputs(learn, divided, onlooker)
+        train_on, held_out = parts_as_inputs(learn, divided, keys, onlooker)
         stamp = stamp_of(
             record["recipe"], record["event"], domain.to_toml() if domain else "", record["number"]
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import jax
@@ -41,6 +41,7 @@ class Learner:
     Args:
         inputs: from the `x` of a dataset to what the model is given, row by row.
         scores: from parameters and one input to logits, or to a prediction in units of the target.
+        rounds_by_place: the last bits of a row's inputs depend on its place among the rows.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Learner:
     loss: Loss
     inputs: Inputs
     scores: Callable[[Any, jax.Array], jax.Array]
+    rounds_by_place: bool = False
 
 
 def learner(name: ModelName, problem: Problem) -> Learner:
@@ -67,7 +69,8 @@ def learner(name: ModelName, problem: Problem) -> Learner:
             _require_images(
                 name, problem, _fits_scattering(problem), "grey images whose sides are multiples of 4"
             )
-            return _made("scattering", _bare(_KEPT, problem.outputs), problem, _Whitened(problem.shape[0]))
+            made = _made("scattering", _bare(_KEPT, problem.outputs), problem, _Whitened(problem.shape[0]))
+            return replace(made, rounds_by_place=True)
         case _:
             raise InvalidArgument(
                 f"There is no model {name!r}.", remedy="Known: auto, linear, mlp, cnn, scattering."

@@ -20,7 +20,7 @@ from reticent.core.generators import generator
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
 from reticent.pate import Answers, Confident, GaussianMax, Questions, Teller, Votes, unreleased
-from reticent.pate.allowance import allowance_of, multiplier_for, release_of
+from reticent.pate.allowance import about_samplers, allowance_of, multiplier_for, release_of
 from reticent.pate.defaults import Settings, settings
 from reticent.pate.learning import learn
 from reticent.pate.partition import partition
@@ -118,7 +118,9 @@ class Pate(NamedTuple):
                 optimizer=_optimizer(self.model, 150),
                 on_progress=lambda done: on_progress(0.5 + done / 2),
             )
-        return Trained(params, _assumptions(problem.rows), unreleased=seen)
+        drawn = self._settings(view, problem.outputs).queries * problem.outputs
+        said = (*_assumptions(problem.rows), *about_samplers(drawn))
+        return Trained(params, said, unreleased=seen)
 
     def _settings(self, view: _View, classes: int) -> Settings:
         return settings(self.teachers, classes, len(view.pool), self._epsilon, self.delta)
@@ -140,9 +142,13 @@ class Pate(NamedTuple):
 
     def _votes(self, ingredients: Ingredients, view: _View) -> Votes:
         y = ingredients.train_on["y"]
-        coins = generator(ingredients.keys, stream=Stream.SAMPLING)
-        shards = partition(len(y), self.teachers, seed=coins)
-        shards.require_classes(y)
+        shards = partition(
+            len(y),
+            self.teachers,
+            examples=ingredients.problem.rows,  # how many there are is as secret as the coins that chose them
+            seed=generator(ingredients.keys, stream=Stream.SAMPLING),
+            content=(view.rows, y),
+        )
         learner, onlooker = ingredients.learner, ingredients.onlooker
         with onlooker.watch(f"{self.teachers} teachers") as on_progress:
             teachers = teach(
@@ -204,7 +210,6 @@ def _assumptions(rows: int) -> tuple[str, ...]:
         f"the number of records, {rows}, is public",
         "the public rows are public",
         "each row was given to one teacher by its own coin",
-        "the noise of answers is a real-valued Gaussian in 64 bits",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.guarantee import Guarantee, Unit
-from reticent.accounting.tight import guarantee, upper_bound
+from reticent.accounting.tight import cost_within, guarantee
 from reticent.core import checks
 from reticent.core.errors import BudgetExceeded, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
@@ -53,8 +53,8 @@ class SharedBudget:
             )
         with self._guard:
             after = Composed(events=(*self._spent, event))
-            cost = upper_bound(after, self.delta, Neighbours(self.adjacency))
-            if cost > self.epsilon:
+            cost = cost_within(after, self.epsilon, self.delta, Neighbours(self.adjacency))
+            if not cost <= self.epsilon:  # NaN too
                 raise BudgetExceeded(
                     f"'{purpose}' would take this budget to epsilon {cost:.4g} of {self.epsilon:g}; "
                     f"{len(self._spent)} releases are charged. Nothing was recorded.",

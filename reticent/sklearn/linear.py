@@ -53,6 +53,7 @@ class _Linear(PrivateEstimator):
                 epsilon=epsilon,
                 delta=delta if spending.delta > 0 else None,
                 norm=norm,
+                examples=spending.rows,
                 adjacency=spending.adjacency,
                 intercept=self.fit_intercept,
                 regularisation=self.regularisation,

@@ -17,10 +17,10 @@ from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator
 from reticent.core.keys import Stream
 from reticent.pate import Questions, Teller, Votes
-from reticent.pate.allowance import allowance_of, multiplier_for, release_of
+from reticent.pate.allowance import about_samplers, allowance_of, multiplier_for, release_of
 from reticent.pate.defaults import settings
 from reticent.pate.learning import learn
-from reticent.pate.partition import Shards, partition
+from reticent.pate.partition import partition, shard_capacity
 from reticent.pate.scaling import PoolScale
 from reticent.pate.selection import far_apart
 from reticent.pate.teachers import teach_estimators
@@ -42,14 +42,17 @@ class PateClassifier(PrivateClassifierFit):
         estimator: the classifier that teachers and student are clones of; logistic regression unless given.
         public: unlabelled rows with the same columns that are nobody's secret: the student sees only these.
             Without them rows are made up, evenly in all directions up to `norm`: far worse than real ones.
-        teachers: how many. Without a number, one for every twenty rows, at most 250.
+        teachers: how many. Without a number, one for every twenty examples, at most 250.
+        examples: the declared, public number of rows. Without it the number of rows in X is taken for public,
+            and `guarantee_` says so.
 
     The other arguments are those of `PrivateLogisticRegression`.
 
     Guarantee:
         Publishing the fitted estimator costs `event_`; `guarantee_` is the sentence about it, and holds
         whatever the votes are. A row teaches one teacher, by a coin of its own, so replacing, adding or
-        removing it moves at most one vote. No theorem says how good it is: `excess_risk_bound_` is None.
+        removing it moves at most one vote; no label and no value in a row decides whether there is an error
+        once it is paid. No theorem says how good it is: `excess_risk_bound_` is None.
     """
 
     student_: Any
@@ -62,6 +65,7 @@ class PateClassifier(PrivateClassifierFit):
         estimator: Any = None,
         public: Any = None,
         teachers: int | None = None,
+        examples: int | None = None,
         norm: float | None = None,
         classes: Any = None,
         adjacency: str = "replace",
@@ -74,6 +78,7 @@ class PateClassifier(PrivateClassifierFit):
         self.estimator = estimator
         self.public = public
         self.teachers = teachers
+        self.examples = examples
         self.norm = norm
         self.classes = classes
         self.adjacency = adjacency
@@ -92,9 +97,7 @@ class PateClassifier(PrivateClassifierFit):
         public = self._pool(spending)
         scale = PoolScale.of(public)
         pool = scale(public)
-        shards = self._shards(len(codes), spending)
-        if self.teachers is not None:
-            shards.require_classes(codes)
+        teachers = self._teachers(spending.rows)
         multiplier = multiplier_for(
             epsilon=spending.epsilon,
             delta=spending.delta,
@@ -104,13 +107,18 @@ class PateClassifier(PrivateClassifierFit):
         spending.is_basic = spending.is_untouched
         spending.pay(release_of(multiplier, spending.adjacency), "PATE")
         epsilon = gaussian_dp.epsilon(1 / multiplier, spending.delta)
-        chosen = settings(shards.teachers, len(self.classes_), len(pool), epsilon, spending.delta)
+        chosen = settings(teachers, len(self.classes_), len(pool), epsilon, spending.delta)
         noise = chosen.aggregator
         teller = Teller(noise, allowance_of(noise, multiplier), spending.keys)
         rows = scale(x.toarray() if sparse.issparse(x) else x)
-        taught = teach_estimators(
-            self._learner(), shards, rows, codes, classes=len(self.classes_), lone="vote"
+        shards = partition(
+            len(codes),
+            teachers,
+            examples=spending.rows,
+            seed=generator(spending.keys, stream=Stream.SAMPLING),
+            content=(rows, codes),
         )
+        taught = teach_estimators(self._learner(), shards, rows, codes, classes=len(self.classes_))
         votes = Votes.of_labels(taught.vote(pool), classes=len(self.classes_))
         answers = teller.answer(votes, Questions(rows=far_apart(pool, chosen.queries, seed=0)))
         student = learn(
@@ -118,18 +126,18 @@ class PateClassifier(PrivateClassifierFit):
             answers.questions.rows,
             answers.evidence,
             classes=len(self.classes_),
-            teachers=shards.teachers,
+            teachers=teachers,
             sigma=chosen.sigma_vote,
         )
         self._learn(public, student.shares)
         self.excess_risk_bound_ = None
         notes = (
-            f"{shards.teachers} teachers answered {len(answers)} questions about {len(pool)} "
+            f"{teachers} teachers answered {len(answers)} questions about {len(pool)} "
             f"{'made-up' if self.public is None else 'public'} rows",
         )
         if self.public is not None:
             spending.assumptions.append("the public rows are public")
-        spending.assumptions.append("a replaced row keeps its place: it goes to the same teacher")
+        spending.assumptions.extend(about_samplers(chosen.queries * len(self.classes_)))
         self._close(spending, None, notes)
         return self
 
@@ -151,12 +159,27 @@ class PateClassifier(PrivateClassifierFit):
             )
         return pool
 
-    def _shards(self, rows: int, spending: Spending) -> Shards:
+    def _open(self, x: Any, *targets: np.ndarray) -> Spending:
+        spending = super()._open(x, *targets)
+        if self.examples is None:
+            return spending
+        checks.count(examples=self.examples)
+        return Spending(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            rows=self.examples,
+            keys=spending.keys,
+            budget=self.budget,
+        )
+
+    def _teachers(self, examples: int) -> int:
+        """How many, from public numbers alone."""
         count = self.teachers
         if count is None:
-            count = min(max(rows // _ROWS_EACH, 2), _MOST_TEACHERS)
-        checks.count(minimum=2, teachers=count)
-        return partition(rows, count, seed=generator(spending.keys, stream=Stream.SAMPLING))
+            count = min(max(examples // _ROWS_EACH, 2), _MOST_TEACHERS)
+        shard_capacity(examples, count)  # refuses what cannot be divided
+        return count
 
     def _learn(self, pool: np.ndarray, shares: np.ndarray) -> None:
         """The student: a clone that sees the pool, each row with its likeliest class and how sure that is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,8 +13,8 @@ from scipy import sparse
 from reticent.accounting.budget import Budget
 from reticent.accounting.dominating import Neighbours
 from reticent.accounting.guarantee import Guarantee
-from reticent.accounting.reserve import NEARLY_EXACT
-from reticent.accounting.tight import tight, upper_bound
+from reticent.accounting.reserve import NEARLY_EXACT, is_paid
+from reticent.accounting.tight import Cost, Settled, cost_within, is_beyond, settled, tight, upper_bound
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
@@ -24,8 +25,6 @@ from reticent.runs.problem import checked_delta
 from reticent.sklearn.budget import SharedBudget
 
 _SEARCHED = 7  # halvings
-
-# With a delta this is far below it; without one it has no other place.
 
 
 class Spending:
@@ -82,7 +81,8 @@ class Spending:
         for _ in range(_SEARCHED):
             middle = (low + high) / 2
             whole = Composed(events=(*self._events, quote(middle)))
-            fits = tight(whole, self.delta, self.adjacency).upper <= self.epsilon
+            cost = cost_within(whole, self.epsilon, self.delta, Neighbours(self.adjacency))
+            fits = cost <= self.epsilon
             low, high = (middle, high) if fits else (low, middle)
         self.is_basic = low == epsilon
         return low
@@ -115,15 +115,15 @@ class Spending:
             proved: about the only event there is, by the method that released it.
         """
         epsilon, lower, accountant = self.epsilon, 0.0, "basic composition"
+        said: tuple[str, ...] = ()
         if proved is not None and len(self._events) == 1:
             epsilon, lower, accountant = proved.epsilon, proved.epsilon_lower, proved.accountant
         elif self.delta > 0:
-            cost = tight(self.event, self.delta, self.adjacency)
-            upper = min(cost.upper, upper_bound(self.event, self.delta, Neighbours(self.adjacency)))
-            if upper <= epsilon or not self.is_basic:
-                epsilon, lower, accountant = upper, min(cost.lower, upper), cost.accountant
+            cost, is_exact = self._settled()
+            epsilon, lower, accountant = cost.upper, cost.lower, cost.accountant
+            said = () if is_exact else (NEARLY_EXACT,)
         more = () if proved is None else proved.assumptions
-        assumptions = tuple(dict.fromkeys([*more, *self.assumptions]))
+        assumptions = tuple(dict.fromkeys([*more, *self.assumptions, *said]))
         self._tell(assumptions)
         return Guarantee(
             epsilon=epsilon,
@@ -133,6 +133,22 @@ class Spending:
             accountant=accountant,
             assumptions=assumptions,
         )
+
+    def _settled(self) -> Settled:
+        """The cost by the accountants, or the whole budget where they say more than its shares add up to."""
+        near = Neighbours(self.adjacency)
+
+        def price(left: float) -> Cost:
+            cost = tight(self.event, left, self.adjacency)
+            upper = min(cost.upper, upper_bound(self.event, left, near))
+            return cost._replace(lower=min(cost.lower, upper), upper=upper)
+
+        found = settled(self.event, self.delta, near, price=price)
+        if found.cost.upper <= self.epsilon or not self.is_basic:
+            return found
+        is_void = not is_paid(self.epsilon, self.delta) and is_beyond(self.event, self.delta, near)
+        # Shares that use up delta leave nothing for samplers.
+        return Settled(Cost(0.0, math.inf if is_void else self.epsilon, "basic composition"), is_void)
 
     def _tell(self, assumptions: Iterable[str]) -> None:
         """A shared budget promises something about all fits, and has to know what each of them assumes."""

@@ -13,7 +13,7 @@ from sklearn.base import clone, is_classifier
 
 from reticent.accounting import renyi, tuning
 from reticent.accounting.dominating import Neighbours
-from reticent.accounting.tight import upper_bound
+from reticent.accounting.tight import cost_within
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.core.generators import generator
@@ -166,8 +166,8 @@ class Search:
 
         def fits(epsilon: float) -> bool:
             whole = Composed(events=(*known, self._event(self._at(epsilon, features).worst)))
-            cost = upper_bound(whole, spending.delta, Neighbours(spending.adjacency))
-            return cost <= spending.epsilon
+            near = Neighbours(spending.adjacency)
+            return cost_within(whole, spending.epsilon, spending.delta, near) <= spending.epsilon
 
         low, high = _LEAST * spending.epsilon, spending.epsilon
         if spending.delta == 0 or not fits(low):

@@ -157,7 +157,7 @@ def plan(
         beside=beside,
     )
     near = Neighbours(Adjacency.ADD_OR_REMOVE)
-    if beside is not None and (spent := upper_bound(beside, delta, near)) >= epsilon:
+    if beside is not None and not (spent := upper_bound(beside, delta, near)) < epsilon:  # NaN too
         raise CannotMeet(
             f"What is released beside the embedding costs epsilon {spent:.4g} of {epsilon:.4g} by itself.",
             remedy="Add noise there, or ask for a larger epsilon.",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 
-from scipy.special import bdtrc
+from scipy.special import betainc
 
 from reticent.data.domain import Domain
 from reticent.data.preparation import require_enough_rows
 from reticent.data.preparation.noise import PreparationNoise
+from reticent.data.sampling import Poisson
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
 from reticent.runs.paying import claim_beside, preparation_noise
 from reticent.synthetic import embedding, gan, planning
@@ -92,12 +93,16 @@ def image_plan(
 
 
 def _declared(records: int, rows: int) -> int:
-    """How many records batches are planned for: as many as are expected to be learned from.
+    """How many records batches are planned for: as many as are expected to be learned from, or a few more.
 
-    Batches have room for a tenth more than that. Where coins might leave more, it is so many that all records
-    of the dataset have room: never does a draw of the coins stop a run.
+    So many that whatever coins leave has room: never does a draw of the coins stop a run.
     """
-    room = rows + max(rows // 10, 1)
-    if room >= records or bdtrc(room, records, rows / records) <= _NEVER:
-        return rows
-    return records - records // 11
+    declared = rows
+    while declared < records and not _leaves_room(declared, records, rows):
+        declared += max(declared // 64, 1)
+    return min(declared, records)
+
+
+def _leaves_room(declared: int, records: int, rows: int) -> bool:
+    room = Poisson(examples=declared, batch_size=1).most
+    return room >= records or betainc(room + 1, records - room, rows / records) <= _NEVER

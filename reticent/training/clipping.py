@@ -91,17 +91,20 @@ class Clipping:
                 raise InvalidArgument(f"No parameter belongs to layer '{name}'.", remedy=suggest(name, paths))
         return tuple(Layer(tuple(members[name]), bound) for name, bound in self.bounds)
 
-    def factor(self, norm: jax.Array, max_norm: jax.typing.ArrayLike, *, margin: float = 0.0) -> jax.Array:
-        """What a gradient of this norm is multiplied by: 0 where the norm is not finite.
+    def factor(
+        self, norm: jax.Array, bound: jax.typing.ArrayLike, *, at_most: jax.typing.ArrayLike = 1.0
+    ) -> jax.Array:
+        """What a gradient of this norm is multiplied by, to be no longer than `bound`.
+
+        0 where the norm is not finite.
 
         Args:
-            margin: the share of every bound that is left for the rounding of what comes after.
+            at_most: what a short gradient is multiplied by. To automatic clipping no gradient is short.
         """
-        bound = max_norm * (1 - margin)
         if self.kind == "automatic":
             factor = bound / (norm + self.stability)
         else:
-            factor = jnp.minimum(1.0, bound / jnp.maximum(norm, _SMALLEST))
+            factor = jnp.minimum(at_most, bound / jnp.maximum(norm, _SMALLEST))
         return jnp.where(jnp.isfinite(norm), factor, 0.0)
 
     def clip(self, tree: Tree, *, stretch: jax.typing.ArrayLike = 1.0) -> Tree:

@@ -30,10 +30,15 @@ class Members(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The data on the device; without members, every row is a unit of its own."""
+    """The data on the device; without members, every row is a unit of its own.
+
+    Args:
+        is_taken: which places have a unit; None where all have.
+    """
 
     rows: dict[str, jax.Array]
     members: Members | None = None
+    is_taken: jax.Array | None = None
 
 
 class Several(NamedTuple):
@@ -120,15 +125,6 @@ def require_unit(dataset: Dataset, plan: Plan) -> None:
             f"The plan protects a {plan.unit}, and dataset '{dataset.name}' has records of a {dataset.unit}.",
             remedy="Give the dataset its users and the plan unit='user' with rows_a_user, or neither.",
         )
-
-
-def source_of(dataset: Dataset, plan: Plan) -> tuple[Source, int]:
-    """The data on the device, and how many units they hold."""
-    rows = {key: jnp.asarray(np.asarray(dataset[key])) for key in dataset}
-    if dataset.users is None or plan.rows_a_user is None:
-        return Source(rows), len(dataset)
-    members = Members(*map(jnp.asarray, user_table(dataset.users, plan.rows_a_user)))
-    return Source(rows, members), len(members.rows)
 
 
 def first_unit(dataset: Dataset, plan: Plan) -> Source:

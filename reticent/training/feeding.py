@@ -26,7 +26,8 @@ from reticent.data.sampling import Batch, Shuffled, places_among
 from reticent.distributed import together
 from reticent.distributed.agreement import by_all
 from reticent.training.contributions import Source
-from reticent.training.mesh import Held, Layout, Range, held_source, own_part
+from reticent.training.mesh import Held, Layout, Range, brought, held_source, own_part, without_empty
+from reticent.training.places import Places, in_order, places_for
 from reticent.training.plan import Plan
 from reticent.training.step import Roots, Step, TrainState, Unreleased
 
@@ -99,6 +100,12 @@ class _Drawing(NamedTuple):
         digest = hashlib.blake2b(self.order.encode(), digest_size=root.nbytes, person=b"reticent order")
         return np.frombuffer(digest.digest(), root.dtype)
 
+    def places(self, plan: Plan, units: int) -> Places:
+        """Where the units of this process lie. Of several processes, each has them in the order they came."""
+        if together.count() > 1:
+            return in_order(units)
+        return places_for(plan, units, self.keys.place_key())
+
     def noise(self, steps: range) -> np.ndarray:
         return self._taken(Stream.NOISE, steps)
 
@@ -143,19 +150,23 @@ class _Resident:
 
     def __init__(self, dataset: Dataset, plan: Plan, layout: Layout, drawing: _Drawing) -> None:
         self._plan, self._drawing = plan, drawing
-        self._held, self.units = held_source(layout, dataset, plan)
+        given = brought(layout, dataset, plan)
+        places = drawing.places(plan, given.own)
+        self.units = given.units
+        self._places = _all_places(layout, places.total)
+        self._held = held_source(layout, dataset, given, places)
         self.steps_at_once = _most_steps(plan)
 
     def many(self, step: Step) -> Many:
         def steps(state: TrainState, held: Source | Held, stop: jax.Array, raw: Roots) -> Any:
             roots = _as_keys(raw)
             numbers = state.step + jnp.arange(self.steps_at_once)
-            drawn = self._plan.sampler.draw(roots.sampling, numbers, self.units)
+            drawn = self._plan.sampler.draw(roots.sampling, numbers, self._places)
 
             def source_and_batch(batch: Batch) -> tuple[Source, Batch]:
-                if isinstance(held, Held):
-                    return held.source, own_part(batch, held.range)
-                return held, batch
+                source = held.source if isinstance(held, Held) else held
+                own = own_part(batch, held.range) if isinstance(held, Held) else batch
+                return source, without_empty(own, source.is_taken)
 
             return _scanned(step, state, stop, roots, drawn, source_and_batch)
 
@@ -191,14 +202,17 @@ class _Streamed:
             )
         self._plan, self._layout, self._drawing = plan, layout, drawing
         self._like: Mapping[str, np.ndarray] = {key: dataset[key] for key in dataset}
-        self._own = _own_ranges(layout, len(dataset))
+        self.units = brought(layout, dataset, plan).units
+        places = drawing.places(plan, len(dataset))
+        self._unit_at = places.unit_at()  # four bytes a place
+        self._own = _own_ranges(layout, places.total)
         self._start = self._own[0].low
-        self.units = _all_units(layout, len(dataset))
-        self._places = _places(layout, plan, len(dataset))
+        self._all = _all_places(layout, places.total)
+        self._places = _places(layout, plan, places.total)
         fitting = by_all(lambda: self._fitting(buffer))
         self.steps_at_once = int(together.everyones(fitting).min())
         self._disk = by_all(lambda: DiskRows(self._like))
-        self._draw = jax.jit(lambda root, numbers: plan.sampler.draw(root, numbers, self.units))
+        self._draw = jax.jit(lambda root, numbers: plan.sampler.draw(root, numbers, self._all))
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reticent-rows")
         self._next: tuple[range, Future[Any]] | None = None
 
@@ -249,31 +263,35 @@ class _Streamed:
         rows = {
             key: np.zeros((*order.shape, *array.shape[1:]), array.dtype) for key, array in self._like.items()
         }
-        for number, count in enumerate(counts.tolist()):
-            wanted = indices[number, order[number, :count]] - self._start
-            self._disk.take(wanted, {key: array[number] for key, array in rows.items()})
         slots = np.tile(np.arange(self._places, dtype=np.int32), (len(order), 1))
+        is_real = slots < counts[:, None]
+        for number, count in enumerate(counts.tolist()):
+            wanted = self._unit_at[indices[number, order[number, :count]] - self._start]
+            self._disk.take(np.maximum(wanted, 0), {key: array[number] for key, array in rows.items()})
+            is_empty = wanted < 0
+            is_real[number, :count] &= ~is_empty
+            for array in rows.values():
+                array[number, :count][is_empty] = 0
         places = None if self._layout.mesh is None else order
-        filled = slots < counts[:, None]
-        return Window(rows, Batch(slots, filled, places))  # type: ignore[arg-type]
+        return Window(rows, Batch(slots, is_real, places, counts.astype(np.int32)))  # type: ignore[arg-type]
 
     def close(self) -> None:
         self._reader.shutdown(wait=True, cancel_futures=True)
         self._disk.close()
 
 
-def _own_ranges(layout: Layout, units: int) -> list[Range]:
+def _own_ranges(layout: Layout, places: int) -> list[Range]:
     if layout.mesh is None:
-        return [Range(0, units)]
-    return layout.own_ranges(units)
+        return [Range(0, places)]
+    return layout.own_ranges(places)
 
 
-def _places(layout: Layout, plan: Plan, units: int) -> int:
-    """How many of a batch's records each device has room for."""
+def _places(layout: Layout, plan: Plan, places: int) -> int:
+    """How many of a batch's places each device has room for."""
     if layout.mesh is None:
         return plan.sampler.capacity
-    return places_among(plan.sampler, max(part.high - part.low for part in layout.ranges(units)))
+    return places_among(plan.sampler, max(part.high - part.low for part in layout.ranges(places)))
 
 
-def _all_units(layout: Layout, units: int) -> int:
-    return units if layout.mesh is None else max(part.high for part in layout.ranges(units))
+def _all_places(layout: Layout, places: int) -> int:
+    return places if layout.mesh is None else max(part.high for part in layout.ranges(places))

@@ -25,14 +25,17 @@ from reticent.data.dataset import Dataset, as_dataset
 from reticent.distributed import together
 from reticent.distributed.agreement import by_all, by_first, from_first, network, require_same, shared_keys
 from reticent.mechanisms import events
+from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 from reticent.training.averaging import Output, averaging, result
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.contributions import Augment, Contribution, first_unit
+from reticent.training.elementwise import require_elementwise
 from reticent.training.feeding import BUFFER, Feed, feed_for
 from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum, inputs
 from reticent.training.memory import examples_at_once
-from reticent.training.mesh import Layout, chosen_mesh, require_elementwise
+from reticent.training.mesh import Layout, chosen_mesh
+from reticent.training.places import ROUNDED_ALIKE
 from reticent.training.plan import Plan
 from reticent.training.progress import bar
 from reticent.training.projection import Projection
@@ -131,7 +134,7 @@ def train(
         look = onlooker(plan, scores, output, on_progress, unreleased, beside)
         many, start, is_paid = _started(step, params, optimizer, plan, feed, layout, checkpoints)
         by_first(lambda: None if is_paid else _charge(budget, plan))
-        assumptions = _assumed(keys, checkpoints)
+        assumptions = _assumed(keys, checkpoints, plan)
         save = _saving(checkpoints, layout, is_told=on_progress is not None)
         state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, save)
     promise = plan.guarantee(assumptions=assumptions, beside=beside, numbers=trees.size(params))
@@ -139,9 +142,10 @@ def train(
     return Run(result(state, output), promise, plan, tuple(history), state, is_complete, seconds)
 
 
-def _assumed(keys: Keys, checkpoints: Checkpoints | None) -> tuple[str, ...]:
-    """What the randomness of all steps rests on, those before a restart too."""
-    said = (*keys.assumptions, *network())
+def _assumed(keys: Keys, checkpoints: Checkpoints | None, plan: Plan) -> tuple[str, ...]:
+    """What the guarantee rests on besides the plan, in all steps, those before a restart too."""
+    moves_others = together.count() > 1 and plan.adjacency is Adjacency.ADD_OR_REMOVE
+    said = (*keys.assumptions, *network(), *((ROUNDED_ALIKE,) if moves_others else ()))
     if checkpoints is None:
         return said
     checkpoints.assume(said)

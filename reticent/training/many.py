@@ -63,7 +63,8 @@ def private_recipe(
         def one(state: TrainState, number: jax.Array) -> tuple[TrainState, None]:
             drawn = plan.sampler.draw(roots.sampling, number[None], examples)
             places, is_real = drawn.indices[0], drawn.is_real[0] & is_member[drawn.indices[0]]
-            batch = Batch(members[places].astype(jnp.int32), is_real)
+            end = jnp.sum(drawn.is_real[0])
+            batch = Batch(members[places].astype(jnp.int32), is_real, end=end)
             return step(state, Source({"x": x, "y": y}), batch, roots)[0], None
 
         max_norm = jnp.float32(plan.clipping.sensitivity)

@@ -6,15 +6,12 @@ holds. So who is in a batch does not depend on the number of devices, and neithe
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from reticent.core.errors import DataError, InvalidArgument
@@ -22,8 +19,9 @@ from reticent.data.dataset import Dataset
 from reticent.data.sampling import Batch
 from reticent.distributed import together
 from reticent.distributed.agreement import by_all
-from reticent.training.contributions import Members, Source, require_unit, source_of, user_table
+from reticent.training.contributions import Members, Source, require_unit, user_table
 from reticent.training.exchange import ALONE, Divided, Exchange, Replicated
+from reticent.training.places import Places
 from reticent.training.plan import Plan
 from reticent.training.step import TrainState
 
@@ -54,7 +52,7 @@ def chosen_mesh(mesh: Mesh | None, batch_size: int) -> Mesh | None:
 
 
 class Range(NamedTuple):
-    """The units that a device holds, counted over all processes."""
+    """The places that a device holds, counted over all processes."""
 
     low: int
     high: int
@@ -153,10 +151,10 @@ class Layout:
 
         return jax.tree.map(joined, *pieces)
 
-    def ranges(self, units: int) -> list[Range]:
-        """What each device of the mesh holds, given how many units this process brings."""
+    def ranges(self, places: int) -> list[Range]:
+        """Which places each device of the mesh holds, given how many this process has."""
         assert self.mesh is not None
-        counts = together.everyones(np.int64(units))
+        counts = together.everyones(np.int64(places))
         starts = np.concatenate([[0], np.cumsum(counts)])
         owners = [device.process_index for device in self.mesh.devices.flat]
         found = []
@@ -166,57 +164,95 @@ class Layout:
             found.append(Range(*map(int, cuts)))
         return found
 
-    def own_ranges(self, units: int) -> list[Range]:
-        """What each device of this process holds, given how many units this process brings."""
+    def own_ranges(self, places: int) -> list[Range]:
+        """Which places each device of this process holds, given how many this process has."""
         assert self.mesh is not None
-        each = zip(self.ranges(units), self.mesh.devices.flat, strict=True)
+        each = zip(self.ranges(places), self.mesh.devices.flat, strict=True)
         return [part for part, device in each if device.process_index == together.number()]
 
 
 class Held(NamedTuple):
-    """What a device holds: some of the units, and which ones."""
+    """What a device holds: some of the places, and which ones."""
 
     source: Source
     range: jax.Array  # (1, 2) int32 on each device
 
 
-def held_source(layout: Layout, dataset: Dataset, plan: Plan) -> tuple[Source | Held, int]:
-    """The data on the device or devices, and how many units they hold in all."""
+class Brought(NamedTuple):
+    """What this process brings: the rows of each unit, and how many units all processes bring."""
+
+    members: tuple[np.ndarray, np.ndarray] | None  # of users: see `user_table`
+    own: int
+    units: int
+
+
+def brought(layout: Layout, dataset: Dataset, plan: Plan) -> Brought:
+    """
+    Raises:
+        DataError: the plan protects something else than the data have, or users are not named well.
+    """
     require_unit(dataset, plan)
-    if layout.mesh is None:
-        return source_of(dataset, plan)
-    units, members = len(dataset), None
+    own, members = len(dataset), None
     if dataset.users is not None and plan.rows_a_user is not None:
         users, rows_a_user = dataset.users, plan.rows_a_user
         members = by_all(lambda: user_table(users, rows_a_user))
         _check_users_apart(dataset)
-        units = len(members[0])
-    everyones, own = layout.ranges(units), layout.own_ranges(units)
+        own = len(members[0])
+    everyones = [own] if layout.mesh is None else together.everyones(np.int64(own))
+    return Brought(members, own, int(np.sum(everyones)))
+
+
+def held_source(layout: Layout, dataset: Dataset, given: Brought, places: Places) -> Source | Held:
+    """The data on the device or devices, each unit at its place."""
+    if layout.mesh is None:
+        whole = _piece(dataset, given.members, places, Range(0, places.total), places.total)
+        return jax.tree.map(jnp.asarray, whole)
+    everyones, own = layout.ranges(places.total), layout.own_ranges(places.total)
     largest = max(1, *(part.high - part.low for part in everyones))
     start = own[0].low
     pieces = [
         Held(
-            _piece(dataset, members, slice(part.low - start, part.high - start), largest),
+            _piece(dataset, given.members, places, Range(part.low - start, part.high - start), largest),
             np.array([part], np.int32),  # type: ignore[arg-type]  # on the device a moment later
         )
         for part in own
     ]
-    return layout.in_pieces(pieces), max(part.high for part in everyones)
+    return layout.in_pieces(pieces)
 
 
-def _piece(dataset: Dataset, members: tuple[np.ndarray, np.ndarray] | None, part: slice, largest: int) -> Any:
-    """The rows of some units, filled up to as many as any device has."""
+def _piece(
+    dataset: Dataset,
+    members: tuple[np.ndarray, np.ndarray] | None,
+    places: Places,
+    part: Range,
+    size: int,
+) -> Any:
+    """The rows of the units in some places, filled up with zeros to `size` places.
 
-    def filled(rows: np.ndarray, to: int) -> np.ndarray:
-        return np.concatenate([rows, np.zeros((to - len(rows), *rows.shape[1:]), rows.dtype)])
-
+    So shapes say how many places there are, which is public, and not how many units.
+    """
+    is_inside = (places.of_units >= part.low) & (places.of_units < part.high)
+    units = np.flatnonzero(is_inside)
+    here = Places(size, places.of_units[is_inside] - part.low)
     if members is None:
-        rows: dict[str, Any] = {key: filled(np.asarray(dataset[key][part]), largest) for key in dataset}
-        return Source(rows)
-    table, is_member = members[0][part], members[1][part]
-    rows = {key: filled(dataset[key][table.ravel()], largest * table.shape[1]) for key in dataset}
-    places = np.arange(largest * table.shape[1], dtype=np.int32).reshape(largest, -1)
-    return Source(rows, Members(places, filled(is_member, largest)))  # type: ignore[arg-type]
+        rows: dict[str, Any] = {key: here.laid(_taken(dataset[key], units)) for key in dataset}
+        return Source(rows, None, here.is_taken())  # type: ignore[arg-type]
+    table, is_member = members[0][units], members[1][units]
+    a_unit = table.shape[1]
+    rows = {}
+    for key in dataset:
+        found = _taken(dataset[key], table.ravel())
+        by_unit = found.reshape(len(units), a_unit, *found.shape[1:])
+        rows[key] = here.laid(by_unit).reshape(size * a_unit, *found.shape[1:])
+    numbers = np.arange(size * a_unit, dtype=np.int32).reshape(size, -1)
+    own = Members(numbers, here.laid(is_member))  # type: ignore[arg-type]
+    return Source(rows, own, here.is_taken())  # type: ignore[arg-type]
+
+
+def _taken(rows: Any, units: np.ndarray) -> np.ndarray:
+    """Some of the rows; all of them without a copy."""
+    is_all = len(units) == len(rows) and bool(np.all(units == np.arange(len(units))))
+    return np.asarray(rows) if is_all else np.asarray(rows)[units]
 
 
 def _check_users_apart(dataset: Dataset) -> None:
@@ -293,7 +329,7 @@ def _name(user: Any) -> bytes:
 
 
 def own_part(batch: Batch, held: jax.Array) -> Batch:
-    """The rows of a batch that this device holds, counted from its first."""
+    """The places of a batch that this device holds, counted from its first."""
     low, high = held[0, 0], held[0, 1]
     is_own = batch.is_real & (batch.indices >= low) & (batch.indices < high)
     places = jnp.flatnonzero(is_own, size=is_own.shape[0], fill_value=0).astype(jnp.int32)
@@ -301,68 +337,8 @@ def own_part(batch: Batch, held: jax.Array) -> Batch:
     return Batch(jnp.where(is_real, batch.indices[places] - low, 0), is_real, places)
 
 
-# Leaves to try an optimizer on, which are never made: no two dimensions are alike, and the smallest of the
-# matrix is beyond any at which an optimizer begins to keep rows and columns instead of the whole.
-_LEAVES = ((4096,), (3072, 2048), (1024, 5, 3, 7))
-_LARGE = 512  # numbers; what is smaller than a half of any leaf belongs to a schedule
-_BY_PLACE = re.compile("sort|cum|rev|iota|random|threefry|rng|scatter|gather|slice|window|fft|callback|ffi")
-
-
-def require_elementwise(optimizer: optax.GradientTransformation) -> None:
-    """Reads what an optimizer computes, without computing it: no example of values could show all of it.
-
-    Raises:
-        InvalidArgument: an update of one parameter depends on others, so parts cannot be updated apart.
-    """
-    whole, half = (
-        _operations(_update(optimizer, shapes))
-        for shapes in (_LEAVES, [(first // 2, *rest) for first, *rest in _LEAVES])
-    )
-    if whole is None or whole != half:
-        raise InvalidArgument(
-            "This optimizer looks at several parameters at once, and divided parameters are updated apart.",
-            remedy="Take one that treats each number by itself (sgd, momentum, adam), or do not divide.",
-        )
-
-
-def _update(optimizer: optax.GradientTransformation, shapes: Any) -> Any:
-    params = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
-    state = jax.eval_shape(optimizer.init, params)
-    return jax.make_jaxpr(optimizer.update)(params, state, params).jaxpr
-
-
-def _operations(program: Any) -> list[tuple[str, ...]] | None:
-    """The operations of a program and the numbers written in it; None if one joins numbers of a leaf."""
-    found: list[tuple[str, ...]] = []
-    for equation in program.eqns:
-        inner = [part for value in equation.params.values() for part in _programs(value)]
-        given, made = _large(equation.invars), _large(equation.outvars)
-        if inner:
-            within = [_operations(part) for part in inner]
-            # A loop over the rows of a leaf hands what it found in one of them to the next.
-            if None in within or not given <= _large(v for part in inner for v in part.invars):
-                return None
-            found += [operation for part in within for operation in part or ()]
-        elif (given or made) and _joins(equation):
-            return None
-        else:
-            numbers = (str(v.val) for v in equation.invars if hasattr(v, "val"))
-            found.append((equation.primitive.name, *numbers))
-    return found
-
-
-def _joins(equation: Any) -> bool:
-    """Whether a number that comes out may depend on more than the numbers in its own place."""
-    given, made = ([v.aval.shape for v in each] for each in (equation.invars, equation.outvars))
-    arrays = {shape for shape in given if math.prod(shape) > 1}
-    is_by_place = _BY_PLACE.search(equation.primitive.name) is not None
-    return is_by_place or len(arrays | set(made)) > 1
-
-
-def _large(variables: Iterable[Any]) -> set[tuple[int, ...]]:
-    return {v.aval.shape for v in variables if math.prod(v.aval.shape) >= _LARGE}
-
-
-def _programs(value: Any) -> list[Any]:
-    parts = value if isinstance(value, tuple | list) else (value,)
-    return [part for part in (getattr(part, "jaxpr", part) for part in parts) if hasattr(part, "eqns")]
+def without_empty(batch: Batch, is_taken: jax.Array | None) -> Batch:
+    """A batch of places in which those without a unit do not count, and keep their slots all the same."""
+    if is_taken is None:
+        return batch
+    return batch._replace(is_real=batch.is_real & is_taken[batch.indices], end=batch.drawn)

@@ -14,7 +14,7 @@ from reticent.accounting import calibrate
 from reticent.accounting.accountants import ACCOUNTANTS
 from reticent.accounting.dominating import Neighbours, untruncated
 from reticent.accounting.guarantee import Guarantee, Unit
-from reticent.accounting.reserve import NEARLY_EXACT, TRAINING, left_of
+from reticent.accounting.reserve import TRAINING, left_of
 from reticent.accounting.setting import steps_for
 from reticent.accounting.solving import smallest_count
 from reticent.accounting.tight import guarantee, upper_bound
@@ -213,18 +213,14 @@ class Plan:
         """
         steps = self.steps if steps is None else steps
         distance = steps * ((numbers + 1) * DISTANCE + DITHER_FAILURE + SAMPLING_DISTANCE)
-        # Each of two neighbours is so far from its law: the event of one side counts e^epsilon times.
-        needed = distance * (1 + math.exp(min(self.epsilon_after(steps, beside), 700.0)))
-        taken = max(TRAINING * self.delta, needed)
-        if not taken <= self.delta / 2:
-            taken, assumptions = TRAINING * self.delta, (*assumptions, NEARLY_EXACT)
         return guarantee(
             _together(self.event_after(steps), beside),
             self.delta,
             self.adjacency,
             unit=self.unit,
             assumptions=self.assumptions + assumptions,
-            arithmetic=taken,
+            arithmetic=TRAINING * self.delta,
+            distance=distance,
         )
 
     @property

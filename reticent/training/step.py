@@ -16,6 +16,7 @@ from reticent.core.keys import step_key
 from reticent.core.whole_normals import floor_deviation, whole_normals
 from reticent.data.sampling import Batch
 from reticent.mechanisms.gaussian import (
+    MOST_PARTS,
     NoiseGrid,
     Wide,
     add_blocks,
@@ -30,6 +31,7 @@ from reticent.training.contributions import Contribution, Source
 from reticent.training.exchange import ALONE, Exchange
 from reticent.training.gradients import GradientSum
 from reticent.training.gradients.totals import Grid
+from reticent.training.places import place_count
 from reticent.training.plan import Plan
 from reticent.training.projection import Projection
 
@@ -96,7 +98,7 @@ def private_step(
     """
 
     grid = noise_grid(plan.noise_multiplier, plan.sampler.capacity, blocks.main)
-    sums = Grid(grid.steps, plan.sampler.capacity, blocks.additions * exchange.devices)
+    sums = Grid(grid.steps, plan.sampler.capacity, blocks.additions * exchange.devices, rows=blocks.main)
 
     def block(
         params: Any, max_norm: jax.Array, source: Source, batch: Batch, seeds: jax.Array
@@ -150,6 +152,11 @@ def _exchanged(exchange: Exchange, total: Any, seen: _Seen) -> tuple[Any, _Seen]
     """The sums over all devices: of whole numbers, in which order they are added makes no difference."""
     if not isinstance(total, Wide):
         return exchange.total(total, seen)
+    if exchange.devices > MOST_PARTS:
+        raise InvalidArgument(
+            f"Sums over {exchange.devices} devices are too large beside their noise: at most {MOST_PARTS}.",
+            remedy="Use fewer devices, smaller batches or more noise.",
+        )
     (high, seen), (low, _) = exchange.total(total.high, seen), exchange.total(total.low, ())
     return Wide(high, low), seen
 
@@ -181,10 +188,11 @@ def _summed(
     Room for the largest draw would make every step pay for what happens once in a million; a chunk
     is paid for when it is needed. Neither are blocks worked on that hold nobody.
     """
-    count = jnp.sum(batch.is_real)
+    count = batch.drawn
 
     def at(start: jax.Array | int, size: int) -> tuple[Any, _Seen]:
-        total, seen = block(*jax.tree.map(lambda leaf: _slice(leaf, start, size), (batch, seeds)))
+        rows = batch._replace(end=None)
+        total, seen = block(*jax.tree.map(lambda leaf: _slice(leaf, start, size), (rows, seeds)))
         return of_block(total, grid), seen
 
     def add_until(end: jax.Array, size: int, carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
@@ -211,6 +219,12 @@ def _slice(leaf: jax.Array, start: jax.Array | int, size: int) -> jax.Array:
     return jax.lax.dynamic_slice_in_dim(leaf, start, size)
 
 
+def _expected_places(plan: Plan) -> int:
+    """How many places a batch has on average: those of records, and empty ones that are drawn as well."""
+    examples = plan.sampler.examples
+    return -(-plan.sampler.batch_size * place_count(plan, examples) // examples)
+
+
 class Blocks(NamedTuple):
     """How a batch is divided: `whole` blocks of size `main`, then chunks, up to `places` in all."""
 
@@ -227,7 +241,7 @@ class Blocks(NamedTuple):
     @classmethod
     def of(cls, plan: Plan, microbatch: int | None = None, devices: int = 1) -> Blocks:
         """At most `microbatch` units at once; None for no limit. Each device has room for a whole batch."""
-        expected = -(-min(plan.sampler.batch_size, plan.sampler.capacity) // devices)
+        expected = -(-min(_expected_places(plan), plan.sampler.capacity) // devices)
         whole = 1 if microbatch is None else -(-expected // microbatch)
         main = expected // whole
         # A Poisson draw is larger than expected by about the root of its size.
@@ -242,7 +256,7 @@ class Blocks(NamedTuple):
             extra = self.places - leaf.shape[0]
             return jnp.pad(leaf, [(0, extra)] + [(0, 0)] * (leaf.ndim - 1)) if extra > 0 else leaf
 
-        return jax.tree.map(filled, batch)
+        return jax.tree.map(lambda leaf: filled(leaf) if jnp.ndim(leaf) else leaf, batch)
 
 
 def _next_norm(plan: Plan, max_norm: jax.Array, seen: _Seen, key: jax.Array) -> jax.Array:

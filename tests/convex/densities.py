@@ -54,14 +54,15 @@ def families(loss: Loss, norm: float, adjacency: Adjacency) -> Iterator[Family]:
     is_replaced = adjacency is Adjacency.REPLACE
     backgrounds = [[(norm, ends[1])], [(norm, ends[1]), (-norm, ends[1]), (norm / 2, ends[0])]]
     for background in [[], *backgrounds] if is_replaced else backgrounds:
-        problems = [of(loss, [*background, record], norm) for record in records]
-        without = [] if is_replaced else [of(loss, background, norm)]
-        yield Family([*without, *problems], is_replaced, len(background) + 1)
+        declared = len(background) + 1
+        problems = [of(loss, [*background, record], norm, declared) for record in records]
+        without = [] if is_replaced else [of(loss, background, norm, declared)]
+        yield Family([*without, *problems], is_replaced, declared)
 
 
-def of(loss: Loss, records: list[tuple[float, float]], norm: float) -> Problem:
+def of(loss: Loss, records: list[tuple[float, float]], norm: float, examples: int | None = None) -> Problem:
     x, y = np.array([[row] for row, _ in records]), np.array([label for _, label in records])
-    return Problem.of(loss, x, y, norm=norm, intercept=False)
+    return Problem.of(loss, x, y, norm=norm, intercept=False, examples=examples)
 
 
 def slope_and_bend(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

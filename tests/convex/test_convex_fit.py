@@ -98,7 +98,7 @@ def test_a_fit_learns_something(method: str, delta: float | None):
 def test_auto_is_public():
     assert fitted("auto").method == "objective"
     assert fitted("auto", delta=1e-6).method == "descent"
-    assert fitted("auto", delta=1e-6, epsilon=100.0).method == "objective"
+    assert fitted("auto", delta=1e-6, epsilon=20.0).method == "objective"
     assert fitted("auto", losses.absolute(), TARGETS).method == "exponential"
     assert fitted("auto", losses.squared(1.0), TARGETS, epsilon=100.0).method == "input"
     assert fitted("auto", losses.squared(1.0), TARGETS, epsilon=0.1).method == "objective"
@@ -108,7 +108,7 @@ def test_auto_is_public():
 def test_several_classes_are_fitted_at_once():
     labels = np.argmax(X + 0.1, axis=1).astype(float)
     for method, delta in (("objective", None), ("output", 1e-6), ("descent", 1e-6)):
-        found = fitted(method, losses.softmax(3), labels, delta=delta, epsilon=30.0)
+        found = fitted(method, losses.softmax(3), labels, delta=delta, epsilon=20.0)
         assert found.coefficients.shape == (3, 3)
         assert np.mean(np.argmax(found.scores(X), axis=1) == labels) > 0.8
         assert np.allclose(losses.softmax(3).probabilities(found.scores(X)).sum(axis=1), 1)
@@ -176,6 +176,8 @@ BAD: list[tuple[dict[str, Any], type[ReticentError], str]] = [
     ({"delta": 1.0}, InvalidArgument, "delta"),
     ({"norm": 0.0}, InvalidArgument, "norm"),
     ({"norm": math.inf}, InvalidArgument, "norm"),
+    ({"examples": 0}, InvalidArgument, "examples"),
+    ({"examples": 400.0}, InvalidArgument, "examples"),
     ({"radius": 0.0}, InvalidArgument, "radius"),
     ({"regularisation": 0.0}, InvalidArgument, "strongly convex"),
     ({"regularisation": 0.0, "method": "output"}, InvalidArgument, "any distance"),
@@ -208,6 +210,25 @@ def test_a_bad_question_gets_a_clear_answer(given: dict[str, Any], error: type[R
 def test_a_loss_without_constants_is_refused(constant: str, value: float):
     with pytest.raises(InvalidArgument, match=constant):
         replace(losses.logistic(), **{constant: value})
+
+
+@pytest.mark.parametrize("bound", [math.nan, -1.0, 0.0, -math.inf])
+@pytest.mark.parametrize(
+    "loss", [losses.squared, losses.absolute, lambda bound: losses.huber(0.5, bound=bound)]
+)
+def test_a_bound_on_targets_that_is_none_is_refused(loss: Any, bound: float):
+    with pytest.raises(InvalidArgument, match="bound"):
+        loss(bound=bound)
+
+
+def test_where_noise_is_for_the_largest_target_there_has_to_be_one():
+    with pytest.raises(InvalidArgument, match="bound"):
+        losses.squared(math.inf)
+    endless = replace(losses.squared(1.0), bound=math.inf)
+    for method in ("input", "local"):
+        with pytest.raises(InvalidArgument, match=r"Pass losses\.squared\(bound\)"):
+            fitted(method, endless, TARGETS, delta=1e-6)
+    assert losses.huber().bound == losses.absolute().bound == math.inf  # their slopes need no bound
 
 
 def test_an_infinite_slope_is_refused():

@@ -126,7 +126,7 @@ def test_output_perturbation_costs_at_most_what_it_says(
 ):
     mu, worst = 2.0, 0.0
     for family in families(loss, norm, adjacency):
-        minima = [solved(problem, mu, family.declared) for problem in family.problems]
+        minima = [solved(problem, mu) for problem in family.problems]
         moved = family.worst(lambda left, right: abs(left - right), minima)
         pure = output.noise_for(loss, family.declared, 1, terms(epsilon, None, adjacency), mu)
         worst = max(worst, moved / pure.scale)
@@ -136,10 +136,9 @@ def test_output_perturbation_costs_at_most_what_it_says(
     assert worst >= 0.2 * epsilon, "the pairs are not bad enough to test anything"
 
 
-def solved(problem: Problem, mu: float, declared: int) -> float:
-    """The minimiser of the sum over this problem's records plus declared * mu/2 w^2."""
-    share = declared / problem.examples
-    return float(minimise(problem, regularisation=mu * share, gradient_bound=1e-12).weights[0, 0])
+def solved(problem: Problem, mu: float) -> float:
+    """The minimiser of the sum over this problem's records, over the declared number, plus mu/2 w^2."""
+    return float(minimise(problem, regularisation=mu, gradient_bound=1e-12).weights[0, 0])
 
 
 def test_the_courses_logistic_regression_has_sensitivity_two_over_n():
@@ -212,7 +211,7 @@ def test_descent_costs_at_most_what_it_says(norm: float, epsilon: float, adjacen
     for family in families(loss, norm, adjacency):
         sums = []
         for problem in family.problems:
-            each = [slope_and_bend(one(problem, i), w)[0] for i in range(problem.examples)]
+            each = [slope_and_bend(one(problem, i), w)[0] for i in range(problem.row_count)]
             sums.append(np.sum(np.clip(each, -bound, bound), axis=0))
         moved = family.worst(epsilon_of, sums) / bound
         whole = moved * math.sqrt(recipe.plan.steps) / recipe.plan.noise_multiplier

@@ -105,9 +105,10 @@ def test_sparse_and_dense_rows_give_the_same(loss: Loss):
     np.testing.assert_allclose(left, right, atol=1e-9)
 
 
-def test_a_large_problem_starts_on_a_part_of_its_rows():
+@pytest.mark.parametrize("declared", [None, 30_000, 200_000])
+def test_a_large_problem_starts_on_a_part_of_its_rows(declared: int | None):
     x, y = data(losses.softmax(3), rows=40_000, columns=4)
-    problem = Problem.of(losses.softmax(3), x, y, norm=2.0)
+    problem = Problem.of(losses.softmax(3), x, y, norm=2.0, examples=declared)
     found = minimise.minimise(problem, regularisation=1e-4, gradient_bound=1e-11)
     assert found.steps <= 6
     assert np.linalg.norm(gradient(problem, found.weights, 1e-4, np.zeros_like(found.weights))) <= 1e-11

@@ -42,6 +42,7 @@ from reticent.mechanisms.events import (
     ApproximateDp,
     Composed,
     Event,
+    FixedSizeSampled,
     Gaussian,
     Laplace,
     PoissonSampled,
@@ -49,6 +50,7 @@ from reticent.mechanisms.events import (
     Repeated,
     TruncatedPoissonSampled,
 )
+from reticent.synthetic import embedding
 
 _ALONE = Neighbours(Adjacency.ADD_OR_REMOVE)
 _DELTA = 1e-5
@@ -137,7 +139,7 @@ _PLANTS: dict[str, _Plant] = {
     "gaussian tail": _Plant(gaussian_dp, "erfcx"),
     "group claim": _Plant(group, "approximate", _item(0)),
     "group delta": _Plant(group, "approximate", _item(1)),
-    "claimed sum": _Plant(tightest, "_claimed"),
+    "claimed sum": _Plant(tightest, "claimed"),
     "lower epsilon": _Plant(tightest, "lower_epsilon"),
     "gaussian curve": _Plant(renyi, "gaussian"),
     "pure curve": _Plant(renyi, "pure"),
@@ -230,7 +232,8 @@ def test_nothing_is_calibrated_to_a_cost_that_is_not_a_number(find: str, monkeyp
     targets: dict[str, Any] = {"epsilon": 1.0} if find == "delta" else {"epsilon": 1.0, "delta": 1e-5}
     if find == "batch_size":
         targets["epochs"] = 1.0
-    monkeypatch.setattr(calibrate, "upper_bound", lambda *_: math.nan)
+    for module in (calibrate, tightest):
+        monkeypatch.setattr(module, "upper_bound", lambda *_: math.nan)
     with pytest.raises(CannotMeet):
         getattr(calibrate, find)(setting, **targets)
 
@@ -314,3 +317,19 @@ def test_noise_at_the_ends_of_the_range_is_costed_or_refused(kind: str):
         for row, cost in _COSTS.items():
             found = _refused_or(cost, Repeated(event=event, times=3))
             assert found >= (1000 if noise < 1 else 0), (noise, row, found)
+
+
+@pytest.mark.parametrize("noise", [1e150, 1e200, 1e300])
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_OR_REMOVE, Adjacency.REPLACE])
+def test_noise_whose_square_is_no_float_costs_next_to_nothing(noise: float, adjacency: Adjacency):
+    release: Event = Gaussian(noise_multiplier=noise)
+    sampled: Event = PoissonSampled(rate=0.01, event=release)
+    if adjacency is Adjacency.REPLACE:
+        sampled = FixedSizeSampled(batch_size=10, examples=1000, event=release)
+    assert 0 <= tight(Repeated(event=sampled, times=1000), 1e-5, adjacency).upper < 1e-2
+
+
+def test_what_is_beside_an_embedding_and_costs_no_number_leaves_no_budget(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(embedding, "upper_bound", lambda *terms: math.nan)
+    with pytest.raises(CannotMeet, match="by itself"):
+        embedding.plan(epsilon=1.0, delta=1e-5, examples=1000, beside=Gaussian(noise_multiplier=10.0))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reticent.accounting.tight import tight
+from reticent.accounting.tight import guarantee, tight
 from reticent.ledger import cost
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms.events import Gaussian, Laplace, Repeated, from_json
@@ -79,5 +79,5 @@ def test_killed_at_any_moment_what_is_recorded_is_at_least_what_was_spent(path: 
         events = {from_json(entry.values["event"]) for entry in ledger.entries() if entry.kind == "charge"}
         recorded = ledger.for_dataset("patients").guarantee().epsilon
     (event,) = events
-    assert recorded == tight(Repeated(event=event, times=charged), 1e-6).upper
+    assert recorded == guarantee(Repeated(event=event, times=charged), 1e-6).epsilon
     assert recorded >= tight(Repeated(event=event, times=spent), 1e-6).upper

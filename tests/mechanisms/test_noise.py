@@ -5,6 +5,8 @@ Statistical tests have fixed seeds; each states how often it would fail on corre
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,9 +15,11 @@ from scipy.special import ndtr
 
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
+from reticent.core.whole_normals import floor_deviation
+from reticent.mechanisms import gaussian
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian
-from reticent.mechanisms.gaussian import NoiseGrid, add_gaussian_noise, rounded
+from reticent.mechanisms.gaussian import NoiseGrid, add_gaussian_noise, dither_growth, rounded
 from reticent.mechanisms.sensitivity import BoundedSum
 
 pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
@@ -58,6 +62,75 @@ def test_narrow_floats_are_widened_and_whole_numbers_refused() -> None:
     assert add_gaussian_noise(key(), narrow, event).dtype == jnp.float32
     with pytest.raises(InvalidArgument, match="int32"):
         add_gaussian_noise(key(), BoundedSum(value=jnp.zeros(4, jnp.int32), max_norm=1.0), event)
+
+
+def on_grid(values: Any, max_norm: float, noise: float) -> tuple[np.ndarray, NoiseGrid]:
+    """Where numbers come to lie before noise, in steps, and on which grid."""
+    seen: list[tuple[Any, NoiseGrid]] = []
+
+    def spying(key: jax.Array, whole: Any, grid: NoiseGrid) -> jax.Array:
+        seen.append((whole, grid))
+        return jnp.zeros(len(values))
+
+    total = BoundedSum(value=jnp.asarray(values, jnp.float32), max_norm=max_norm)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gaussian, "add_whole_noise", spying)
+        add_gaussian_noise(key(), total, Gaussian(noise_multiplier=noise))
+    ((whole, grid),) = seen
+    return np.asarray(whole.high, np.int64) * 2**16 + np.asarray(whole.low, np.int64), grid
+
+
+@pytest.mark.parametrize("noise", [0.02, 1.0, 3.3, 500.0])
+@pytest.mark.parametrize("max_norm", [1.0, 0.7, 2.0**40])
+def test_sums_of_neighbours_stay_as_near_as_is_charged_however_large_they_are(noise: float, max_norm: float):
+    bases = np.array([0.0, 2.0**10, 2.0**20, 2.0**22, 2.0**23, 2.0**24 - 200])
+    sums = (bases[:, None] + np.arange(12)).ravel().astype(np.float32) * np.float32(max_norm)
+    others = (sums + np.float32(max_norm)).astype(np.float32)
+    (here, grid), (there, _) = on_grid(sums, max_norm, noise), on_grid(others, max_norm, noise)
+    apart = (others.astype(np.float64) - sums) / max_norm * grid.steps
+    assert np.abs(there - here - apart).max() <= 1
+    paid = floor_deviation(grid.multiple) / 2.0**grid.shift
+    assert paid >= noise * grid.steps * (1 + dither_growth(len(sums), grid.steps))
+    assert paid <= noise * grid.steps * (1 + 1e-3)
+
+
+def test_sums_beyond_the_grid_are_brought_back_and_do_not_jump():
+    places, grid = on_grid([1e15, 3e38, -1e15, -3e38, np.inf, np.nan], 1.0, 1.0)
+    assert places.tolist() == [2**45, 2**45, -(2**45), -(2**45), 0, 0]
+    assert 2**45 / grid.steps >= 2**24
+    quiet, grid = on_grid([0.0, 1.0, 1e15], 1.0, 1e-6)
+    assert quiet.tolist() == [0, grid.steps, 2**45]
+
+
+def test_sums_in_float64_are_never_rounded_to_float32(monkeypatch: pytest.MonkeyPatch):
+    seen: list[float] = []
+    honest = gaussian.add_whole_normals
+
+    def spying(source: Any, values: np.ndarray, **terms: Any) -> np.ndarray:
+        seen.append(float(values[0]))
+        return honest(source, values, **terms)
+
+    monkeypatch.setattr(gaussian, "add_whole_normals", spying)
+    event = Gaussian(noise_multiplier=1.0)
+    for value in (1e9 + 31, 1e9 + 32):
+        noisy = add_gaussian_noise(key(), BoundedSum(value=np.array([value]), max_norm=1.0), event)
+        assert noisy.dtype == jnp.float32
+        assert float(noisy[0]) == pytest.approx(value, abs=64)
+    assert seen == [1e9 + 31, 1e9 + 32]
+
+    @jax.jit
+    def compiled(part: jax.Array) -> Any:
+        total = BoundedSum(value=[part, np.array([1e9 + 31])], max_norm=1.0)
+        return add_gaussian_noise(key(), total, event)
+
+    with pytest.raises(InvalidArgument, match="float64"):
+        compiled(jnp.zeros(2))
+
+
+def test_noise_on_float64_has_the_scale_of_event_and_bound():
+    total = BoundedSum(value=np.full(DRAWS, 7.0), max_norm=0.5)
+    noise = np.asarray(add_gaussian_noise(key(), total, Gaussian(noise_multiplier=3.0))) - 7.0
+    assert distance(noise / 1.5, ndtr) < 2.6
 
 
 def test_a_bound_must_be_positive_and_its_norm_known() -> None:

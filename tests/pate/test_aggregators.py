@@ -7,9 +7,11 @@ import pytest
 from scipy.special import ndtr
 
 from reticent.accounting import gaussian_dp
+from reticent.accounting.reserve import NEARLY_EXACT
 from reticent.accounting.tight import tight
 from reticent.core.errors import CannotMeet, DataError, InvalidArgument, KeyReuse
 from reticent.core.keys import Keys
+from reticent.mechanisms.events import Gaussian
 from reticent.pate import (
     Confident,
     ExponentialMax,
@@ -22,6 +24,7 @@ from reticent.pate import (
     joined,
     reinforced,
 )
+from reticent.pate.allowance import about_samplers, multiplier_for
 
 MANY = 200_000
 TWO = np.tile([60, 40], (MANY, 1))
@@ -119,6 +122,35 @@ def test_one_more_laplace_answer_would_be_too_much(aggregator: LaplaceMax):
     from reticent.mechanisms.events import Repeated
 
     assert tight(Repeated(event=aggregator.event, times=times + 1), 1e-5).upper > 2.0
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-9])
+@pytest.mark.parametrize(
+    "noise", [GaussianMax(sigma=4000.0), Confident(threshold=200.0, sigma_check=150.0, sigma=40.0)]
+)
+def test_delta_has_room_for_the_samplers_of_all_answers(noise: GaussianMax | Confident, delta: float):
+    """2^-64 for each of a thousand counts of every answer, and for every check."""
+    found = allowance_for(noise, epsilon=2.0, delta=delta)
+    checked = found.limit / found.check if found.check else 0
+    drawn = checked + 1000 * found.limit / (found.check + found.answer)
+    assert drawn > 5e4
+    assert isinstance(found.event, Gaussian)
+    off = (1 + math.exp(2.0)) * 2.0**-64
+    assert gaussian_dp.delta(1 / found.event.noise_multiplier, 2.0) + drawn * off <= delta
+    for beside in (None, Gaussian(noise_multiplier=20.0)):
+        multiplier = multiplier_for(epsilon=2.0, delta=delta, beside=beside)
+        mu = math.hypot(1 / multiplier, 0 if beside is None else 1 / beside.noise_multiplier)
+        assert gaussian_dp.delta(mu, 2.0) + 98_304 * off <= delta
+
+
+def test_a_guarantee_says_where_the_share_of_samplers_is_too_small():
+    assert about_samplers(98_304) == ()
+    assert about_samplers(98_305) == (NEARLY_EXACT,)
+
+
+def test_noise_of_which_the_ends_show_is_refused():
+    with pytest.raises(CannotMeet, match="ends of its sampler"):
+        multiplier_for(epsilon=60.0, delta=1e-5)
 
 
 def test_no_answer_at_all_is_said():

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reticent.core.errors import DataError, InvalidArgument
-from reticent.pate.partition import Shards, partition
+from reticent.core.errors import InvalidArgument
+from reticent.pate.partition import Shards, partition, shard_capacity
+
+# Many records are equal: 200 of 12 kinds.
+CONTENT = (
+    np.random.default_rng(1).integers(3, size=(200, 1)).astype(np.float32),
+    np.random.default_rng(2).integers(4, size=200),
+)
 
 
 def test_every_record_is_in_exactly_one_shard() -> None:
@@ -52,29 +58,97 @@ def test_the_room_of_a_shard_does_not_depend_on_the_coins() -> None:
     assert len({partition(1000, 10, seed=seed).capacity for seed in range(20)}) == 1
 
 
+def records_of(shards: Shards, content: tuple[np.ndarray, ...]) -> list[bytes]:
+    """What each teacher sees, to the last bit."""
+    return [
+        b"".join(array[teacher].tobytes() for array in map(shards.gather, content))
+        + bytes(shards.is_real[teacher])
+        for teacher in range(shards.teachers)
+    ]
+
+
+def differing(one: list[bytes], other: list[bytes]) -> int:
+    return sum(mine != yours for mine, yours in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("examples", [150, 200, 231])
+def test_whichever_record_is_removed_one_teacher_sees_another_shard(examples: int) -> None:
+    """With the same, known coins: records before and behind it, and its copies, stay where they are."""
+    whole = records_of(partition(200, 7, examples=examples, seed=0, content=CONTENT), CONTENT)
+    for removed in range(200):
+        fewer = tuple(np.delete(array, removed, axis=0) for array in CONTENT)
+        shards = partition(199, 7, examples=examples, seed=0, content=fewer)
+        assert differing(whole, records_of(shards, fewer)) <= 1
+
+
+def test_the_order_of_records_is_nothing_to_their_teachers() -> None:
+    turned = tuple(array[::-1] for array in CONTENT)
+    one, other = (partition(200, 7, seed=0, content=content) for content in (CONTENT, turned))
+    assert records_of(one, CONTENT) == records_of(other, turned)
+
+
+def test_coins_by_content_are_even_and_follow_the_seed() -> None:
+    """Of 200 records on 7 shards; chi squared of 6 degrees is beyond 33 once in 100,000."""
+    found = [partition(200, 7, seed=seed, content=CONTENT) for seed in range(20)]
+    assert max(np.square(shards.sizes - 200 / 7).sum() / (200 / 7) for shards in found) < 33
+    assert len({tuple(shards.sizes) for shards in found}) > 10
+
+
+def test_a_record_that_is_replaced_keeps_its_shard_where_coins_go_by_place() -> None:
+    shards = partition(200, 7, seed=0)
+    changed = (CONTENT[0].copy(), CONTENT[1])
+    changed[0][17] = 9
+    assert differing(records_of(shards, CONTENT), records_of(shards, changed)) == 1
+
+
+def test_a_user_that_is_removed_moves_no_other() -> None:
+    users = np.random.default_rng(0).integers(60, size=600)
+    whole = partition(600, 5, seed=0, users=users)
+    for user in range(60):
+        rest = users != user
+        fewer = partition(int(rest.sum()), 5, examples=600, seed=0, users=users[rest])
+        assert (fewer.shard_of == whole.shard_of[rest]).all()
+        assert fewer.capacity == whole.capacity
+
+
+def test_room_follows_from_the_declared_number_alone() -> None:
+    found = {partition(rows, 8, examples=232, seed=0).capacity for rows in (0, 1, 100, 231, 232, 233, 5000)}
+    assert found == {shard_capacity(232, 8)}
+
+
+def test_whoever_finds_no_room_is_left_out_of_the_own_shard_alone() -> None:
+    shards = partition(5000, 5, examples=100, seed=0)
+    assert shards.is_real.all()
+    for number, own in enumerate(shards):
+        assert (shards.shard_of[own] == number).all()
+
+
+def test_padding_is_zeros_of_nobody() -> None:
+    shards = partition(50, 20, seed=0)
+    found = shards.gather(np.full((50, 3), np.nan))
+    assert found.shape == (20, shards.capacity, 3)
+    assert np.isnan(found[shards.is_real]).all()
+    assert (found[~shards.is_real] == 0).all()
+    assert (shards.indices[~shards.is_real] == 50).all()  # no record has this number
+
+
+def test_a_shard_may_be_empty() -> None:
+    shards = partition(100, 99, seed=0)
+    assert (shards.sizes == 0).any()
+    assert sum(len(own) for own in shards) == 100
+
+
 @pytest.mark.parametrize(
-    ("rows", "teachers", "users", "message"),
+    ("rows", "teachers", "more", "message"),
     [
-        (10, 11, None, "11 teachers cannot share 10 records"),
-        (10, 4, [0, 1, 2, 0, 1, 2, 0, 1, 2, 0], "4 teachers cannot share 3 users"),
-        (10, 1, None, "teachers must be a whole number of at least 2"),
-        (10, 2, [0, 1], "10 records, and users of shape"),
+        (10, 11, {}, "11 teachers cannot share 10 records"),
+        (20, 11, {"examples": 10}, "11 teachers cannot share 10 records"),
+        (10, 1, {}, "teachers must be a whole number of at least 2"),
+        (10, 2, {"users": [0, 1]}, "10 records, and users of shape"),
+        (10, 2, {"content": (np.zeros(9),)}, r"10 records, and content\[0\] of shape"),
+        (2, 2, {"content": (np.array(["a", None], object),)}, "type object"),
     ],
 )
-def test_what_cannot_be_divided_is_refused(rows, teachers, users, message) -> None:
+def test_what_cannot_be_divided_is_refused(rows, teachers, more, message) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        partition(rows, teachers, seed=0, users=users)
-
-
-def test_an_empty_shard_is_named_with_what_to_do() -> None:
-    with pytest.raises(DataError, match=r"is empty.*fewer teachers"):
-        partition(100, 99, seed=0)
-
-
-def test_a_shard_of_one_class_is_named() -> None:
-    shards = Shards(shard_of=np.array([0, 0, 1, 1, 1]), teachers=2, capacity=4)
-    shards.require_classes([0, 1, 1, 0, 1])
-    with pytest.raises(DataError, match=r"Shard 1 of 2 has 3 records, all of one class\. Ask for fewer"):
-        shards.require_classes([0, 1, 1, 1, 1])
-    with pytest.raises(DataError, match="labels of shape"):
-        shards.require_classes([0, 1])
+        partition(rows, teachers, seed=0, **more)

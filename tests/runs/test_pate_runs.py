@@ -13,9 +13,10 @@ import pytest
 from reticent.accounting.tight import tight
 from reticent.core.errors import CannotMeet, DataError, Inconclusive, IntegrityError, InvalidArgument
 from reticent.core.keys import Keys
-from reticent.data.domain import Category, Domain, Integer, Number
+from reticent.data.domain import Category, Domain, Integer, Label, Number
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms import events
+from reticent.pate.partition import shard_capacity
 from reticent.runs import pate
 from reticent.runs.fit import fit, resume
 from reticent.runs.order import Material, Order
@@ -70,6 +71,36 @@ def test_a_student_learns_and_the_promise_is_kept(finished: Path) -> None:
     assert isinstance(event, events.Composed)  # preparation, and one Gaussian for all answers
     assert tight(event, record["order"]["delta"]).upper <= record["guarantee"]["epsilon"] <= 4.0
     assert "the public rows are public" in record["sentence"]
+    assert "real-valued" not in record["sentence"]  # whole numbers on a grid
+
+
+def test_shards_follow_from_public_numbers_and_not_from_who_was_held_out(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Coins of rows decide how many are trained on: a secret number, on which rounding used to depend."""
+    made, real = [], pate.partition
+
+    def watched(*words: Any, **more: Any) -> Any:
+        made.append(real(*words, **more))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pate, "partition", watched)
+    for seed in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            fit(ordered(files), tmp_path / str(seed), keys=Keys.seeded(seed))
+    assert len({len(shards.shard_of) for shards in made}) > 1
+    assert {shards.indices.shape for shards in made} == {(40, shard_capacity(ROWS * 8 // 10, 40))}
+
+
+@pytest.mark.parametrize("tall", [0, 1, 2])
+def test_no_label_stops_a_run_that_is_paid(tmp_path: Path, files: Path, tall: int) -> None:
+    lines = people(400, 3, columns=("height", "weight", "town")).splitlines()
+    told = [f"{line},{'yes' if row < tall else 'no'}" for row, line in enumerate(lines[1:])]
+    (tmp_path / "alike.csv").write_text("\n".join([f"{lines[0]},tall", *told, ""]))
+    domain = declared(tmp_path / "alike.toml", tall=Label(values=("no", "yes")))
+    order = ordered(files, source=str(tmp_path / "alike.csv"), domain=domain, teachers=3)
+    done = fit(order, tmp_path / "run", keys=Keys.seeded(tall))
+    assert done.record["state"] == "finished"
 
 
 def test_what_is_private_is_marked(finished: Path) -> None:
@@ -227,7 +258,8 @@ def declared(path: Path, **columns: Any) -> str:
         "town": Category(values=("a", "b")),
         **columns,
     }
-    Domain(columns=known).write(path)
+    label = next((name for name, column in known.items() if isinstance(column, Label)), None)
+    Domain(columns=known, target=label).write(path)
     return str(path)
 
 

@@ -63,6 +63,22 @@ def test_the_total_is_the_accountants_and_within_what_was_asked_for(name: str):
     assert events.read(json.dumps(events.to_json(model.event_))) == model.event_
 
 
+@pytest.mark.parametrize("adjacency", ["replace", "add-or-remove"])
+@pytest.mark.parametrize("name", ["logistic, declared", "svc", "regression"])
+def test_the_number_of_rows_is_declared_and_said(name: str, adjacency: str, monkeypatch: pytest.MonkeyPatch):
+    declared, real = set(), linear.fit
+
+    def watched(*data: Any, **terms: Any) -> Any:
+        declared.add(terms["examples"])
+        return real(*data, **terms)
+
+    monkeypatch.setattr(linear, "fit", watched)
+    model: Any = clone(MODELS[name])
+    model.set_params(adjacency=adjacency, random_state=0).fit(_X, _Y)
+    assert declared == {3000}
+    assert "the number of records, 3000, is public" in model.guarantee_.assumptions
+
+
 def is_all_charged(model: Any) -> bool:
     """Whether the budget was charged with what the fitted estimator says it released."""
     recorder = Recorder()

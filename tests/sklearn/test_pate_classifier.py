@@ -9,7 +9,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from reticent.accounting.tight import tight
-from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument
+from reticent.core.errors import BudgetExceeded, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 from reticent.sklearn import PateClassifier, SharedBudget
@@ -94,7 +94,41 @@ def test_bad_input_is_said():
         PateClassifier(**FIXED, public=PUBLIC, delta=0).fit(X, NAMES)
     with pytest.raises(InvalidArgument, match="5000 teachers"):
         PateClassifier(**FIXED, public=PUBLIC, teachers=5000).fit(X, NAMES)
-    with pytest.raises(DataError, match="all of one class"):
-        PateClassifier(**FIXED, public=PUBLIC, teachers=2).fit(
-            X, np.where(np.arange(3000) == 0, "bee", "ape")
-        )
+    with pytest.raises(InvalidArgument, match="100 teachers cannot share 99 records"):
+        PateClassifier(**FIXED, public=PUBLIC, teachers=100, examples=99).fit(X, NAMES)
+
+
+@pytest.mark.parametrize("rare", [0, 1, 2])
+@pytest.mark.parametrize("teachers", [2, 3, None])
+def test_no_label_ends_a_fit_that_is_paid(rare: int, teachers: int | None):
+    """With one row of a rare class every fit used to fail, and with two every other one."""
+    names = np.where(np.arange(200) < rare, "bee", "ape")
+    for seed in range(3):
+        model = PateClassifier(**{**FIXED, "random_state": seed}, public=PUBLIC[:50], teachers=teachers)
+        assert set(model.fit(X[:200], names).predict(X[:5])) <= set(FIXED["classes"])
+
+
+def test_teachers_and_room_follow_from_the_declared_number(monkeypatch: pytest.MonkeyPatch):
+    from reticent.sklearn import pate
+
+    made, real = [], pate.partition
+
+    def watched(*words: Any, **more: Any) -> Any:
+        made.append(real(*words, **more))
+        return made[-1]
+
+    monkeypatch.setattr(pate, "partition", watched)
+    models = [
+        PateClassifier(**FIXED, public=PUBLIC, examples=1000).fit(X[:rows], NAMES[:rows])
+        for rows in (979, 980, 1000, 1020)
+    ]
+    assert {shards.indices.shape for shards in made} == {(50, made[0].capacity)}
+    assert len({model.guarantee_.delta for model in models}) == 1
+    for model in models:
+        assert "the number of records, 1000, is public" in model.guarantee_.assumptions
+        assert model.event_ == models[0].event_
+
+
+def test_the_number_of_rows_is_said_to_be_public_where_none_is_declared():
+    model = PateClassifier(**FIXED, public=PUBLIC).fit(X[:979], NAMES[:979])
+    assert "the number of records, 979, is public" in model.guarantee_.assumptions

@@ -13,10 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from reticent.accounting.dominating import Neighbours
+from reticent.accounting.reserve import NEARLY_EXACT, RESERVED, left_for
+from reticent.accounting.tight import tight, upper_bound
+from reticent.core.errors import BudgetExceeded
 from reticent.core.keys import Keys
-from reticent.mechanisms.events import Gaussian, Laplace
-from reticent.sklearn import trials
-from reticent.sklearn.spending import NEARLY_EXACT, Spending
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import (
+    ApproximateDp,
+    Composed,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    PureDp,
+    Repeated,
+)
+from reticent.sklearn import budget, trials
+from reticent.sklearn import spending as spending_module
+from reticent.sklearn.spending import Spending
 from reticent.sklearn.trials import _STEP, _with_noise
 
 RARE = 1e-6  # a false alarm of each statistical test
@@ -62,9 +76,62 @@ def test_one_row_moves_a_score_by_its_own_half(gains: list[float], other: float)
     assert abs(here - replaced) <= 1 / _STEP
 
 
+def opened(epsilon: float = 1.0, delta: float | None = 1e-5, budget: Any = None) -> Spending:
+    return Spending(
+        epsilon=epsilon, delta=delta, adjacency="replace", rows=9, keys=Keys.seeded(0), budget=budget
+    )
+
+
+SEVERAL = (
+    ExponentialMechanism(epsilon=0.2, adjacency=Adjacency.REPLACE),
+    Repeated(event=Gaussian(noise_multiplier=18.979348283082466), times=20),
+)
+
+
+def test_what_a_fit_prints_leaves_room_for_its_samplers() -> None:
+    spending = opened(epsilon=2.0)
+    for event in SEVERAL:
+        spending.pay(event, "test")
+    spending.is_basic = False
+    said = spending.guarantee()
+    assert said.epsilon > tight(Composed(events=SEVERAL), 1e-5, Adjacency.REPLACE).upper
+    left = left_for(said.epsilon, 1e-5)
+    near = Neighbours(Adjacency.REPLACE)
+    assert said.epsilon >= upper_bound(Composed(events=SEVERAL), 1e-5 * (1 - RESERVED), near)
+    assert said.epsilon <= tight(Composed(events=SEVERAL), left, Adjacency.REPLACE).upper
+
+
+def test_a_fit_stretches_only_as_far_as_its_samplers_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    spending, asked = opened(epsilon=1.0), []
+    monkeypatch.setattr(spending_module, "cost_within", lambda *terms: asked.append(terms[1:3]) or 2.0)
+    assert spending.stretched(lambda value: Gaussian(noise_multiplier=1 / value), 0.5) == 0.5
+    assert set(asked) == {(1.0, 1e-5)}
+
+
+def test_shares_that_use_up_delta_say_what_they_rest_on() -> None:
+    spending = opened(epsilon=1.0)
+    spending.pay(ExponentialMechanism(epsilon=0.25, adjacency=Adjacency.REPLACE), "test")
+    spending.pay(ApproximateDp(epsilon=0.75, delta=1e-5, adjacency=Adjacency.REPLACE), "test")
+    said = spending.guarantee()
+    assert said.epsilon <= 1.0
+    assert NEARLY_EXACT in said.assumptions
+
+
+def test_a_fit_at_the_end_of_its_samplers_promises_nothing() -> None:
+    spending = opened(epsilon=200.0)
+    spending.pay(Laplace(noise_multiplier=1 / 50), "test")
+    spending.pay(PureDp(epsilon=1.0, adjacency=Adjacency.REPLACE), "test")
+    assert spending.guarantee().epsilon == float("inf")
+
+
+def test_a_cost_that_is_no_number_fits_no_shared_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = budget.SharedBudget(epsilon=1.0, delta=1e-5)
+    monkeypatch.setattr(budget, "cost_within", lambda *terms: float("nan"))
+    with pytest.raises(BudgetExceeded):
+        shared.charge(Gaussian(noise_multiplier=100.0), adjacency=Adjacency.REPLACE, purpose="test")
+
+
 @pytest.mark.parametrize(("delta", "is_said"), [(0, True), (1e-6, False)])
 def test_pure_privacy_says_how_exact_its_noise_is(delta: float, is_said: bool) -> None:
-    spending = Spending(
-        epsilon=1.0, delta=delta, adjacency="replace", rows=9, keys=Keys.seeded(0), budget=None
-    )
+    spending = opened(delta=delta)
     assert (NEARLY_EXACT in spending.assumptions) == is_said

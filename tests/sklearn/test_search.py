@@ -10,7 +10,7 @@ from recording import Recorder, separable
 
 from reticent.accounting import renyi
 from reticent.accounting.dominating import Neighbours
-from reticent.accounting.tight import tight
+from reticent.accounting.tight import guarantee, tight
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
@@ -57,7 +57,7 @@ def test_the_total_is_the_accountants(method: str):
     )
     found.fit(_X, _Y)
     assert budget.event == found.event_
-    assert found.guarantee_.epsilon == tight(found.event_, 1e-6, Adjacency.REPLACE).upper
+    assert found.guarantee_.epsilon == guarantee(found.event_, 1e-6, Adjacency.REPLACE).epsilon
     assert 0.65 < found.guarantee_.epsilon <= 0.7
     assert isinstance(found.event_, Composed)
     tuned = found.event_.events[-1]

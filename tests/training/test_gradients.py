@@ -313,7 +313,7 @@ def test_nothing_is_caught_where_nothing_is_wrong(strategy: Strategy):
 
 @both
 def test_a_skipped_clip_is_caught(strategy: Strategy, planted: pytest.MonkeyPatch):
-    planted.setattr(Clipping, "factor", lambda self, norm, bound, margin: jnp.ones_like(norm))
+    planted.setattr(Clipping, "factor", lambda self, norm, bound, at_most: jnp.full_like(norm, at_most))
     assert caught(strategy)
 
 

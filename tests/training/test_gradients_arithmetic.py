@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,6 +13,8 @@ import pytest
 from jax import lax
 
 from reticent.core.errors import InvalidArgument
+from reticent.mechanisms.gaussian import MOST_PARTS, Wide, add_whole_noise, carried, noise_grid, rounded
+from reticent.training.clipping import Clipping, automatic, flat, lipschitz, per_layer
 from reticent.training.gradients import Strategy, bookkeeping, clipped_gradient_sum, vmapped
 from reticent.training.gradients.choices import choices
 from reticent.training.gradients.totals import (
@@ -156,15 +159,143 @@ def test_sums_near_powers_of_two_lose_no_record(strategy: Strategy, microbatch: 
 
 def test_products_over_examples_stay_within_their_error() -> None:
     """All examples alike, so that partial sums are as large as they get, and the numbers round badly."""
-    grid = Grid(2.0**17, 3000)
+    grid = Grid(2.0**17, 3000, rows=3000)
     random = np.random.default_rng(1)
     unit = [part / np.linalg.norm(part) for part in random.uniform(0.5, 1, (2, 30))]
     g, a = (np.tile(part, (1, 3000, 1)).astype(np.float32) for part in unit)
     exact = np.einsum("hrn,hrm->hnm", g.astype(np.float64), a.astype(np.float64))
     found = jax.jit(lambda g, a: chunked_product(g, a, grid))(g, a)
-    assert np.linalg.norm(np.asarray(found, np.float64) - exact) <= product_error(grid, 3000) / 2
-    assert product_error(grid, 3000) < 0.03
+    assert np.linalg.norm(np.asarray(found, np.float64) - exact) <= product_error(grid) / 2
+    assert product_error(grid) < 0.03
     assert chunk_of(grid) == 64
+
+
+def test_blocks_of_one_sum_are_clipped_alike() -> None:
+    """An example that moves to a block of another size, when a record leaves, keeps what it adds."""
+    size, main, chunk = 16, 255, 16
+
+    def loss(w: jax.Array, row: Any) -> jax.Array:
+        return jnp.sum((row["x"] @ w) * row["y"])
+
+    # 128 examples bring the sum to 2^23, from where on each of the small ones is rounded away.
+    grid = Grid(2.0**23 / 127.5 / (1 - 0.0043), main, additions=2, rows=main)
+    params, function = jnp.zeros((size, size)), clipped_gradient_sum(loss, max_norm=NORM)
+    block = jax.jit(lambda batch, there: function.on_grid(params, batch, there, grid)[0])
+
+    def total(values: np.ndarray) -> np.ndarray:
+        found = np.zeros((size, size))
+        for start, rows in ((0, main), (main, chunk)):
+            x, y = np.zeros((2, rows, size), np.float32)
+            there = np.arange(start, start + rows) < len(values)
+            x[:, 0] = 1
+            y[there, 0] = values[start : start + rows]
+            found += np.asarray(block({"x": x, "y": y}, there), np.float64)
+        return found
+
+    values = np.full(main + 1, -0.4999 / grid.steps)
+    values[:128] = values[main] = 1e3
+    assert choices(loss, params, {"x": jnp.ones(size), "y": jnp.ones(size)})[0].rule == "outer"
+    assert length(total(values) - total(values[1:])) <= grid.steps
+
+
+def test_a_block_larger_than_the_grid_was_made_for_is_an_error() -> None:
+    with pytest.raises(AssertionError, match="a block of 8 rows on a grid for 4"):
+        clipped_gradient_sum(lambda w, e: w * e, max_norm=NORM).on_grid(
+            jnp.float32(0), jnp.ones(8), jnp.ones(8, bool), Grid(2.0**17, 8, rows=4)
+        )
+
+
+def test_many_leaves_together_are_never_called_short() -> None:
+    """The first square is 1, and each of the others too small to change a running sum of them."""
+    count = 160
+    grid, params = Grid(2.0**22, 1), [jnp.float32(0)] * count
+    x = np.full((1, count), np.sqrt(2**-24.02) * 1024, np.float32)
+    x[:, 0] = 1024
+    function = clipped_gradient_sum(lambda p, e: jnp.dot(jnp.stack(p), e), max_norm=NORM, strategy="vmap")
+    total = jax.jit(lambda x: function.on_grid(params, x, jnp.ones(1, bool), grid)[0])(x)
+    assert 0.9999 * grid.steps <= length(total) <= grid.steps
+
+
+CLIPPINGS: list[Callable[[float], Clipping]] = [
+    flat,
+    automatic,
+    lipschitz,
+    per_layer,
+    lambda norm: per_layer({"a": norm, "b": norm * 1e-30}),
+]
+
+
+@pytest.mark.parametrize("make", CLIPPINGS)
+@pytest.mark.parametrize("norm", [1e-45, 1e-41, 1e-38, 1e-30, 1.0, 1e18])
+def test_a_long_gradient_is_clipped_to_any_norm(norm: float, make: Callable[[float], Clipping]) -> None:
+    """From a length to what is added no number is subnormal: it would be off by up to all of itself."""
+    grid, params = Grid(2.0**17, 1), {"a": jnp.zeros(2), "b": jnp.zeros(2)}
+    clipping = make(norm)
+    function = clipped_gradient_sum(
+        lambda p, e: jnp.sum(p["a"] * e[:2]) + jnp.sum(jnp.tanh(p["b"]) * e[2:]), clipping=clipping
+    )
+
+    @jax.jit
+    def total(batch: jax.Array, max_norm: jax.Array) -> Any:
+        there = jnp.ones(1, bool)
+        fixed = function.on_grid(params, batch, there, grid)[0]
+        return fixed, function.on_grid(params, batch, there, grid, max_norm=max_norm)[0]
+
+    for size in (1.1e18, 5e18):
+        for found in total(np.full((1, 4), size, np.float32), np.float32(max(norm, 1e-45))):
+            assert 0.9999 * grid.steps <= length(found) <= grid.steps
+
+
+@pytest.mark.parametrize(("noise_multiplier", "block"), [(1e-4, 4096), (0.002, 4096), (0.05, 65536)])
+def test_sums_over_as_many_devices_as_there_may_be_do_not_overflow(
+    noise_multiplier: float, block: int
+) -> None:
+    grid = noise_grid(noise_multiplier, block * MOST_PARTS, block)
+    assert grid.is_wide
+    key = jax.random.key(0, impl="rbg")
+    one = rounded(key, jnp.array([2.0**16 - 2**-7, -1.5, 2.0**40 - 2**16]), grid)
+    assert np.all(np.asarray(one.low) >= 0)
+    assert np.all(np.asarray(one.low) < 2**16)
+    for devices in (2, 1024, MOST_PARTS):
+        low = jnp.full(3, devices * (2**16 - 1), jnp.int32)  # what a sum over devices gives at most
+        total = Wide(jnp.zeros(3, jnp.int32), low)
+        found, wanted = (add_whole_noise(key, each, grid) for each in (total, carried(total)))
+        exact = float(low[0]) / grid.steps
+        assert np.array_equal(found, wanted)
+        np.testing.assert_allclose(found, exact, rtol=1e-6, atol=12 * noise_multiplier)
+
+
+def test_look_ups_are_found_in_64_bits_too() -> None:
+    def loss(params: Any, example: Any) -> jax.Array:
+        bag = jnp.sum(params["bag"][example["ids"]], axis=0)
+        return jnp.sum(bag**2) + jnp.sum(params["rows"][example["ids"]] ** 2 * example["x"][:, None])
+
+    with jax.enable_x64(True):
+        params = {name: jnp.ones((5, 3), jnp.float32) for name in ("bag", "rows")}
+        batch = {"ids": jnp.array([[0, 0, 1], [4, 2, 4]]), "x": jnp.ones((2, 3), jnp.float32)}
+        first = jax.tree.map(lambda leaf: leaf[0], batch)
+        assert [choice.rule for choice in choices(loss, params, first)] == ["bag", "rows"]
+        function = clipped_gradient_sum(loss, max_norm=NORM)
+        ours, theirs = (
+            replace(function, strategy=strategy)(params, batch, jnp.ones(2, bool))[0]
+            for strategy in STRATEGIES
+        )
+    for name in params:
+        np.testing.assert_allclose(ours[name], theirs[name], atol=1e-4)
+
+
+def test_products_are_formed_where_they_are_not_those_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loss(params: Any, example: Any) -> jax.Array:
+        return jnp.sum(jnp.tanh(example["x"] @ params["outer"])) + jnp.sum(
+            jnp.tanh(example["many"] @ params["gram"])
+        )
+
+    params = {"outer": jnp.ones((30, 30)), "gram": jnp.ones((100, 100))}
+    example = {"x": jnp.ones(30), "many": jnp.ones((2, 100))}
+    rules = lambda: {c.parameter: c.rule for c in choices(loss, params, example)}  # noqa: E731
+    assert rules() == {"outer": "outer", "gram": "gram"}
+    monkeypatch.setattr(jax, "default_backend", lambda: "tpu")
+    assert rules() == {"outer": "product", "gram": "product"}
 
 
 @pytest.mark.parametrize("rows", [1, 15, 16, 65, 200, 1000])

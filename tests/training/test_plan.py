@@ -131,8 +131,8 @@ def test_older_analyses_serve_sampled_batches_too(name: Any) -> None:
 
 def test_a_largest_batch_is_paid_for() -> None:
     given = {**BUDGET, "batch_size": 50, "steps": 20}
-    free, cut = Plan.for_budget(**given), Plan.for_budget(**given, largest_batch=95)
-    assert cut.sampler.capacity == 95 < free.sampler.capacity
+    free, cut = Plan.for_budget(**given), Plan.for_budget(**given, largest_batch=100)
+    assert cut.sampler.capacity == 100 < free.sampler.capacity
     assert cut.noise_multiplier > free.noise_multiplier
     assert cut.guarantee().epsilon <= 0.9
     with pytest.raises(InvalidArgument, match="largest_batch"):

@@ -192,7 +192,7 @@ def test_neighbours_differ_by_at_most_the_clipping_norm_before_noise() -> None:
 
 def test_the_divisor_is_the_expected_batch_never_the_drawn_one() -> None:
     # Half the rows are there, the plan says 64: the mean is over 64 all the same.
-    recipe = plan(sampler=Poisson(examples=ROWS, batch_size=ROWS), noise_multiplier=1e-6, steps=1)
+    recipe = plan(sampler=Poisson(examples=ROWS, batch_size=ROWS), noise_multiplier=2e-6, steps=1)
     data = {"x": np.full((ROWS - 6, WIDTH), 0.1, np.float32)}
     moved = run(data, recipe, optimizer=optax.sgd(1.0)).params["w"]
     assert np.allclose(moved, 0.1 * (ROWS - 6) / ROWS, rtol=1e-4)

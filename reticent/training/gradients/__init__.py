@@ -23,7 +23,15 @@ from reticent.training.gradients import inputs, vmapped
 from reticent.training.gradients.bookkeeping import Book, clipped_sum
 from reticent.training.gradients.choices import book_for
 from reticent.training.gradients.choices import explain as explain
-from reticent.training.gradients.totals import ROUNDING, SLACK, Grid, grid_for, product_error
+from reticent.training.gradients.totals import (
+    LEAST_SCALE,
+    ROUNDING,
+    SLACK,
+    Grid,
+    grid_for,
+    product_error,
+    terms_rounding,
+)
 from reticent.training.gradients.tracing import trace
 
 Strategy = Literal["auto", "vmap", "book-keeping"]
@@ -56,7 +64,8 @@ class GradientSum:
         rows = jnp.shape(is_real)[0]
         # Three more roundings in each of two neighbours: to a float, times the step, and times the step of
         # the grid that noise is added on.
-        grid = grid_for(rows, additions=-(-rows // (self.microbatch or rows or 1)))
+        at_once = min(self.microbatch or rows, rows)
+        grid = grid_for(rows, additions=-(-rows // max(at_once, 1)), rows=max(at_once, 1))
         total, unreleased = self.on_grid(
             params, batch, is_real, grid, max_norm=max_norm, margin=6 * rows * ROUNDING
         )
@@ -77,7 +86,7 @@ class GradientSum:
         """The sum in steps of a grid: whole numbers, or float32 where the rule `outer` adds up.
 
         Args:
-            grid: says how many examples are in all the sums that will be added to this one.
+            grid: says how many examples are in all the sums that will be added to this one, and in each.
             margin: the share of the clipping norm that is left for what comes after.
 
         Guarantee:
@@ -86,46 +95,49 @@ class GradientSum:
         """
         params = jax.tree.map(jnp.asarray, params)
         batch, is_real = inputs.checked(self.loss, params, batch, is_real)
-        stretch = 1.0 if max_norm is None else inputs.checked_norm(max_norm) / self.clipping.sensitivity
+        norm = self.clipping.sensitivity if max_norm is None else inputs.checked_norm(max_norm)
         rows = is_real.shape[0]
+        if min(self.microbatch or rows, rows) > grid.largest_block:
+            raise AssertionError(f"a block of {rows} rows on a grid for {grid.largest_block}")
         if not rows:
             nobody = jnp.zeros(0, jnp.float32)
             return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.int32), params), Unreleased(
                 nobody, nobody
             )
-        sum_rows = self._row_sum(params, batch, grid, stretch, margin)
+        sum_rows = self._row_sum(params, batch, grid, _steps_per_unit(grid, norm), margin)
         if self.microbatch is None or self.microbatch >= rows:
             return sum_rows(batch, is_real)
         return _in_chunks(sum_rows, self.microbatch, batch, is_real)
 
     def _row_sum(
-        self, params: Any, batch: Any, grid: Grid, stretch: jax.typing.ArrayLike, margin: float
+        self, params: Any, batch: Any, grid: Grid, steps_per_unit: jax.typing.ArrayLike, margin: float
     ) -> Callable[[Any, jax.Array], tuple[Any, Unreleased]]:
         """The sum over the rows of one chunk, by the strategy that fits the loss."""
         book = self._book(params, inputs.row_of(batch), grid)
         leaves, structure = jax.tree.flatten(params)
         layers = self.clipping.layers(paths_of(params))
-        of_norm = grid.steps / (self.clipping.sensitivity * stretch)
+        left = margin + (SLACK if book is None else margin_of(book, grid))
+        if not left <= 0.5:
+            raise InvalidArgument(
+                f"Rounding would take {left:.0%} of the clipping norm: noise is so large beside it, or "
+                "the parameters are so many, that the grid is too coarse.",
+                remedy="Take fewer steps, which need less noise, or train fewer parameters.",
+            )
+
+        def scales(squares: list[jax.Array]) -> list[jax.Array]:
+            by_leaf = list(squares)
+            for layer in layers:
+                norm = jnp.sqrt(sum((squares[leaf] for leaf in layer.leaves), jnp.float32(0)))
+                norm *= 1 + terms_rounding(len(layer.leaves) + 2)
+                # In steps: the clipping norm may be tiny, what it is in steps is not.
+                bound = grid.steps * (1 - left) * (layer.max_norm / self.clipping.sensitivity)
+                scale = self.clipping.factor(norm, bound, at_most=steps_per_unit).astype(jnp.float32)
+                counts = jnp.isfinite(scale) & (scale >= LEAST_SCALE)
+                for leaf in layer.leaves:
+                    by_leaf[leaf] = jnp.where(counts, scale, 0)
+            return by_leaf
 
         def sum_rows(batch: Any, is_real: jax.Array) -> tuple[Any, Unreleased]:
-            left = margin + (SLACK if book is None else margin_of(book, grid, is_real.shape[0]))
-            if not left <= 0.5:
-                raise InvalidArgument(
-                    f"Rounding would take {left:.0%} of the clipping norm: noise is so large beside it, or "
-                    "the parameters are so many, that the grid is too coarse.",
-                    remedy="Take fewer steps, which need less noise, or train fewer parameters.",
-                )
-
-            def scales(squares: list[jax.Array]) -> list[jax.Array]:
-                by_leaf = list(squares)
-                for layer in layers:
-                    norm = jnp.sqrt(sum((squares[leaf] for leaf in layer.leaves), jnp.float32(0)))
-                    factor = self.clipping.factor(norm, layer.max_norm * stretch, margin=left)
-                    scale = (factor * of_norm).astype(jnp.float32)
-                    for leaf in layer.leaves:
-                        by_leaf[leaf] = jnp.where(jnp.isfinite(scale), scale, 0)
-                return by_leaf
-
             if book is None:
                 total, norms, losses = vmapped.clipped_sum(self.loss, params, batch, is_real, scales)
             else:
@@ -150,10 +162,17 @@ class GradientSum:
         )
 
 
-def margin_of(book: Book, grid: Grid, rows: int) -> float:
-    """The share of the clipping norm that rounding may take, for blocks of so many rows."""
+def _steps_per_unit(grid: Grid, norm: jax.typing.ArrayLike) -> jax.typing.ArrayLike:
+    """What a short gradient is multiplied by. No length is below 2^-40: more than 2^100 is never needed."""
+    if isinstance(norm, jax.Array):
+        return grid.steps / norm
+    return min(grid.steps / float(norm), 2.0**100)  # type: ignore[arg-type]  # found to be a number
+
+
+def margin_of(book: Book, grid: Grid) -> float:
+    """The share of the clipping norm that rounding may take, the same for all blocks of a sum."""
     adds_products = any(fast.rule.name == "outer" for fast in book.fast.values())
-    return SLACK + (product_error(grid, rows) if adds_products else 0.0)
+    return SLACK + (product_error(grid) if adds_products else 0.0)
 
 
 def clipped_gradient_sum(

@@ -21,7 +21,7 @@ from jax.extend.core import Literal, Var
 
 from reticent.training.gradients.pinning import pinned
 from reticent.training.gradients.products import by_patches, may_be_cut, multiply, product_of
-from reticent.training.gradients.rules import Rule, fast_rule
+from reticent.training.gradients.rules import SHORTCUTS, Rule, fast_rule
 from reticent.training.gradients.sites import (
     Site,
     Way,
@@ -69,14 +69,14 @@ class Kept(NamedTuple):
     cotangents: list[list[jax.Array]]
 
 
-def keep_book(trace: Trace, *, forms_products: bool = False) -> Book:
+def keep_book(trace: Trace, *, shortcuts: Sequence[str] = SHORTCUTS) -> Book:
     """Chooses a rule for every leaf; see `fast_rule`."""
     sites = [replace(site, is_cut=may_be_cut(site)) for site in find_sites(trace)]
     fast = {}
     for position, leaf in enumerate(trace.leaves):
         way = find_way(trace, sites, leaf)
         tapped = [site.tapped for site in sites]
-        rule = fast_rule(trace, way, tapped=tapped, forms_products=forms_products) if way else None
+        rule = fast_rule(trace, way, tapped=tapped, shortcuts=shortcuts) if way else None
         if way and rule:
             fast[position] = Fast(way, rule)
             sites[way.site.number] = replace(way.site, tail=rule.tail, beside=rule.beside)
@@ -104,7 +104,7 @@ def clipped_sum(
     by_rule = {i: fast.rule.keep_all(*_wide_operands(fast.way.site, kept)) for i, fast in book.fast.items()}
     # From here on lengths and sums read the same numbers.
     explicit, by_rule = pinned((explicit, by_rule), is_real)
-    squares = [jnp.full(is_real.shape, FLOOR) for _ in leaves]
+    squares = [jnp.full(is_real.shape, FLOOR, jnp.float32) for _ in leaves]
     for i, fast in book.fast.items():
         squares[i] += fast.rule.squared_norms(by_rule[i], is_real)
     for i, gradient in explicit.items():

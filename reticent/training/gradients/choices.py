@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from reticent.training.clipping import paths_of
 from reticent.training.gradients import inputs
 from reticent.training.gradients.bookkeeping import Book, keep_book
+from reticent.training.gradients.rules import SHORTCUTS
 from reticent.training.gradients.totals import (
     MOST_ERROR,
     SLACK,
@@ -22,6 +23,10 @@ from reticent.training.gradients.totals import (
 from reticent.training.gradients.tracing import Trace, trace
 
 _EXAMPLES = 1024  # in a sum, where nobody says how many
+
+# Backends whose products in full precision are those of IEEE float32. A TPU makes them of several products of
+# bfloat16, so there a bound on their rounding would not hold: each example's product is formed and measured.
+_EXACT_PRODUCTS = ("cpu", "gpu")
 
 
 class Choice(NamedTuple):
@@ -36,8 +41,9 @@ class Choice(NamedTuple):
 
 def book_for(traced: Trace, grid: Grid) -> Book:
     """The rules for sums over so many examples. Very large sums add no products, which round."""
-    error = product_error(grid, min(chunk_of(grid), grid.examples))
-    return keep_book(traced, forms_products=not error <= MOST_ERROR)
+    if jax.default_backend() not in _EXACT_PRODUCTS:
+        return keep_book(traced, shortcuts=())
+    return keep_book(traced, shortcuts=SHORTCUTS if product_error(grid) <= MOST_ERROR else ("gram",))
 
 
 def choices(
@@ -104,7 +110,7 @@ def _on_rounding(found: list[Choice], examples: int) -> str:
     if not outer:
         how = "whole numbers, exact."
     else:
-        margin += product_error(grid, examples)
+        margin += product_error(grid)
         named = ", ".join(outer[:3]) + (", ..." if len(outer) > 3 else "")
         how = f"whole numbers, exact, but for {named} (float32, in chunks of {chunk_of(grid)})."
     return f"{start} {how} Gradients are clipped to (1 - {margin:.1e}) of the norm."

@@ -42,6 +42,7 @@ from reticent.training.gradients.tracing import Trace
 
 _INSIDE = "promise_in_bounds"  # `Lookup.rows` keeps every number inside its table
 _EXAMPLES_AT_ONCE = 16  # whose tables stay in the cache together
+SHORTCUTS = ("outer", "gram")  # rules whose bound rests on how a product of float32 is rounded
 _MEMORY_COST = 8  # arithmetic operations in the time of writing and reading one number
 _SMALL_PRODUCT = 4  # times as large as its factors: formed rather than not
 
@@ -89,17 +90,17 @@ def cleared(values: jax.Array, factor: jax.Array) -> jax.Array:
 
 
 def fast_rule(
-    trace: Trace, way: Way, *, tapped: Sequence[JaxprEqn] = (), forms_products: bool
+    trace: Trace, way: Way, *, tapped: Sequence[JaxprEqn] = (), shortcuts: Sequence[str] = SHORTCUTS
 ) -> Rule | None:
     """The cheapest rule for a leaf with one use, or None where only the explicit gradient is left.
 
     Args:
         tapped: equations that are tapped for other leaves already.
-        forms_products: no sum over examples by a product of float32, whose rounding would cost too much.
+        shortcuts: those of `SHORTCUTS` that may be taken.
     """
     product = product_of(way.site, way.position)
     if product is not None:
-        return _product_rule(product, forms_products=forms_products)
+        return _product_rule(product, shortcuts)
     lookup = lookup_of(way.site, way.position)
     if lookup is None:
         return None
@@ -109,15 +110,15 @@ def fast_rule(
     return _rows_rule(lookup)
 
 
-def _product_rule(product: Product, *, forms_products: bool) -> Rule:
+def _product_rule(product: Product, shortcuts: Sequence[str]) -> Rule:
     heads, length = product.heads, product.length
     size = heads * product.rows * product.columns
     pairs_cost = 2 * heads * length**2 * (product.rows + product.columns)
     is_small = size <= _SMALL_PRODUCT * heads * (product.rows + product.columns)
-    if length == 1 and not forms_products and not is_small:
+    if length == 1 and "outer" in shortcuts and not is_small:
         norm_cost = 2 * heads * (product.rows + product.columns)
         return Rule("outer", _factors(product), _outer_squares, _outer_total(product), norm_cost, 2 * size)
-    if length > 1 and pairs_cost < _MEMORY_COST * size:
+    if length > 1 and "gram" in shortcuts and pairs_cost < _MEMORY_COST * size:
         sum_cost = 2 * length * size
         return Rule("gram", _factors(product), _gram_squares, _gram_total(product), pairs_cost, sum_cost)
 
@@ -204,8 +205,8 @@ def _rows_rule(lookup: Lookup) -> Rule:
 def _bag_rule(lookup: Lookup, bag: Bag) -> Rule:
     def keep(places: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         (ids, is_inside), *given = lookup.rows(places), *rest[:-1]
-        shares = jnp.where(is_inside, given[0] if given else 1.0, 0)
-        by_row = jnp.zeros(lookup.length).at[_meeting_places(lookup, ids)].add(shares)
+        shares = jnp.where(is_inside, given[0] if given else jnp.float32(1), 0)
+        by_row = jnp.zeros(lookup.length, jnp.float32).at[_meeting_places(lookup, ids)].add(shares)
         return ids, by_row, rest[-1].reshape(lookup.columns)
 
     def squares(kept: tuple[jax.Array, jax.Array, jax.Array], is_real: jax.Array) -> jax.Array:
@@ -225,7 +226,8 @@ def _bag_rule(lookup: Lookup, bag: Bag) -> Rule:
 def _meeting_places(lookup: Lookup, ids: jax.Array) -> jax.Array:
     """For each row that was looked up, one place that it shares with its equals and with no other."""
     if _is_small_table(lookup):
-        return jnp.zeros(lookup.count, jnp.int32).at[ids].max(jnp.arange(lookup.length))[ids]
+        places = jnp.arange(lookup.length, dtype=jnp.int32)
+        return jnp.zeros(lookup.count, jnp.int32).at[ids].max(places)[ids]
     return jnp.argmax(ids[:, None] == ids[None, :], axis=1)
 
 

@@ -20,6 +20,9 @@ from reticent.training.gradients.products import multiply
 
 ROUNDING = 2.0**-24  # the largest relative error of one float32 operation
 FLOOR = 2.0**-80  # squares below are lost in float32: taken for this much, so that no length is 0 by mistake
+# An example that would be multiplied by less, in steps, counts for nothing. No length is below 2^-40, so
+# nothing on the way to a larger scale is subnormal.
+LEAST_SCALE = 2.0**-80
 SLACK = 2.0**-18  # covers the dozen operations between a norm and what is added, each within 2^-24
 _PIECE = 4096  # numbers that are added up in one go, at most
 _SHORTEST = 32  # numbers: shorter pieces are not worth it
@@ -38,16 +41,23 @@ class Grid(NamedTuple):
         steps: of the grid in one clipping norm.
         examples: the most that a sum is over, all blocks and devices together.
         additions: how many sums of blocks are added, at most.
+        rows: of the largest block; all examples unless given. All blocks of a sum are clipped alike, whatever
+            their size: a neighbour's examples are in other blocks.
     """
 
     steps: float
     examples: int
     additions: int = 1
+    rows: int | None = None
+
+    @property
+    def largest_block(self) -> int:
+        return self.examples if self.rows is None else self.rows
 
 
-def grid_for(examples: int, additions: int = 1) -> Grid:
+def grid_for(examples: int, additions: int = 1, rows: int | None = None) -> Grid:
     """A fine grid on which a sum over so many examples fits into 30 bits."""
-    return Grid(2.0 ** (29 - math.ceil(math.log2(max(examples, 2)))), max(examples, 1), additions)
+    return Grid(2.0 ** (29 - math.ceil(math.log2(max(examples, 2)))), max(examples, 1), additions, rows)
 
 
 def terms_rounding(terms: float) -> float:
@@ -130,7 +140,7 @@ def chunked_product(g: jax.Array, a: jax.Array, grid: Grid) -> jax.Array:
 
     Guarantee:
         With terms of norm at most 1, the computed sums of two batches differ from the exact ones by at
-        most `product_error(grid, rows)` together, whatever order a product adds in.
+        most `product_error(grid)` together, whatever order a product adds in.
     """
     chunk, rows = chunk_of(grid), g.shape[1]
     if rows <= chunk:
@@ -159,14 +169,14 @@ def chunked_product(g: jax.Array, a: jax.Array, grid: Grid) -> jax.Array:
     return total
 
 
-def product_error(grid: Grid, rows: int) -> float:
-    """How far rounding moves the sums of two neighbours apart, in clipping norms, for blocks of `rows`.
+def product_error(grid: Grid) -> float:
+    """How far rounding moves the sums of two neighbours apart, in clipping norms, for blocks of any size.
 
     An addition is off by 2^-24 of its result, which is no longer than there are examples in it. So the error
     is 2^-24 times the additions that an example goes through, on average, times the examples; twice that for
     two neighbours.
     """
-    chunk = min(chunk_of(grid), rows)
-    groups = -(-rows // (chunk * _GROUP))
+    chunk = min(chunk_of(grid), grid.largest_block)
+    groups = -(-grid.largest_block // (chunk * _GROUP))
     depth = (chunk + 1) / 2 + 1 + _GROUP + (groups + 2) / 2 + 1 + grid.additions
     return 2 * grid.examples * depth * ROUNDING * 1.01

@@ -93,12 +93,25 @@ def every_equation(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
     """The equations of a list and of all lists inside it: of calls, loops and branches."""
     for equation in jaxpr.eqns:
         yield equation
-        for value in equation.params.values():
-            for inner in value if isinstance(value, tuple | list) else (value,):
-                if isinstance(inner, ClosedJaxpr):
-                    yield from every_equation(inner.jaxpr)
-                elif isinstance(inner, Jaxpr):
-                    yield from every_equation(inner)
+        for program in every_program(equation):
+            yield from every_equation(program)
+
+
+def every_program(equation: JaxprEqn) -> list[Jaxpr]:
+    """The lists of equations that an equation is made of: the body of a call or loop, the branches."""
+    values = [
+        inner
+        for value in equation.params.values()
+        for inner in (value if isinstance(value, tuple | list) else (value,))
+    ]
+    values = [inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner for inner in values]
+    return [inner for inner in values if isinstance(inner, Jaxpr)]
+
+
+def body_of(equation: JaxprEqn) -> Jaxpr | None:
+    """The equations of a plain call, one input for each operand, or None where it is something else."""
+    body = equation.params.get(_BODIES.get(equation.primitive, ""))
+    return body.jaxpr if isinstance(body, ClosedJaxpr) else body
 
 
 def array_of(atom: Any) -> jax.ShapeDtypeStruct:
@@ -159,6 +172,9 @@ def _refusal(jaxpr: Jaxpr, output: Kind) -> str:
         return f"it has side effects ({', '.join(map(str, jaxpr.effects))})"
     if output is not Kind.EXAMPLE:
         return "its value does not depend on the example"
+    # Book-keeping takes derivatives of other inputs than `grad` does, whose program was looked at.
+    if any(equation.params.get("symbolic_zeros") for equation in every_equation(jaxpr)):
+        return "a function in it has a derivative that asks which of its inputs vary (symbolic_zeros)"
     return ""
 
 

@@ -1,0 +1,39 @@
+"""Decimal numbers that are printed, rounded to the safe side.
+
+A float stands for the shortest decimal that reads back as it: 1e-5 is printed as 1e-05. Read back as a float,
+what is printed is never on the wrong side of the number it stands for.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+from typing import Literal
+
+Side = Literal["up", "down"]
+
+_MOST_DIGITS = 400  # of a float, before and behind the point
+
+
+def to_places(value: float, places: int, side: Side) -> Decimal:
+    """To so many digits behind the point."""
+    return _quantized(value, Decimal(1).scaleb(-places), side)
+
+
+def to_digits(value: float, digits: int, side: Side) -> float:
+    """To so many significant digits; 0 and what is not finite stay as they are.
+
+    >>> to_digits(1.0000049e-5, 6, "up"), to_digits(1e-5, 6, "up"), to_digits(9.899000000000001, 4, "up")
+    (1.00001e-05, 1e-05, 9.9)
+    """
+    if value == 0 or not math.isfinite(value):
+        return value
+    leading = Decimal(repr(float(value))).adjusted()
+    return float(_quantized(value, Decimal(1).scaleb(leading + 1 - digits), side))
+
+
+def _quantized(value: float, quantum: Decimal, side: Side) -> Decimal:
+    with localcontext() as context:
+        context.prec = _MOST_DIGITS
+        rounding = ROUND_CEILING if side == "up" else ROUND_FLOOR
+        return Decimal(repr(float(value))).quantize(quantum, rounding=rounding)

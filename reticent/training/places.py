@@ -1,0 +1,88 @@
+"""Where records lie: in more places than there are records, so that one more or less moves no other.
+
+A compiler rounds the last rows of a block in another way than the first, and the rows of a large block in
+another way than those of a small one. If records filled a batch one after the other, removing one would move
+all behind it, and each of them might be rounded anew: a residual of nearly 0 changes its sign, and a clipped
+gradient goes from one end to the other. So records are laid into a public number of places, in a secret
+order, and batches are drawn from the places. An empty place is drawn like any other, and adds nothing.
+
+Guarantee:
+    Let D' be D with one record more. A uniformly random way of laying the records of D', restricted to D, is
+    a uniformly random way of laying those of D; the place of the new one is then empty. So for every way of
+    laying D, every draw of places and every place of the new record, the two runs work on the same rows in
+    the same slots of the same blocks, but for the slots of that one place. Ways and draws are independent of
+    the data, and hockey-stick divergences are jointly convex: what holds for each pair holds for the runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from reticent.core.generators import generator_of
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.training.plan import Plan
+
+ROUNDED_ALIKE = "a record is rounded alike wherever it stands in a batch"  # of runs by several processes
+
+
+class Places(NamedTuple):
+    """A number of places, and which of them units lie in.
+
+    Args:
+        total: public, like the declared number that it is made from.
+        of_units: the place of each unit. Secret.
+    """
+
+    total: int
+    of_units: np.ndarray  # (units,) int32
+
+    def laid(self, rows: np.ndarray) -> np.ndarray:
+        """The rows at their places: (units, ...) -> (total, ...); nobody's are zeros."""
+        found = np.zeros((self.total, *rows.shape[1:]), rows.dtype)
+        found[self.of_units] = rows
+        return found
+
+    def is_taken(self) -> np.ndarray:
+        """Which places have a unit: (total,) bool."""
+        found = np.zeros(self.total, bool)
+        found[self.of_units] = True
+        return found
+
+    def unit_at(self) -> np.ndarray:
+        """The unit of each place, -1 where there is none: (total,) int32."""
+        found = np.full(self.total, -1, np.int32)
+        found[self.of_units] = np.arange(len(self.of_units), dtype=np.int32)
+        return found
+
+
+def place_count(plan: Plan, units: int) -> int:
+    """How many places a run has.
+
+    As many as there are units where a neighbour has as many, too, and where more were brought than there is
+    room for: that is an error a moment later.
+    """
+    if plan.adjacency is not Adjacency.ADD_OR_REMOVE:
+        return units
+    return max(plan.sampler.examples + plan.sampler.allowed_difference, units)
+
+
+def places_for(plan: Plan, units: int, key: jax.Array) -> Places:
+    """Every unit in a place of its own, all ways alike; in order where a neighbour has as many units."""
+    total = place_count(plan, units)
+    if plan.adjacency is not Adjacency.ADD_OR_REMOVE:
+        return in_order(units)
+    return lay(units, total, key)
+
+
+def lay(units: int, total: int, key: jax.Array) -> Places:
+    """Every unit in a place of its own, all ways alike."""
+    order = generator_of(key).permutation(np.arange(max(total, units), dtype=np.int32))
+    return Places(len(order), order[:units])
+
+
+def in_order(units: int) -> Places:
+    """As many places as units, one after the other."""
+    return Places(units, np.arange(units, dtype=np.int32))
