@@ -36,6 +36,7 @@ from reticent.mechanisms.events import Event
 
 _SLACK_OF_EXACT = 1e-9  # relative; the closed form is good to ten digits
 _LARGE = 30.0  # an epsilon beyond which a wider bracket is good enough
+_NEXT = 1.01  # times a cost: the epsilon at which samplers' dues are found
 
 
 class Cost(NamedTuple):
@@ -201,7 +202,13 @@ def cost_within(event: Event, epsilon: float, delta: float, neighbours: Neighbou
     """
     if not is_paid(epsilon, delta) and is_beyond(event, delta, neighbours):
         return math.inf
-    cost = or_infinite(upper_bound(event, left_for(epsilon, delta), neighbours))
+    # Samplers owe what they owe at the event's own cost: a larger budget never holds less.
+    target, cost = 0.0, or_infinite(upper_bound(event, left_of(delta), neighbours))
+    while target < cost <= epsilon:
+        target = min(_NEXT * cost, epsilon)
+        cost = or_infinite(upper_bound(event, left_for(target, delta), neighbours))
+        if target == epsilon:
+            break
     return cost if cost <= epsilon else min(cost, or_infinite(claimed(event, delta, neighbours)))
 
 

@@ -69,7 +69,8 @@ def main(arguments: list[str] | None = None) -> None:
         from reticent.distributed.starting import leave
 
         leave(code)
-    if arguments is None and {"jax", "pyarrow"} & sys.modules.keys():
+    is_interrupted = code == _INTERRUPTED and "jax" in sys.modules
+    if is_interrupted or (arguments is None and {"jax", "pyarrow"} & sys.modules.keys()):
         _exit_past_threads(code)
     sys.exit(code)
 

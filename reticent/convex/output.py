@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from reticent.accounting import gaussian_dp
 from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.reserve import USUAL
 from reticent.accounting.tight import guarantee
 from reticent.convex import noise
 from reticent.convex.losses import Loss
@@ -146,7 +147,9 @@ def _guarantee(event: Event, problem: Problem, terms: Terms) -> Guarantee:
     assumptions = terms.assumed(problem.examples, is_pure=terms.delta is None)
     if terms.delta is not None:
         off = problem.parameters * OFF
-        return guarantee(event, terms.delta, terms.adjacency, assumptions=assumptions, arithmetic=off)
+        return guarantee(
+            event, terms.delta, terms.adjacency, assumptions=assumptions, distance=max(off, USUAL)
+        )
     return Guarantee(
         epsilon=terms.epsilon,
         delta=0.0,

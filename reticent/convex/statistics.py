@@ -17,6 +17,7 @@ from scipy import linalg, sparse
 
 from reticent.accounting import gaussian_dp
 from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.reserve import USUAL
 from reticent.accounting.tight import guarantee
 from reticent.convex import noise
 from reticent.convex.problem import Problem
@@ -203,7 +204,9 @@ def _released(weights: np.ndarray, event: Event, problem: Problem, terms: Terms,
     assumptions = terms.assumed(problem.examples, is_pure=terms.delta is None)
     if terms.delta is not None:
         off = _entries(problem.features) * OFF
-        promise = guarantee(event, terms.delta, terms.adjacency, assumptions=assumptions, arithmetic=off)
+        promise = guarantee(
+            event, terms.delta, terms.adjacency, assumptions=assumptions, distance=max(off, USUAL)
+        )
     else:
         promise = Guarantee(
             epsilon=terms.epsilon,

@@ -21,7 +21,16 @@ from reticent.accounting.filters import RenyiFilter, several
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.reserve import NEARLY_EXACT, is_paid, left_for
 from reticent.accounting.rounding import to_digits
-from reticent.accounting.tight import Cost, Settled, claimed, is_beyond, settled, tight, upper_bound
+from reticent.accounting.tight import (
+    Cost,
+    Settled,
+    claimed,
+    cost_within,
+    is_beyond,
+    settled,
+    tight,
+    upper_bound,
+)
 from reticent.core.errors import Unproven
 from reticent.ledger.accounts import Account, Limit
 from reticent.mechanisms.adjacency import Adjacency
@@ -124,7 +133,8 @@ def is_within(event: Event, limit: Limit, *, is_quick: bool = False) -> bool | N
             return True
     except Unproven:
         pass  # by one accountant; `tight` knows whether by all
-    return tight(event, left, limit.adjacency).upper <= limit.epsilon
+    # By the rule of what is printed: samplers owe what they owe at the event's own cost.
+    return _total(event, limit.delta, limit.adjacency).cost.upper <= limit.epsilon
 
 
 def remaining(account: Account) -> Remaining:
@@ -209,8 +219,8 @@ def _fits(account: Account, event: Event) -> bool:
     if known is not None:
         return known
     try:
-        left = left_for(limit.epsilon, limit.delta)
-        return upper_bound(whole, left, Neighbours(limit.adjacency)) <= limit.epsilon
+        near = Neighbours(limit.adjacency)
+        return cost_within(whole, limit.epsilon, limit.delta, near) <= limit.epsilon
     except Unproven:
         return bool(is_within(whole, limit))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from reticent.accounting import calibrate
 from reticent.accounting.dominating import Neighbours
+from reticent.accounting.reserve import TRAINING, left_of
 from reticent.accounting.solving import bisect
 from reticent.accounting.tight import guarantee, upper_bound
 from reticent.core.errors import BudgetExceeded, CannotMeet, Inconclusive, ReticentError
@@ -76,10 +77,11 @@ def claim_beside(beside: Event | None, *, epsilon: float, delta: float) -> tuple
     if beside is None:
         return epsilon, delta
     own, everyone = _FITTING * delta, Neighbours(Adjacency.ADD_OR_REMOVE)
+    left = left_of(delta, TRAINING * delta)  # the rest pays for samplers that are a little off their law
 
     def is_too_much(value: float) -> bool:
         both = Composed(events=(beside, ApproximateDp(epsilon=value, delta=own)))
-        return not (upper_bound(both, delta, everyone) <= epsilon)
+        return not (upper_bound(both, left, everyone) <= epsilon)
 
     # The last epsilon that fits: the search ends on the first that does not, to many digits.
     return bisect(is_too_much, 0.0, epsilon, relative=1e-7) * (1 - 1e-6), own

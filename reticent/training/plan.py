@@ -240,7 +240,7 @@ class Plan:
             return self._with_noise_of_first_analysis(epsilon)
         if analysis == "first":
             raise Unproven("The first analysis is of descent alone.", remedy="Choose another analysis.")
-        if beside is not None and (spent := self.epsilon_after(0, beside)) >= epsilon:
+        if beside is not None and not (spent := self.epsilon_after(0, beside)) < epsilon:
             raise CannotMeet(
                 f"What is released beside training costs epsilon {spent:.4g} of {epsilon:.4g} by itself.",
                 remedy="Add noise there, or ask for a larger epsilon.",
@@ -268,7 +268,7 @@ class Plan:
         return replace(self, noise_multiplier=noise)
 
     def _until(self, epsilon: float, beside: Event | None) -> Plan:
-        if self.epsilon_after(1, beside) > epsilon:
+        if not self.epsilon_after(1, beside) <= epsilon:
             raise CannotMeet(
                 f"One step with noise {self.noise_multiplier:g} costs more than epsilon {epsilon:g}.",
                 remedy="Add noise, or draw smaller batches.",
@@ -277,7 +277,7 @@ class Plan:
         while self.epsilon_after(high, beside) <= epsilon:
             high *= 2
         first_too_many = smallest_count(
-            lambda count: self.epsilon_after(count, beside) > epsilon, high // 2, high
+            lambda count: not self.epsilon_after(count, beside) <= epsilon, high // 2, high
         )
         return replace(self, steps=first_too_many - 1)
 

@@ -54,7 +54,7 @@ def people(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("digits") / "run"
-    fit(Order(source="digits", epsilon=100.0, method="output"), folder, keys=Keys.seeded(0))
+    fit(Order(source="digits", epsilon=25.0, method="output"), folder, keys=Keys.seeded(0))
     return folder
 
 
