@@ -29,15 +29,26 @@ from reticent.data.dataset import Dataset  # noqa: E402
 from reticent.data.sampling import Poisson  # noqa: E402
 from reticent.distributed import together  # noqa: E402
 from reticent.mechanisms.adjacency import Adjacency  # noqa: E402
+from reticent.training import feeding  # noqa: E402
 from reticent.training.checkpoint import Checkpoints  # noqa: E402
 from reticent.training.clipping import flat  # noqa: E402
 from reticent.training.loop import Run, train  # noqa: E402
+from reticent.training.places import Places, in_order  # noqa: E402
 from reticent.training.plan import Plan  # noqa: E402
 
 Arrays = dict[str, Any]
 
 ROWS, USERS, WIDTH = 37, 20, 8
 LEFT_BY = {1: "left by one process", 2: "left by two processes"}
+
+
+def as_they_come(plan: Plan, units: int, key: jax.Array) -> Places:
+    """Records in the order they come, as several processes have them; one alone lays them by chance."""
+    return in_order(units)
+
+
+if __name__ == "__main__":
+    feeding.places_for = as_they_come
 
 
 def loss(params: Any, example: Any) -> jax.Array:

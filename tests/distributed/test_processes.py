@@ -104,6 +104,7 @@ def test_one_process_goes_on_with_what_two_left(library: Library, monkeypatch: p
     monkeypatch.setattr(sys, "argv", ["library_runs.py", "", "1", "0", "1", str(library.folder)])
     import library_runs
 
+    monkeypatch.setattr(library_runs.feeding, "places_for", library_runs.as_they_come)
     left = library_runs.Checkpoints(path=library.folder / library_runs.LEFT_BY[2], stamp="s")
     done = library_runs.run(checkpoints=left)
     assert np.allclose(done.params["w"], library.alone["plain"]["w"], rtol=0, atol=2e-6)
