@@ -71,7 +71,7 @@ class Inconclusive(DataError):
 
 
 class Interrupted(DataError):
-    """Stopped from the keyboard between two steps. What was done is kept, and can be gone on with."""
+    """Stopped from the keyboard between two steps. What was done is kept and can be resumed."""
 
     exit_code = 130  # as shells have it for Ctrl-C
 

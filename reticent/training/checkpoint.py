@@ -92,7 +92,7 @@ class Checkpoints:
         return state
 
     def assume(self, assumptions: Iterable[str]) -> None:
-        """Adds to what the guarantee rests on: a run that was gone on with rests on all of it."""
+        """Adds to what the guarantee rests on: a resumed run rests on all of it."""
         self.assumptions = tuple(dict.fromkeys((*self.assumptions, *assumptions)))
 
 
