@@ -26,7 +26,7 @@ NEARLY_EXACT = (
 
 
 def owed(distance: float, epsilon: float) -> float:
-    """What samplers so far from their laws add to the delta of an epsilon; infinity where that is not a number.
+    """What samplers so far from their laws add to the delta of an epsilon; infinity for NaN.
 
     >>> owed(2.0**-60, 0.0) == 2.0**-59, owed(2.0**-60, math.nan)
     (True, inf)
