@@ -22,10 +22,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from reticent.core.alias import DEVIATION, FIRST_BITS, HALF, normal_table
-from reticent.core.words import key_words, words_from
+from reticent.core.words import aligned, key_words, words_from
 
 _STEP = 256  # what X is multiplied by
-_LANES = 1 << 12  # groups that are worked on at once
+_LANES = 42 * 1024  # groups that are worked on at once, at most: more do not fit into a cache
 _NUMBERS = 8  # in a group, of two look-ups each
 _SMOOTHING = 1.6  # the deviation of a discrete normal that hides whether its centre was whole
 
@@ -75,14 +75,17 @@ def whole_normals(key: jax.Array, count: int, *, multiple: int = 0, part: Part |
 
 def dither(key: jax.Array, count: int) -> jax.Array:
     """Numbers in (0, 1), each in the middle of one of 256 equal parts, for rounding up or down by chance."""
-    four = words_from(key_words(key), 0, max(-(-count // 16), 1), _DITHER)
+    four = words_from(key_words(key), 0, aligned(-(-count // 16)), _DITHER)
     turns = jnp.arange(0, 32, 8, dtype=jnp.uint32)[:, None]
     parts = [((words >> turns) & 0xFF).astype(jnp.float32) for words in four]
     return (jnp.concatenate(parts).reshape(-1)[:count] + 0.5) / 256
 
 
 def _lanes(count: int) -> int:
-    return max(min(-(-count // _NUMBERS), _LANES), 1)
+    """So many that all stretches are of one length, and the last is nearly full."""
+    groups = -(-count // _NUMBERS)
+    stretches = max(-(-groups // _LANES), 1)
+    return 2 * aligned(-(-groups // stretches) // 2)  # half of them is a good number, too
 
 
 def _stretches(key: jax.Array, starts: jax.Array, lanes: int, multiple: int) -> jax.Array:
@@ -97,9 +100,9 @@ def _stretch(key: jax.Array, start: jax.Array, lanes: int, multiple: int) -> tup
     a, b, c, d = _look_ups(key, start, lanes, _LOOK_UPS, _TIES)
     first, second = _STEP * a + c, _STEP * b + d
     if multiple:
-        e, f, g, h = _look_ups(key, start, -(-lanes // 2), _MORE, _MORE_TIES)
-        first += multiple * jnp.concatenate([e, f], axis=1)[:, :lanes]
-        second += multiple * jnp.concatenate([g, h], axis=1)[:, :lanes]
+        e, f, g, h = _look_ups(key, start, lanes // 2, _MORE, _MORE_TIES)
+        first += multiple * jnp.concatenate([e, f], axis=1)
+        second += multiple * jnp.concatenate([g, h], axis=1)
     return first, second
 
 
@@ -118,7 +121,7 @@ def _tie_words(
     Words 1 to 16 are e0 + a e1 + b e2 + c e3 + d e4 for all bits a, b, c, d, added without carry: any three
     of these sums are linearly independent.
     """
-    blocks = lanes + -(-(lanes + 1) // 4)
+    blocks = aligned(lanes + -(-(lanes + 1) // 4))
     shared = words_from(key, start * jnp.uint32(blocks), blocks, purpose)
     e0, e1, e2, e3 = (words[:lanes] for words in shared)
     rest = jnp.concatenate([words[lanes:] for words in shared])

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+_ALIGNED = 64
 _PARITY = 0x1BD11BDA
 _EVEN = ((10, 26), (11, 21), (13, 27), (23, 5))  # the rotations of four rounds, and of the four after them
 _ODD = ((6, 20), (17, 11), (25, 10), (18, 20))
@@ -24,6 +25,11 @@ def key_words(key: jax.Array) -> jax.Array:
     """The four words of a key; one of 64 bits is no stronger for it."""
     data = jax.random.key_data(key)
     return jnp.pad(data, (0, 4 - data.shape[0]))
+
+
+def aligned(blocks: int) -> int:
+    """So many or a few more, such that XLA is fast: it takes twice as long for arrays of odd lengths."""
+    return max(-(-blocks // _ALIGNED), 1) * _ALIGNED
 
 
 def words_from(key: jax.Array, first: jax.typing.ArrayLike, blocks: int, purpose: int) -> Words:

@@ -128,7 +128,9 @@ def train(
     blocks = by_all(lambda: _blocks(contribution, loss, params, data, plan, strategy, microbatch, layout))
     gradient_sum = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=strategy)
     step = partial(private_step, gradient_sum, plan, optimizer, project, averaging(output))
-    step = step(contribution=contribution, blocks=blocks, exchange=layout.exchange)
+    step = step(
+        contribution=contribution, blocks=blocks, exchange=layout.exchange, moves_others=_moves_others(plan)
+    )
     with closing(_checked_feed(data, plan, layout, keys, buffer, checkpoints)) as feed:
         scores = evaluator(loss, evaluate, metrics or {})
         look = onlooker(plan, scores, output, on_progress, unreleased, beside)
@@ -144,12 +146,16 @@ def train(
 
 def _assumed(keys: Keys, checkpoints: Checkpoints | None, plan: Plan) -> tuple[str, ...]:
     """What the guarantee rests on besides the plan, in all steps, those before a restart too."""
-    moves_others = together.count() > 1 and plan.adjacency is Adjacency.ADD_OR_REMOVE
-    said = (*keys.assumptions, *network(), *((ROUNDED_ALIKE,) if moves_others else ()))
+    said = (*keys.assumptions, *network(), *((ROUNDED_ALIKE,) if _moves_others(plan) else ()))
     if checkpoints is None:
         return said
     checkpoints.assume(said)
     return tuple(together.of_first(checkpoints.assumptions))
+
+
+def _moves_others(plan: Plan) -> bool:
+    """Several processes keep records in the order they came: one more or less moves those behind it."""
+    return together.count() > 1 and plan.adjacency is Adjacency.ADD_OR_REMOVE
 
 
 def _told(plan: Plan) -> str:

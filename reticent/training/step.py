@@ -81,6 +81,7 @@ def private_step(
     contribution: Contribution,
     blocks: Blocks,
     exchange: Exchange = ALONE,
+    moves_others: bool = False,
 ) -> Step:
     """Makes the function that takes one step; see the paper's Algorithm 1.
 
@@ -88,6 +89,7 @@ def private_step(
         contribution: what a unit of the data is to the gradient sum.
         blocks: how much of a batch is worked on at once.
         exchange: what the devices that take the step together tell each other.
+        moves_others: a unit that comes or goes may move the others to other rows of a batch.
 
     Guarantee:
         The new state is a post-processing of the old one and of `plan.event_after(1)`: the noise is that
@@ -98,7 +100,8 @@ def private_step(
     """
 
     grid = noise_grid(plan.noise_multiplier, plan.sampler.capacity, blocks.main)
-    sums = Grid(grid.steps, plan.sampler.capacity, blocks.additions * exchange.devices, rows=blocks.main)
+    additions = blocks.additions * exchange.devices
+    sums = Grid(grid.steps, plan.sampler.capacity, additions, rows=blocks.main, moves_others=moves_others)
 
     def block(
         params: Any, max_norm: jax.Array, source: Source, batch: Batch, seeds: jax.Array

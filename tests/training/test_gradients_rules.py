@@ -399,8 +399,8 @@ def test_the_table_names_every_parameter_its_rule_and_its_cost():
     params = {"kernel": jnp.ones((30, 20)), "bias": jnp.ones(20), "spare": jnp.ones(())}
     lines = explain(loss, params, jnp.ones(30)).splitlines()
     assert lines.pop() == (
-        "Sums over 1,024 examples: whole numbers, exact, but for kernel (float32, in chunks of 256). "
-        "Gradients are clipped to (1 - 1.7e-02) of the norm."
+        "Sums over 1,024 examples: whole numbers, exact, but for kernel (float32, in chunks of 128). "
+        "Gradients are clipped to (1 - 2.1e-03) of the norm."
     )
     assert [line.split() for line in lines] == [
         ["parameter", "shape", "rule", "norm", "sum"],

@@ -27,10 +27,10 @@ SLACK = 2.0**-18  # covers the dozen operations between a norm and what is added
 _PIECE = 4096  # numbers that are added up in one go, at most
 _SHORTEST = 32  # numbers: shorter pieces are not worth it
 _ROWS = 16  # examples that a round of a loop adds
-_GROUP = 4  # chunks whose products are added before they meet the others
+_GROUP = 8  # chunks whose products are added before they meet the others
 _SMALL = 1024  # numbers: leaves below are summed without a loop
-_SMALLEST_CHUNK, _LARGEST_CHUNK = 16, 1024
-_PRODUCT_ERROR = 2.0**-6  # of the clipping norm: what the chunks are chosen for
+_SMALLEST_CHUNK, _LARGEST_CHUNK = 16, 128
+_PRODUCT_ERROR = 2.0**-6  # of the clipping norm: what chunks are chosen for where all of them are moved
 MOST_ERROR = 2.0**-4  # beyond which products over examples are not used
 
 
@@ -43,12 +43,14 @@ class Grid(NamedTuple):
         additions: how many sums of blocks are added, at most.
         rows: of the largest block; all examples unless given. All blocks of a sum are clipped alike, whatever
             their size: a neighbour's examples are in other blocks.
+        moves_others: an example that comes or goes may move the others to other rows.
     """
 
     steps: float
     examples: int
     additions: int = 1
     rows: int | None = None
+    moves_others: bool = False
 
     @property
     def largest_block(self) -> int:
@@ -131,6 +133,8 @@ def whole_products(g: jax.Array, a: jax.Array, scale: jax.Array) -> jax.Array:
 
 def chunk_of(grid: Grid) -> int:
     """How many examples one product adds up, so that all of it loses little of the clipping norm."""
+    if not grid.moves_others:
+        return _LARGEST_CHUNK
     fitting = _PRODUCT_ERROR / (grid.examples * ROUNDING)
     return int(min(max(2 ** math.floor(math.log2(fitting)), _SMALLEST_CHUNK), _LARGEST_CHUNK))
 
@@ -138,45 +142,49 @@ def chunk_of(grid: Grid) -> int:
 def chunked_product(g: jax.Array, a: jax.Array, grid: Grid) -> jax.Array:
     """The sum over examples of products in float32: (heads, examples, n and m) -> (heads, n, m).
 
+    Chunks are added up to groups, and groups to the sum: no number goes through many additions.
+
     Guarantee:
-        With terms of norm at most 1, the computed sums of two batches differ from the exact ones by at
-        most `product_error(grid)` together, whatever order a product adds in.
+        With terms of norm at most 1, the computed sums of two neighbours are at most `product_error(grid)`
+        farther apart than the exact ones, whatever order a product adds in.
     """
     chunk, rows = chunk_of(grid), g.shape[1]
-    if rows <= chunk:
-        return multiply(g, a)
-    group = chunk * _GROUP
-    groups = rows // group
+    chunks, rest = divmod(rows, chunk)
+    groups, left = divmod(chunks, _GROUP)
 
-    def some(start: jax.Array | int, chunks: int, size: int) -> jax.Array:
-        """The products of a few chunks at once: adding them up reads each of them only once."""
-        heads = g.shape[0]
-        each = [lax.dynamic_slice_in_dim(part, start, chunks * size, axis=1) for part in (g, a)]
-        each = [part.reshape(heads * chunks, size, part.shape[2]) for part in each]
-        products = multiply(*each).reshape(heads, chunks, g.shape[2], a.shape[2])
-        total = products[:, 0]
-        for at in range(1, chunks):
-            total = total + products[:, at]
-        return total
+    def product(start: jax.Array | int, size: int) -> jax.Array:
+        return multiply(*(lax.dynamic_slice_in_dim(part, start, size, axis=1) for part in (g, a)))
 
-    total = jnp.zeros((g.shape[0], g.shape[2], a.shape[2]), jnp.float32)
+    def some(start: jax.Array | int, count: int) -> jax.Array:
+        """The sum over some chunks, from an example on."""
+        first = product(start, chunk)
+        return lax.fori_loop(1, count, lambda at, total: total + product(start + at * chunk, chunk), first)
+
+    parts = []
     if groups:
-        total = lax.fori_loop(0, groups, lambda at, total: total + some(at * group, _GROUP, chunk), total)
-    if left := (rows - groups * group) // chunk:
-        total = total + some(groups * group, left, chunk)
-    if rest := rows % chunk:
-        total = total + some(rows - rest, 1, rest)
-    return total
+        first = some(0, _GROUP)
+        group = chunk * _GROUP
+        parts.append(lax.fori_loop(1, groups, lambda at, total: total + some(at * group, _GROUP), first))
+    if left:
+        parts.append(some(groups * _GROUP * chunk, left))
+    if rest or not parts:
+        parts.append(product(rows - rest, rest))
+    return sum(parts[1:], parts[0])
 
 
 def product_error(grid: Grid) -> float:
     """How far rounding moves the sums of two neighbours apart, in clipping norms, for blocks of any size.
 
-    An addition is off by 2^-24 of its result, which is no longer than there are examples in it. So the error
-    is 2^-24 times the additions that an example goes through, on average, times the examples; twice that for
-    two neighbours.
+    An addition is off by 2^-24 of its result, which is no longer than there are examples in it. Where the
+    others keep their rows, neighbours differ in one chunk of one group, and the same product of the same
+    numbers is the same; else all chunks and groups count.
     """
     chunk = min(chunk_of(grid), grid.largest_block)
     groups = -(-grid.largest_block // (chunk * _GROUP))
-    depth = (chunk + 1) / 2 + 1 + _GROUP + (groups + 2) / 2 + 1 + grid.additions
-    return 2 * grid.examples * depth * ROUNDING * 1.01
+    in_chunk, in_group = (chunk + 1) / 2 + 1, (_GROUP + 1) / 2
+    if grid.moves_others:
+        terms = grid.examples * (in_chunk + in_group)
+    else:
+        terms = chunk * (in_chunk + _GROUP * in_group)
+    terms += grid.examples * ((groups + 1) / 2 + 2 + grid.additions)
+    return 2 * terms * ROUNDING * 1.01
