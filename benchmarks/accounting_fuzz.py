@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.accounting import renyi, zcdp
-from reticent.accounting.dominating import Neighbours, directions, flatten
-from reticent.accounting.loss_distribution import Release, lower_epsilon
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
+from reticent.accounting.loss_distribution.distribution import Release, lower_epsilon
+from reticent.accounting.loss_distribution.dominating import Neighbours, directions, flatten
+from reticent.accounting.theorems import renyi, zcdp
 from reticent.core.errors import Unproven
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency

@@ -43,8 +43,8 @@ from reticent.models import (
     tanh_cnn,
     whitening,
 )
-from reticent.models.starts import zeros
-from reticent.report.figures import check_format, save_accuracy_and_epsilon
+from reticent.models.initialisers import zeros
+from reticent.report.figures.curves import check_format, save_accuracy_and_epsilon
 from reticent.training.clipping import Clipping, flat
 from reticent.training.loop import Run
 

@@ -25,16 +25,17 @@ import numpy as np
 import optax
 
 import reticent as rt
-from reticent.attacks import defences, extraction, inversion, leakage, malicious
-from reticent.attacks.attribute import Sensitive, infer_attribute
-from reticent.attacks.imputation import boosted
-from reticent.attacks.property import infer_property
-from reticent.attacks.shadow_recipes import plain_recipe
+from reticent.attacks import defences
+from reticent.attacks.inference.attribute import Sensitive, infer_attribute
+from reticent.attacks.inference.imputation import boosted
+from reticent.attacks.inference.property import infer_property
+from reticent.attacks.reconstruction import extraction, inversion, leakage, malicious
+from reticent.attacks.shadows.recipes import plain_recipe
 from reticent.data import catalog
 from reticent.data.encoding import feature_names
 from reticent.models import Model, classification_loss, language_model, mlp, tanh_cnn
-from reticent.report import attack_pictures as pictures
-from reticent.training.many import private_recipe
+from reticent.report.figures import reconstructions as pictures
+from reticent.training.vectorised import private_recipe
 
 DELTA = 1e-5
 SEED = 11

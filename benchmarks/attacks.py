@@ -30,14 +30,14 @@ import reticent as rt
 from reticent.attacks import battery, metrics
 from reticent.attacks.membership import likelihood, shadow_classifier
 from reticent.attacks.scores import Scores
-from reticent.attacks.shadow_outputs import Shadows, balanced_halves
-from reticent.attacks.shadow_recipes import Recipe, add_noise, flip_bits, plain_recipe
-from reticent.attacks.shadows import Queries, train_shadows
+from reticent.attacks.shadows.outputs import Shadows, balanced_halves
+from reticent.attacks.shadows.recipes import Recipe, add_noise, flip_bits, plain_recipe
+from reticent.attacks.shadows.training import Queries, train_shadows
 from reticent.data import catalog
 from reticent.models import Model, classification_loss, linear, mlp
-from reticent.report.attack_figures import GapPoint, save_gap, save_roc
-from reticent.report.figures import check_format
-from reticent.training.many import private_recipe
+from reticent.report.figures.attacks import GapPoint, save_gap, save_roc
+from reticent.report.figures.curves import check_format
+from reticent.training.vectorised import private_recipe
 
 DELTA = 1e-5
 FEW = 16  # shadow models of the cases that only need a threshold

@@ -27,14 +27,14 @@ import numpy as np
 import optax
 
 from benchmarks.training.tables import Check, table
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.convex import fit, losses
 from reticent.convex.objective import tilt_scale
 from reticent.convex.output import lecture_excess_risk
 from reticent.core.keys import Keys
 from reticent.data.sampling import Batch
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.report.figures import check_format, save
+from reticent.report.figures.curves import check_format, save
 from reticent.training import theory
 from reticent.training.contributions import Contribution, Source
 from reticent.training.gradients import clipped_gradient_sum

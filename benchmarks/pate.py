@@ -28,12 +28,12 @@ import optax
 
 import reticent as rt
 from reticent import convex, models
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.convex import losses
 from reticent.core.keys import Stream
 from reticent.data import catalog
 from reticent.models import Model
-from reticent.models.starts import zeros
+from reticent.models.initialisers import zeros
 from reticent.pate.defaults import settings
 from reticent.pate.learning import Student, learn
 from reticent.pate.partition import partition
@@ -42,7 +42,7 @@ from reticent.pate.scaling import PoolScale
 from reticent.pate.selection import far_apart
 from reticent.pate.teachers import teach
 from reticent.pate.votes import Votes
-from reticent.report.figures import check_format, save
+from reticent.report.figures.curves import check_format, save
 from reticent.runs.learners import learner
 from reticent.runs.problem import Problem
 

@@ -30,15 +30,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.training.environments import Peer, default_folder, interpreter
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.core.keys import Keys
 from reticent.data import catalog
 from reticent.data.domain import Category, Domain, Label
 from reticent.data.encoding import encode
 from reticent.data.files import open_table
-from reticent.synthetic import nearness, quality
-from reticent.synthetic.codes import Coder
-from reticent.synthetic.tables import TableModel, fit, plan
+from reticent.synthetic.quality import privacy_metrics, utility
+from reticent.synthetic.tables.codes import Coder
+from reticent.synthetic.tables.table_model import TableModel, fit, plan
 
 PEER = Peer("opendp-mbi", ("pandas==3.1.1", "opendp[mbi]==0.16.0"))
 DELTA = 1e-9
@@ -96,8 +96,8 @@ def features(rows: Rows, codes: np.ndarray, seed: int) -> tuple[np.ndarray, np.n
 
 def judged(rows: Rows, codes: np.ndarray, seed: int) -> dict[str, Any]:
     """Distances, and what classifiers learn."""
-    found = quality.distances(codes, rows.training, rows.coder.sizes)
-    models = quality.usefulness(*features(rows, codes, seed), *features(rows, rows.test, 0))
+    found = utility.distances(codes, rows.training, rows.coder.sizes)
+    models = utility.usefulness(*features(rows, codes, seed), *features(rows, rows.test, 0))
     return {
         "single_tvd": found.single_mean,
         "pair_tvd": found.pair_mean,
@@ -116,15 +116,15 @@ def ours(rows: Rows, method: str, epsilon: float, seed: int) -> dict[str, Any]:
     found = judged(rows, codes, seed) | {"seconds": seconds, "processor_seconds": processor}
     return (
         found
-        | {"self_test": quality.self_test(model, np.random.default_rng(seed)).to_json()}
+        | {"self_test": utility.self_test(model, np.random.default_rng(seed)).to_json()}
         | (leaks(rows, model, codes) if seed == 0 else {})
     )
 
 
 def leaks(rows: Rows, model: TableModel, codes: np.ndarray) -> dict[str, Any]:
     coder = rows.coder
-    near, attack = nearness.nearness(codes, rows.training, rows.test, coder.ordered, coder.sizes)
-    density = nearness.density_attack(model, rows.training, rows.test)
+    near, attack = privacy_metrics.nearness(codes, rows.training, rows.test, coder.ordered, coder.sizes)
+    density = privacy_metrics.density_attack(model, rows.training, rows.test)
     aucs = {item.attack: item.measured.auc._asdict() for item in (attack, density)}
     return {"nearness": near.to_json(), "membership_auc": aucs}
 

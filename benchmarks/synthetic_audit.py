@@ -28,7 +28,8 @@ from unittest import mock
 import jax
 
 from reticent.mechanisms.events import Gaussian
-from reticent.synthetic import embedding, gan, tables
+from reticent.synthetic.images import embedding, gan
+from reticent.synthetic.tables import table_model
 from reticent.training import step as steps_of_training
 
 SHARES = (1.0, 0.5, 0.01)  # of the planned noise
@@ -46,7 +47,7 @@ def games() -> Any:
 @contextmanager
 def noise_of(share: float) -> Iterator[None]:
     """Every mechanism draws so much of its planned noise, and is charged for all of it."""
-    count, release = tables.measure, embedding.release
+    count, release = table_model.measure, embedding.release
     noisy, classes = steps_of_training.add_whole_noise, gan.noisy_counts
 
     def less(event: Gaussian) -> Gaussian:
@@ -67,7 +68,7 @@ def noise_of(share: float) -> Iterator[None]:
         return jax.tree.map(lambda new, k: k / grid.steps + share * (new - k / grid.steps), planned, total)
 
     with (
-        mock.patch.object(tables, "measure", measure),
+        mock.patch.object(table_model, "measure", measure),
         mock.patch.object(embedding, "release", summed),
         mock.patch.object(gan, "noisy_counts", counted),
         mock.patch.object(steps_of_training, "add_whole_noise", add),
@@ -77,7 +78,7 @@ def noise_of(share: float) -> Iterator[None]:
 
 def table_games(method: str, runs: int, models: int, seed: int) -> dict[str, float]:
     play = games()
-    asked = tables.plan((2, 2, 2), 60, play.EPSILON, play.DELTA, method)
+    asked = table_model.plan((2, 2, 2), 60, play.EPSILON, play.DELTA, method)
     found = play.table_scores(play.lonely_table(), asked, runs=runs, seed=seed)
     made = play.table_model_scores(play.lonely_table(), asked, runs=models, seed=seed)
     return {"releases": play.bound(found), "model": play.bound(made)}

@@ -26,9 +26,9 @@ import optax
 from reticent import models
 from reticent.core.keys import Keys
 from reticent.data import catalog
-from reticent.report.sample_figures import save_sample_sheet
-from reticent.synthetic import embedding, gan
-from reticent.synthetic.images import ImageModel
+from reticent.report.figures.samples import save_sample_sheet
+from reticent.synthetic.images import embedding, gan
+from reticent.synthetic.images.image_model import ImageModel
 
 DELTA, EXAMPLES, CLASSES, SYNTHETIC = 1e-5, 60_000, 10, 60_000
 BARS = {"moments": 0.80, "gan": 0.85}  # of the convolutional network

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from reticent import distributed as distributed
     from reticent import pate as pate
     from reticent import synthetic as synthetic
+    from reticent.accounting.epsilon import guarantee as guarantee
+    from reticent.accounting.epsilon import tight as tight
     from reticent.accounting.guarantee import Guarantee as Guarantee
-    from reticent.accounting.tight import guarantee as guarantee
-    from reticent.accounting.tight import tight as tight
     from reticent.core.errors import BudgetExceeded as BudgetExceeded
     from reticent.core.errors import ReticentError as ReticentError
     from reticent.core.keys import Keys as Keys
@@ -44,10 +44,10 @@ _HOMES = {
     "audit": "reticent",
     "convex": "reticent",
     "distributed": "reticent",
-    "guarantee": "reticent.accounting.tight",
+    "guarantee": "reticent.accounting.epsilon",
     "pate": "reticent",
     "synthetic": "reticent",
-    "tight": "reticent.accounting.tight",
+    "tight": "reticent.accounting.epsilon",
     "train": "reticent.training.loop",
 }
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from reticent.accounting import amplification, composition, dominating, gaussian_dp, moments, renyi, zcdp
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.epsilon import bracket_event
+from reticent.accounting.loss_distribution import dominating
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.refusal import or_infinite
-from reticent.accounting.tight import bracket_event
+from reticent.accounting.theorems import amplification, composition, gaussian_dp, moments, renyi, zcdp
 from reticent.core import checks
 from reticent.core.errors import Unproven
 from reticent.mechanisms import events

@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from reticent.accounting import gaussian_dp
 from reticent.accounting.accountants import Accountant
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.epsilon import cost_within, is_beyond, upper_bound
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import beyond_ends, is_paid, left_for
+from reticent.accounting.search import smallest_count
 from reticent.accounting.setting import Sampling, Setting, steps_for
-from reticent.accounting.solving import smallest_count
-from reticent.accounting.tight import cost_within, is_beyond, upper_bound
+from reticent.accounting.theorems import gaussian_dp
 from reticent.core import checks
 from reticent.core.errors import CannotMeet
 from reticent.mechanisms.events import Event

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.accounting import renyi, zcdp
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.theorems import renyi, zcdp
 from reticent.core import checks
 from reticent.core.errors import BudgetExceeded, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scipy.special import betainc
 
-from reticent.accounting.pairs import UNIT
+from reticent.accounting.loss_distribution.pairs import UNIT
 
 _SLACK_OF_TAIL = 1e-9  # relative; a test finds the computed tail right to 1e-10
 _WHOLE = 2**53  # up to here a float holds every whole number

@@ -13,7 +13,7 @@ from reticent.attacks.membership import threshold
 from reticent.attacks.membership.games import ATTACKS, Attack, Game
 from reticent.attacks.metrics import Decision, Measured, decide, measure, per_class, per_record
 from reticent.attacks.scores import FEWEST, Outputs, Scores, check_apart
-from reticent.attacks.shadow_outputs import Accuracies, Shadows, check_alike
+from reticent.attacks.shadows.outputs import Accuracies, Shadows, check_alike
 from reticent.attacks.signals import Signals, signals_of
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument

@@ -25,7 +25,7 @@ from scipy.special import log_softmax, softmax
 from reticent.attacks.battery import Battery, run, run_without_shadows
 from reticent.attacks.predictors import Predict, Records, outputs_of
 from reticent.attacks.scores import Outputs
-from reticent.attacks.shadow_outputs import Shadows
+from reticent.attacks.shadows.outputs import Shadows
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 

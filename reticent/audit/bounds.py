@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.special import betaincinv
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.audit import binomial, tradeoff
 from reticent.audit.evidence import Evidence, Kind
 from reticent.audit.selection import (

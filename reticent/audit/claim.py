@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.tight import upper_bound
+from reticent.accounting.epsilon import upper_bound
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.audit.selection import checked, rules
 from reticent.audit.tradeoff import Inverse, is_refuted
 from reticent.core import checks

@@ -15,8 +15,8 @@ from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.sampling import Batch
 from reticent.training.contributions import Contribution, Source
+from reticent.training.devices.memory import examples_at_once
 from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum
-from reticent.training.memory import examples_at_once
 from reticent.training.plan import Plan
 from reticent.training.step import Blocks, Roots, TrainState, private_step
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 
 Inverse = Callable[[np.ndarray], np.ndarray]
 

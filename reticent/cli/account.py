@@ -75,9 +75,9 @@ def run(
     one to publish: an upper bound, with the least that any analysis could say.
     """
     from reticent.accounting.accountants import account
-    from reticent.accounting.dominating import Neighbours
-    from reticent.accounting.tight import guarantee
-    from reticent.report.figures import check_format
+    from reticent.accounting.epsilon import guarantee
+    from reticent.accounting.loss_distribution.dominating import Neighbours
+    from reticent.report.figures.curves import check_format
 
     if plot is not None:
         check_format(plot)
@@ -190,7 +190,7 @@ def _print(promise: Guarantee, rows: dict[str, float | None], delta: float) -> N
 def _show_curve(setting: Setting, delta: float, plot: Path | None, *, is_quiet: bool) -> None:
     """Epsilon over epochs: in the terminal, and in a file when asked for."""
     from reticent.accounting.calibrate import epsilon_of
-    from reticent.report.console import draw_curve
+    from reticent.report.render.console import draw_curve
 
     counts = sorted({max(setting.steps * (i + 1) // _POINTS, 1) for i in range(_POINTS)})
     runs = [replace(setting, steps=count) for count in counts]
@@ -217,9 +217,9 @@ def _each(
 
 def _save(plot: Path, epochs: list[float], curve: list[float], runs: list[Setting], delta: float) -> None:
     from reticent.accounting.accountants import ACCOUNTANTS
-    from reticent.accounting.dominating import Neighbours
+    from reticent.accounting.loss_distribution.dominating import Neighbours
     from reticent.core.errors import Unproven
-    from reticent.report.figures import save_epsilon_curve
+    from reticent.report.figures.curves import save_epsilon_curve
 
     curves = {"pld": curve}
     for name in ("rdp", "moments"):

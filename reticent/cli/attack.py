@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from reticent.cli import attack_kinds as kinds
-from reticent.cli import output, places
-from reticent.cli.attack_told import Told, require_new, tell
+from reticent.cli import attack_tables as kinds
+from reticent.cli import output, paths
+from reticent.cli.attack_output import Told, require_new, tell
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from reticent.attacks.battery import Battery
     from reticent.attacks.files import Predictor
-    from reticent.runs.again import Again
+    from reticent.runs.reopen import Again
 
 EPILOG = (
     "Example:  reticent attack runs/patients --attacks membership,leakage --shadows 16 -o attacks/patients"
@@ -116,7 +116,7 @@ def run(
             remedy="Write 2 or more; or 0, for the attacks that need none.",
         )
     if folder is not None:
-        places.require_folder(folder)
+        paths.require_folder(folder)
         told = _on_run(folder, Asked(wanted, single, column, held, share, shadows, minutes))
     else:
         _require_membership(wanted)
@@ -132,13 +132,13 @@ def _on_run(folder: Path, asked: Asked) -> list[Told]:
     """Every kind that was asked for. What one lacks is said before another takes its time."""
     if "extraction" in asked.wanted:
         kinds.refuse_extraction()
-    from reticent.runs import attacking
-    from reticent.runs.again import reopened
-    from reticent.runs.attacking_defences import compare_defences
-    from reticent.runs.attacking_inversion import invert_run
-    from reticent.runs.attacking_leakage import leak_from
-    from reticent.runs.attacking_property import guess_property
-    from reticent.runs.onlooker import Onlooker
+    from reticent.core.observer import Onlooker
+    from reticent.runs.attacks import membership as attacking
+    from reticent.runs.attacks.defences import compare_defences
+    from reticent.runs.attacks.inversion import invert_run
+    from reticent.runs.attacks.leakage import leak_from
+    from reticent.runs.attacks.property import guess_property
+    from reticent.runs.reopen import reopened
 
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
     again = reopened(folder, onlooker=onlooker)
@@ -157,7 +157,7 @@ def _on_run(folder: Path, asked: Asked) -> list[Told]:
 
 
 def _required_column(again: Again, column: str | None) -> str:
-    from reticent.runs.attacking import categories, sensitive_column
+    from reticent.runs.attacks.membership import categories, sensitive_column
 
     if column is None:
         known = ", ".join(categories(again)) or "none, for it was not trained on a table"
@@ -170,8 +170,8 @@ def _required_column(again: Again, column: str | None) -> str:
 
 
 def _required_property(again: Again, words: str | None) -> Any:
-    from reticent.runs.attacking import categories
-    from reticent.runs.attacking_property import Property
+    from reticent.runs.attacks.membership import categories
+    from reticent.runs.attacks.property import Property
 
     if words is None and again.domain is not None:
         raise InvalidArgument(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reticent.cli import output, places
+from reticent.cli import output, paths
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -48,15 +48,15 @@ def run(
     With --arithmetic nothing is trained: one step is replayed for two
     neighbours, under records that cancel, overflow or are not numbers.
     """
-    from reticent.audit.of_run import arithmetic_like, audit_like
-    from reticent.runs.again import reopened
-    from reticent.runs.onlooker import Onlooker
+    from reticent.audit.from_run import arithmetic_like, audit_like
+    from reticent.core.observer import Onlooker
+    from reticent.runs.reopen import reopened
     from reticent.training.checkpoint import write_whole
 
     chosen, count = _one_run(folder, train_like), _count(canaries, is_joined=not arithmetic)
-    places.require_folder(chosen)
+    paths.require_folder(chosen)
     if write is not None:
-        places.require_new(write)
+        paths.require_new(write)
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
     again = reopened(chosen, onlooker=onlooker)
     if arithmetic:
@@ -100,7 +100,7 @@ def _count(canaries: str, *, is_joined: bool) -> int | None:
 
 
 def _show(found: Audit, record: dict[str, Any]) -> None:
-    from reticent.report.attack_facts import not_audited
+    from reticent.report.facts.attacks import not_audited
 
     output.print_text(" ".join([str(found.verdict), *not_audited(record)]))
     rows = [(each.threat, each.kind.value, f"{each.epsilon:.2f}", each.method) for each in found.evidence]

@@ -105,7 +105,7 @@ def _solve(
 
 
 def _print(missing: str, setting: Setting, delta: float, *, as_json: bool) -> None:
-    from reticent.accounting.tight import guarantee
+    from reticent.accounting.epsilon import guarantee
 
     promise = guarantee(
         setting.event, delta, setting.adjacency, group=setting.group, assumptions=setting.assumptions

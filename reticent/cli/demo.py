@@ -29,8 +29,8 @@ def run(
     """
     if write.exists() and (not write.is_dir() or any(write.iterdir())):
         raise DataError(f"{write} exists already.", remedy="Choose another folder: -o FOLDER.")
-    from reticent.report.demonstration import Shown, demonstrate
-    from reticent.runs.onlooker import Onlooker
+    from reticent.cli.demonstration import Shown, demonstrate
+    from reticent.core.observer import Onlooker
 
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
     model = "mlp" if data == "digits" else "auto"

@@ -85,7 +85,7 @@ def run(
 
 def _draw(done: Finished) -> None:
     """How often the teachers agree: private, like the votes it is made of."""
-    from reticent.report.vote_figures import save_agreement
+    from reticent.report.figures.votes import save_agreement
 
     seen: dict[str, Any] | None = done.record.get("unreleased")
     if seen is not None and "agreement" in seen:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from reticent.cli import output, places
+from reticent.cli import output, paths
 from reticent.core.errors import DataError
 
 EPILOG = "Example:  reticent predict runs/patients new.csv -o predictions.csv"
@@ -44,8 +44,8 @@ def run(
     if write is not None and write.exists() and not force:
         raise DataError(f"{write} exists already.", remedy="Choose another name, or replace it with --force.")
     if write is not None:
-        places.require_place(write)
-    places.require_folder(folder)
+        paths.require_place(write)
+    paths.require_folder(folder)
     predictor, table, forgiven = Predictor(folder), open_table(file, header=header), Counter[str]()
     rows = list(predictor.table(table, forgiven))
     _warn_of(forgiven, table.dialect.decimal)

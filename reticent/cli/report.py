@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from reticent.cli import output, places
+from reticent.cli import output, paths
 from reticent.core.errors import DataError
 
 EPILOG = "Example:  reticent report runs/patients -o patients.html"
@@ -37,15 +37,15 @@ def run(
     report.json beside it. Numbers on held-out rows and of attacks are
     unreleased: the report is for whoever holds the data.
     """
-    from reticent.report.html import page
-    from reticent.report.of_run import facts_of
-    from reticent.report.terminal import print_facts
+    from reticent.report.from_run import facts_of
+    from reticent.report.render.html import page
+    from reticent.report.render.terminal import print_facts
     from reticent.training.checkpoint import write_whole
 
     goal = folder / "report.html" if write is None else write
-    places.require_folder(folder)
+    paths.require_folder(folder)
     if write is not None:
-        places.require_place(goal)
+        paths.require_place(goal)
     _require_ours(goal)
     facts = facts_of(folder, attacks=attacks, audit=audit)
     known = facts.to_json()
@@ -62,7 +62,7 @@ def run(
 
 def _require_ours(goal: Path) -> None:
     """Refuses to replace a file that is no report, be it the page or the facts beside it."""
-    from reticent.report.of_run import is_report
+    from reticent.report.from_run import is_report
 
     facts = goal.with_suffix(".json")
     if facts == goal:

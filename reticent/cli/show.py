@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent.cli import output, places
+from reticent.cli import output, paths
 
 EPILOG = "Example:  reticent show runs/patients"
 
@@ -23,7 +23,7 @@ def run(
     """
     from reticent.runs.folder import read_record
 
-    places.require_folder(folder)
+    paths.require_folder(folder)
     record = read_record(folder)
     if as_json:
         output.print_json(record)
@@ -75,7 +75,7 @@ def _spent(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _draw(history: dict[str, Any]) -> None:
     """How the model learned, if there is more than a moment of it."""
-    from reticent.report.console import draw_curve
+    from reticent.report.render.console import draw_curve
 
     moments = [moment for moment in history["moments"] if "accuracy" in moment["held_out"]]
     if len(moments) > 2:

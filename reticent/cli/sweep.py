@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reticent.cli import orders, output
+from reticent.cli import output, preconditions
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from reticent.report.facts import Facts
-    from reticent.runs.sweeping import Cell
+    from reticent.report.facts.facts import Facts
+    from reticent.runs.sweep import Cell
 
 EPILOG = "Example:  reticent sweep digits --epsilons 1,100 --accounting basic,tight --model linear -o sweep"
 
@@ -47,13 +47,13 @@ def run(
     any attack can find. Goes on where it stopped. Nothing is charged: it is
     for public data, or for whoever holds them.
     """
-    from reticent.distributed.agreement import by_first
-    from reticent.distributed.together import is_first
-    from reticent.report.sweep_facts import facts
-    from reticent.runs.onlooker import Onlooker
-    from reticent.runs.sweeping import SweepOrder, sweep
+    from reticent.core.observer import Onlooker
+    from reticent.distributed.collectives import is_first
+    from reticent.distributed.consensus import by_first
+    from reticent.report.facts.sweep import facts
+    from reticent.runs.sweep import SweepOrder, sweep
 
-    orders.check_source(source)
+    preconditions.check_source(source)
     order = SweepOrder(
         source=source,
         target=target,
@@ -77,17 +77,17 @@ def run(
         return
     from rich.console import Console
 
-    from reticent.report.terminal import print_facts
+    from reticent.report.render.terminal import print_facts
 
     print_facts(known, Console())
     output.note(f"Wrote report.html, sweep.csv and pictures to {write}.")
 
 
 def _write(folder: Path, known: Facts, cells: list[Cell]) -> None:
-    from reticent.report.facts import Chart
-    from reticent.report.figures import save_chart
-    from reticent.report.html import page
-    from reticent.runs.sweeping import as_rows
+    from reticent.report.facts.facts import Chart
+    from reticent.report.figures.curves import save_chart
+    from reticent.report.render.html import page
+    from reticent.runs.sweep import as_rows
     from reticent.training.checkpoint import write_whole
 
     write_whole(folder / "report.html", page(known).encode())

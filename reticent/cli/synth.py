@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reticent.cli import orders, output, train
+from reticent.cli import output, preconditions, train
 from reticent.core.errors import DataError, InvalidArgument
 
 if TYPE_CHECKING:
     from reticent.synthetic.generators import Generator
-    from reticent.synthetic.making import Made
+    from reticent.synthetic.pipeline import Made
 
 EPILOG = "Example:  reticent synth patients.csv --epsilon 1 --rows 10000 -o synthetic.csv"
 
@@ -136,7 +136,7 @@ _SAMPLED = ("rows", "write", "evaluate", "as_json")  # what is said about rows, 
 def _refuse_beside(context: typer.Context, resume: Path | None, take_from: Path | None) -> None:
     if take_from is not None:
         what = "samples from a generator as it is"
-        orders.refuse_beside(context, "--from", what=what, allowed={"take_from", *_SAMPLED})
+        preconditions.refuse_beside(context, "--from", what=what, allowed={"take_from", *_SAMPLED})
     elif resume is not None:
         train.refuse_beside_resume(context, *_SAMPLED)
 
@@ -144,10 +144,10 @@ def _refuse_beside(context: typer.Context, resume: Path | None, take_from: Path 
 def _made(
     wanted: dict[str, Any] | None, resume: Path | None, write: Path | None, generator: Path | None
 ) -> Made:
-    from reticent.runs.onlooker import Onlooker
-    from reticent.synthetic.making import make
-    from reticent.synthetic.making import resume as go_on
+    from reticent.core.observer import Onlooker
     from reticent.synthetic.ordering import SynthOrder
+    from reticent.synthetic.pipeline import make
+    from reticent.synthetic.pipeline import resume as go_on
 
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
     if wanted is None:
@@ -159,8 +159,8 @@ def _made(
             remedy="Say all three: reticent synth TABLE --epsilon 1 -o FILE; or sample: --from FOLDER.",
         )
     folder = generator if generator is not None else write.with_name(f"{write.stem}.generator")  # type: ignore[union-attr]
-    orders.check_source(wanted["source"])
-    with orders.said_if_nothing_was_charged(folder):
+    preconditions.check_source(wanted["source"])
+    with preconditions.said_if_nothing_was_charged(folder):
         return make(SynthOrder(**wanted), folder, onlooker=onlooker)
 
 
@@ -181,7 +181,7 @@ def _draw(found: Generator, write: Path) -> None:
     """A sheet of samples for each class, where they are pictures."""
     if not found.is_images or len(found.images.shape) < 2:
         return
-    from reticent.report.sample_figures import save_sample_sheet
+    from reticent.report.figures.samples import save_sample_sheet
 
     rows = [found.images.sample(10, given=label)[0] for label in range(found.images.classes)]
     path = write.with_suffix(".png")
@@ -200,7 +200,7 @@ def _check_output(write: Path | None) -> None:
 
 def _judged(found: Generator) -> dict[str, Any]:
     from reticent.runs import folder as folders
-    from reticent.synthetic.evaluating import evaluate
+    from reticent.synthetic.quality.evaluation import evaluate
 
     output.note("judging against rows that were kept away")
     quality = evaluate(found)

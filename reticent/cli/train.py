@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reticent.cli import orders, output
+from reticent.cli import output, preconditions
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def run(
 
 def refuse_beside_resume(context: typer.Context, *allowed: str) -> None:
     """A run goes on as it was ordered: who types another epsilon beside --resume would not get it."""
-    orders.refuse_beside(
+    preconditions.refuse_beside(
         context,
         "--resume",
         what="goes on with a run as it was ordered",
@@ -151,9 +151,9 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
 
 def trained(resume: Path | None, write: Path | None, **wanted: Any) -> Finished:
     """Follows an order of these fields into a new folder, or goes on with one."""
+    from reticent.core.observer import NOBODY, Onlooker
     from reticent.runs.fit import fit
     from reticent.runs.fit import resume as go_on
-    from reticent.runs.onlooker import NOBODY, Onlooker
     from reticent.runs.order import Order
 
     onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
@@ -166,8 +166,8 @@ def trained(resume: Path | None, write: Path | None, **wanted: Any) -> Finished:
             "Training needs a table, an epsilon and a folder.",
             remedy="Say all three: reticent train TABLE --target COLUMN --epsilon 1 -o FOLDER",
         )
-    orders.check_source(wanted["source"])
-    with orders.said_if_nothing_was_charged(write):
+    preconditions.check_source(wanted["source"])
+    with preconditions.said_if_nothing_was_charged(write):
         return fit(Order(**wanted), write, onlooker=onlooker)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import optax
 from scipy import sparse
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.convex.losses import Loss
 from reticent.convex.output import RADIUS
 from reticent.convex.problem import Problem

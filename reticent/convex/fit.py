@@ -17,7 +17,7 @@ from reticent.convex.problem import Problem
 from reticent.convex.terms import Release, Terms
 from reticent.core import checks
 from reticent.core.keys import Keys
-from reticent.distributed.agreement import require_alone
+from reticent.distributed.consensus import require_alone
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from reticent.accounting import gaussian_dp
 from reticent.accounting.guarantee import Guarantee
-from reticent.accounting.solving import bisect
+from reticent.accounting.search import bisect
+from reticent.accounting.theorems import gaussian_dp
 from reticent.convex import noise
 from reticent.convex.losses import Loss
 from reticent.convex.minimise import minimise

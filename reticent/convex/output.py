@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.epsilon import guarantee
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.reserve import USUAL
-from reticent.accounting.tight import guarantee
+from reticent.accounting.theorems import gaussian_dp
 from reticent.convex import noise
 from reticent.convex.losses import Loss
 from reticent.convex.minimise import minimise

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.epsilon import guarantee
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.reserve import USUAL
-from reticent.accounting.tight import guarantee
+from reticent.accounting.theorems import gaussian_dp
 from reticent.convex import noise
 from reticent.convex.problem import Problem
 from reticent.convex.sums import over_rows, roundings

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, Unavailable
-from reticent.distributed.meeting import Place, connected, meet
+from reticent.distributed.rendezvous import Place, connected, meet
 
 PATIENCE = 60  # seconds to wait for the other processes
 _PROXIES, _DIRECT = ("grpc_proxy", "https_proxy", "http_proxy"), "no_grpc_proxy"  # as gRPC reads them
@@ -74,10 +74,10 @@ def start(
             remedy="Start all of them again.",
         ) from error
     _leave_after_errors()
-    from reticent.distributed import together
+    from reticent.distributed import collectives
 
     with _standard_output_kept():
-        together.everyones(process)
+        collectives.everyones(process)
 
 
 def _call_directly(host: str) -> None:

@@ -15,13 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from reticent.accounting import dominating, gaussian_dp, renyi
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.filters import RenyiFilter, several
-from reticent.accounting.guarantee import Guarantee
-from reticent.accounting.reserve import NEARLY_EXACT, is_paid, left_for
-from reticent.accounting.rounding import to_digits
-from reticent.accounting.tight import (
+from reticent.accounting.epsilon import (
     Cost,
     Settled,
     claimed,
@@ -31,6 +25,13 @@ from reticent.accounting.tight import (
     tight,
     upper_bound,
 )
+from reticent.accounting.filters import RenyiFilter, several
+from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.loss_distribution import dominating
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.reserve import NEARLY_EXACT, is_paid, left_for
+from reticent.accounting.rounding import to_digits
+from reticent.accounting.theorems import gaussian_dp, renyi
 from reticent.core.errors import Unproven
 from reticent.ledger.accounts import Account, Limit
 from reticent.mechanisms.adjacency import Adjacency

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import jax
 
+from reticent.models.initialisers import glorot
 from reticent.models.layers import as_image, conv, conv_starts, dense, dense_starts, max_pool
 from reticent.models.model import Model, Params
-from reticent.models.starts import glorot
 
 
 def course_cnn(classes: int = 10) -> Model:

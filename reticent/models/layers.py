@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from reticent.core.errors import InvalidArgument
-from reticent.models.starts import Start, he, ones, zeros
+from reticent.models.initialisers import Start, he, ones, zeros
 
 Layer = dict[str, jax.Array]
 Starts = dict[str, Start]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 
 from reticent.core import checks
+from reticent.models.initialisers import zeros
 from reticent.models.layers import as_numbers, dense, dense_starts
 from reticent.models.model import Model, Params
-from reticent.models.starts import zeros
 
 
 def linear(features: int, outputs: int) -> Model:

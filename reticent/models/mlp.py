@@ -9,9 +9,9 @@ import jax
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.models.initialisers import glorot
 from reticent.models.layers import as_numbers, dense, dense_starts
 from reticent.models.model import Model, Params
-from reticent.models.starts import glorot
 
 
 def mlp(sizes: Sequence[int], activation: Callable[[jax.Array], jax.Array] = jax.nn.relu) -> Model:

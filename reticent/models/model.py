@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from reticent.models.starts import draw, leaves_of
+from reticent.models.initialisers import draw, leaves_of
 
 Params = Any  # a tree of arrays: nested dictionaries, named after the layers
 
@@ -18,7 +18,7 @@ class Model:
     """A network as a pure function of a parameter tree. It keeps no state, so it can be printed and shared.
 
     Args:
-        starts: how each parameter starts; see `reticent.models.starts`.
+        starts: how each parameter starts; see `reticent.models.initialisers`.
         apply: from parameters and ONE example, without a batch axis, the outputs (logits, predictions).
             Batches are for `jax.vmap`; a model that sees one example cannot mix two.
 

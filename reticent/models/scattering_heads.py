@@ -13,10 +13,10 @@ import math
 import jax
 import jax.numpy as jnp
 
+from reticent.models.initialisers import glorot
 from reticent.models.layers import conv, conv_starts, dense, dense_starts, max_pool
 from reticent.models.linear import linear
 from reticent.models.model import Model, Params
-from reticent.models.starts import glorot
 
 
 def scattering_linear(shape: tuple[int, int, int] = (7, 7, 81), classes: int = 10) -> Model:

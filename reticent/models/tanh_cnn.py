@@ -13,9 +13,9 @@ from itertools import pairwise
 import jax
 import jax.numpy as jnp
 
+from reticent.models.initialisers import glorot
 from reticent.models.layers import as_image, conv, conv_starts, dense, dense_starts, max_pool
 from reticent.models.model import Model, Params
-from reticent.models.starts import glorot
 
 _WIDTHS = (32, 32, 64, 64, 128, 128)  # of the network for colour images; it pools after every second
 

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from reticent.core import checks
+from reticent.models.initialisers import Start, glorot
 from reticent.models.layers import dense, dense_starts
 from reticent.models.model import Model, Params
-from reticent.models.starts import Start, glorot
 
 
 def text_bag(symbols: int, classes: int = 2, width: int = 16) -> Model:

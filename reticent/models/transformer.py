@@ -14,9 +14,9 @@ import jax.numpy as jnp
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.models.initialisers import Start, glorot
 from reticent.models.layers import Starts, dense, dense_starts, layer_norm, norm_starts
 from reticent.models.model import Model, Params
-from reticent.models.starts import Start, glorot
 
 _NARROW = 0.02  # deviation of embeddings, as in GPT-2
 _FAR = -1e9  # what a place that must not be seen scores

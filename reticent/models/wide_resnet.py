@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.models.initialisers import glorot
 from reticent.models.layers import (
     Starts,
     as_image,
@@ -28,7 +29,6 @@ from reticent.models.layers import (
     standardised_conv,
 )
 from reticent.models.model import Model, Params
-from reticent.models.starts import glorot
 
 _STEM = 16  # channels of the first convolution, before widening
 

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.accounting import calibrate, gaussian_dp
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting import calibrate
+from reticent.accounting.epsilon import is_beyond, tight
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import NEARLY_EXACT, ROOM, USUAL, beyond_ends, is_paid, left_for, owed
-from reticent.accounting.solving import smallest_count
-from reticent.accounting.tight import is_beyond, tight
+from reticent.accounting.search import smallest_count
+from reticent.accounting.theorems import gaussian_dp
 from reticent.core import checks
 from reticent.core.errors import CannotMeet
 from reticent.mechanisms.adjacency import Adjacency

@@ -7,7 +7,7 @@ import numpy as np
 from reticent.core import checks
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
-from reticent.distributed.agreement import require_alone
+from reticent.distributed.consensus import require_alone
 from reticent.pate.aggregators import Aggregator, Confident, GaussianMax
 from reticent.pate.allowance import Allowance
 from reticent.pate.votes import Answers, Questions, Votes

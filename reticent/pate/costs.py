@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
-from reticent.accounting import renyi
+from reticent.accounting.theorems import renyi
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, Unproven
 from reticent.core.generators import generator

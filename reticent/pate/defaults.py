@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.core import checks
 from reticent.pate.aggregators import Confident, GaussianMax
 

@@ -20,9 +20,9 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from reticent.core import checks
 from reticent.core.errors import DataError
+from reticent.models.initialisers import zeros
 from reticent.models.layers import as_numbers
 from reticent.models.model import Model, Params
-from reticent.models.starts import zeros
 
 _AT_ONCE = 4096  # rows
 _WIDTH = 1.0  # of the kernel, in mean squared distances of the pool

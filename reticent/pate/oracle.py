@@ -26,7 +26,7 @@ from reticent.accounting.budget import Budget
 from reticent.core.errors import BudgetExceeded, DataError, IntegrityError
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
-from reticent.distributed.agreement import require_alone
+from reticent.distributed.consensus import require_alone
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.pate.aggregators import Aggregator, Confident

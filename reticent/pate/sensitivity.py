@@ -17,7 +17,7 @@ import math
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from reticent.accounting.solving import bisect
+from reticent.accounting.search import bisect
 from reticent.core import checks
 from reticent.core.errors import CannotMeet
 from reticent.pate import divergence

@@ -16,6 +16,7 @@ import numpy as np
 
 from reticent.core.errors import DataError
 from reticent.core.keys import Keys
+from reticent.core.observer import Onlooker
 from reticent.data import catalog
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain
@@ -23,11 +24,10 @@ from reticent.data.encoding import NO_CLASS, encode, feature_names, has_target
 from reticent.data.files import Table
 from reticent.data.held_out import Split
 from reticent.data.sampling import Poisson
-from reticent.distributed import together
-from reticent.distributed.agreement import require_alone
-from reticent.runs import on_disk
+from reticent.distributed import collectives
+from reticent.distributed.consensus import require_alone
+from reticent.runs import spill
 from reticent.runs.learners import Learner, learner
-from reticent.runs.onlooker import Onlooker
 from reticent.runs.order import HELD_OUT, Material, public_of_held_out
 from reticent.runs.problem import Problem, of_table
 from reticent.training.places import lay
@@ -65,10 +65,10 @@ def divided_by(
     assert material.table is not None
     assert domain is not None
     assert split is not None
-    if scratch is not None and on_disk.is_too_large(material.table, domain):
+    if scratch is not None and spill.is_too_large(material.table, domain):
         problem = of_table(domain, len(feature_names(domain)), rows)
         learn = learner(material.order.model, problem)
-        parts = on_disk.written(
+        parts = spill.written(
             material.table, domain, split, first=material.first, learn=learn, into=scratch, onlooker=onlooker
         )
         return Divided(problem, *parts, are_inputs=True)
@@ -102,7 +102,7 @@ def parts_as_inputs(
     if divided.are_inputs:
         return divided.train_on, divided.held_out
     train_on = divided.train_on
-    if learn.rounds_by_place and together.count() == 1:
+    if learn.rounds_by_place and collectives.count() == 1:
         # One record more or less moves no other: see `training.places`.
         room = Poisson(examples=divided.problem.rows, batch_size=1).most
         places = lay(len(train_on["x"]), room, keys.place_key())
@@ -167,7 +167,7 @@ def of_catalog(
 
 
 def _share(rows: int, is_shared: bool) -> slice:
-    return together.share(rows) if is_shared else slice(0, rows)
+    return collectives.share(rows) if is_shared else slice(0, rows)
 
 
 def _by_chance(data: Dataset, split: Split, first: int) -> tuple[Arrays, Arrays]:

@@ -40,20 +40,22 @@ from reticent.core.errors import (
     Unavailable,
 )
 from reticent.core.keys import Keys
+from reticent.core.observer import NOBODY, Onlooker
 from reticent.data.domain import Domain
 from reticent.data.held_out import Split
 from reticent.data.preparation.noise import PreparationNoise
-from reticent.distributed import together
-from reticent.distributed.agreement import by_all, by_first, from_first, network, shared_keys
+from reticent.distributed import collectives
+from reticent.distributed.consensus import by_all, by_first, from_first, network, shared_keys
 from reticent.mechanisms import events
 from reticent.mechanisms.events import Event
 from reticent.runs import folder as folders
-from reticent.runs import methods, on_disk
+from reticent.runs import spill
 from reticent.runs.arrays import Arrays, Divided, divided_by, inputs_of, parts_as_inputs, with_public
 from reticent.runs.learners import Learner, learner
-from reticent.runs.onlooker import NOBODY, Onlooker
+from reticent.runs.method import Ingredients, Trained
+from reticent.runs.methods import table as methods
 from reticent.runs.order import Material, Order
-from reticent.runs.paying import (
+from reticent.runs.payment import (
     COPIES,
     charge,
     found_domain,
@@ -67,9 +69,8 @@ from reticent.runs.predict import params_in
 from reticent.runs.pricing import event_of, price, promised
 from reticent.runs.private import read_split, write_split
 from reticent.runs.problem import Problem, checked_delta
-from reticent.runs.recipe import Ingredients, Trained
+from reticent.runs.resume_hints import paid_already, said_when_stopped
 from reticent.runs.scoring import HISTORY, score
-from reticent.runs.stopping import paid_already, said_when_stopped
 from reticent.training.checkpoint import Checkpoints, stamp_of
 from reticent.training.clipping import paths_of
 
@@ -99,7 +100,7 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
     noise = _noise(order, material)
     recipe = price(order, material, noise)
     event = event_of(recipe, noise)
-    number = together.of_first(secrets.token_hex(8))
+    number = collectives.of_first(secrets.token_hex(8))
     keys = shared_keys(keys)
     if not material.has_test:
         material.split = Split.drawn(order.test, keys)
@@ -116,7 +117,7 @@ def fit(order: Order, folder: Path, *, keys: Keys | None = None, onlooker: Onloo
         "event": events.to_json(event),
         "versions": {"reticent": __version__, "jax": jax.__version__, "numpy": np.__version__},
     }
-    with on_disk.scratch() as scratch:
+    with spill.scratch() as scratch:
         # Where nothing has to be released first, what is wrong with the rows is found before it is paid.
         ready = None
         if noise is None:
@@ -141,7 +142,7 @@ def _event_for(order: Order, material: Material, epsilon: float) -> Event:
 
 def _about_rows(material: Material) -> tuple[str, ...]:
     """What the guarantee rests on, of how rows get to where they are used."""
-    return (COPIES,) if material.table is not None and together.count() > 1 else ()
+    return (COPIES,) if material.table is not None and collectives.count() > 1 else ()
 
 
 def _require_method(order: Order) -> None:
@@ -149,9 +150,9 @@ def _require_method(order: Order) -> None:
     Raises:
         InvalidArgument: several processes were started for a method that one alone can follow.
     """
-    if together.count() > 1 and methods.choose(order.method) not in methods.SHARED:
+    if collectives.count() > 1 and methods.choose(order.method) not in methods.SHARED:
         raise InvalidArgument(
-            f"Method '{order.method}' needs all rows at once, and {together.count()} processes share them.",
+            f"Method '{order.method}' needs all rows, and {collectives.count()} processes share them.",
             remedy=f"Choose --method {' or '.join(methods.SHARED)}, or train in one process.",
         )
 
@@ -174,9 +175,9 @@ def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBOD
     started = time.perf_counter()
     record = _record_of_first(folder)
     if record["state"] != "finished":
-        with _held_by_first(folder), on_disk.scratch() as scratch:
+        with _held_by_first(folder), spill.scratch() as scratch:
             return _resume(folder, shared_keys(keys), onlooker, started, scratch)
-    if together.is_first():
+    if collectives.is_first():
         with suppress(DataError), folders.held(folder):
             folders.tidy(folder)
     onlooker.say(f"{folder} is finished already.")
@@ -184,12 +185,12 @@ def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBOD
 
 
 def _record_of_first(folder: Path) -> dict[str, Any]:
-    return together.of_first(by_first(lambda: folders.read_record(folder)))
+    return collectives.of_first(by_first(lambda: folders.read_record(folder)))
 
 
 def _split_of_first(folder: Path, order: Order) -> Split:
     found = by_first(lambda: read_split(folder, order.test))
-    return Split(share=order.test, seed=together.of_first(None if found is None else found.seed))
+    return Split(share=order.test, seed=collectives.of_first(None if found is None else found.seed))
 
 
 def _resume(folder: Path, keys: Keys, onlooker: Onlooker, started: float, scratch: Path) -> Finished:
@@ -311,7 +312,7 @@ def _prepared(
     """The public domain: declared, found just now, or found before the run was stopped."""
     if material.table is None:
         return None
-    written = together.of_first(by_first(lambda: folders.domain_text(folder)))
+    written = collectives.of_first(by_first(lambda: folders.domain_text(folder)))
     if written is not None:
         return Domain.from_toml(written, source=str(folder / folders.DOMAIN))
     if noise is None:
@@ -325,7 +326,7 @@ def _prepared(
 
 def _released(folder: Path, learn: Learner) -> Trained | None:
     """The model that a process wrote before it was stopped: it is out, and is not drawn a second time."""
-    assumptions = together.of_first(by_first(lambda: folders.assumptions_of_model(folder)))
+    assumptions = collectives.of_first(by_first(lambda: folders.assumptions_of_model(folder)))
     if assumptions is None:
         return None
     params = by_first(lambda: params_in(folder, learn, None))
@@ -357,4 +358,4 @@ def _finish(
     }
     by_first(lambda: folders.write_record(folder, record))
     by_first(lambda: folders.tidy(folder))
-    return Finished(folder=folder, record=together.of_first(record))
+    return Finished(folder=folder, record=collectives.of_first(record))

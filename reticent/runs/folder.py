@@ -26,7 +26,7 @@ import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
 from reticent.data.domain import Domain
-from reticent.distributed.agreement import by_first
+from reticent.distributed.consensus import by_first
 from reticent.runs import private
 from reticent.training.checkpoint import write_whole
 

@@ -119,7 +119,7 @@ def _made(name: str, model: Model, problem: Problem, inputs: Inputs) -> Learner:
 
 def _bare(inputs: int, outputs: int) -> Model:
     """One product, without a bias."""
-    from reticent.models.starts import zeros
+    from reticent.models.initialisers import zeros
 
     return Model(
         name="product",

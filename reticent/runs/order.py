@@ -19,11 +19,11 @@ from reticent.data.files.shards import shard_of
 from reticent.data.held_out import Split, expected_rows
 from reticent.data.preparation import releases_for
 from reticent.data.preparation.noise import Release
-from reticent.distributed import together
-from reticent.distributed.agreement import by_all, require_same
+from reticent.distributed import collectives
+from reticent.distributed.consensus import by_all, require_same
 from reticent.runs.learners import ModelName
-from reticent.runs.methods import METHODS
-from reticent.runs.recipe import TargetKind
+from reticent.runs.method import TargetKind
+from reticent.runs.methods.table import METHODS
 
 Prepare = Literal["private", "public"]
 
@@ -116,7 +116,7 @@ class Material:
             self.rows = len(self.splits.train)
         else:
             whole = open_table(order.source, **order.layout)
-            self.table = shard_of(whole, together.number(), together.count()) if is_shared else whole
+            self.table = shard_of(whole, collectives.number(), collectives.count()) if is_shared else whole
             if order.target is None:
                 raise InvalidArgument(
                     f"Which column of {order.source} is to be predicted?",
@@ -149,8 +149,8 @@ class Material:
         material = by_all(lambda: cls(order, is_shared=True))
         require_same({"order": repr(order), **material._facts()})
         if material.table is not None:
-            counts = together.everyones(np.int64(material.rows))
-            material.rows, material.first = int(counts.sum()), int(counts[: together.number()].sum())
+            counts = collectives.everyones(np.int64(material.rows))
+            material.rows, material.first = int(counts.sum()), int(counts[: collectives.number()].sum())
         return material
 
     def _facts(self) -> dict[str, str]:
@@ -203,9 +203,11 @@ class Material:
         own = {
             f"{at} {piece}": _digest_of_piece(table.path, piece, key)
             for at, table in enumerate(tables)
-            for piece in range(together.number(), _PIECES, together.count())
+            for piece in range(collectives.number(), _PIECES, collectives.count())
         }
-        found = {name: digest for theirs in together.everyones_json(own) for name, digest in theirs.items()}
+        found = {
+            name: digest for theirs in collectives.everyones_json(own) for name, digest in theirs.items()
+        }
         return hashlib.blake2b(repr(sorted(found.items())).encode(), digest_size=16).hexdigest()
 
     @property

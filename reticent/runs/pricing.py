@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from reticent.accounting.epsilon import guarantee
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.reserve import TRAINING
-from reticent.accounting.tight import guarantee
 from reticent.data.preparation import require_enough_rows
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
-from reticent.runs import methods
+from reticent.runs.method import Recipe, Terms, Trained
+from reticent.runs.methods import table
 from reticent.runs.order import Material, Order
-from reticent.runs.recipe import Recipe, Terms, Trained
 
 
 def price(order: Order, material: Material, noise: PreparationNoise | None) -> Recipe:
@@ -30,7 +30,7 @@ def price(order: Order, material: Material, noise: PreparationNoise | None) -> R
         public=material.public_rows,
         teachers=order.teachers,
     )
-    recipe = methods.price(order.method, terms)
+    recipe = table.price(order.method, terms)
     if noise is not None and material.table is not None and material.declared is None:
         require_enough_rows(material.table, noise, material.rows)
     return recipe

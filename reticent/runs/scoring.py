@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from reticent.distributed import together
+from reticent.distributed import collectives
 from reticent.runs.learners import Learner
 from reticent.runs.problem import Problem
 
@@ -25,8 +25,8 @@ def score(learn: Learner, params: Any, problem: Problem, test: dict[str, np.ndar
     whoever holds the data, not part of what may be published under the guarantee. Coins may hold out nobody:
     then there is no score.
     """
-    scores = together.joined(predicted(learn, params, test["x"]))
-    targets = together.joined(np.asarray(test["y"]))
+    scores = collectives.joined(predicted(learn, params, test["x"]))
+    targets = collectives.joined(np.asarray(test["y"]))
     label = {"label": UNRELEASED if len(targets) else NOBODY, "rows": len(targets)}
     if not len(targets):
         return label

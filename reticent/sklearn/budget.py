@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.epsilon import cost_within, guarantee
 from reticent.accounting.guarantee import Guarantee, Unit
-from reticent.accounting.tight import cost_within, guarantee
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.core import checks
 from reticent.core.errors import BudgetExceeded, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency

@@ -14,8 +14,8 @@ from reticent.convex.losses import Loss
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Event, Repeated
-from reticent.sklearn.findings import Finder
 from reticent.sklearn.private import PrivateClassifierFit, PrivateEstimator
+from reticent.sklearn.private_bounds import Finder
 from reticent.sklearn.spending import Paid, Spending, keys_for, quoted
 
 # scikit-learn calls a matrix of rows X, in signatures that callers may use by name.

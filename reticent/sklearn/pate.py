@@ -11,7 +11,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator

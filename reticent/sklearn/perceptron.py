@@ -16,8 +16,8 @@ from reticent.core import checks
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
 from reticent.models.model import Model
-from reticent.sklearn.findings import row_norms
 from reticent.sklearn.private import PrivateClassifierFit
+from reticent.sklearn.private_bounds import row_norms
 from reticent.sklearn.spending import Spending
 from reticent.training.loop import train
 from reticent.training.plan import Plan

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from reticent.accounting.guarantee import Guarantee
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
-from reticent.sklearn.findings import Finder
+from reticent.sklearn.private_bounds import Finder
 from reticent.sklearn.spending import Spending, check_budget, keys_for
 
 PUBLIC_LABELS = "which labels there are is public: they were taken from y"

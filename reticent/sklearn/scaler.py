@@ -9,8 +9,8 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent.core.errors import InvalidArgument
-from reticent.sklearn.findings import Finder
 from reticent.sklearn.private import PrivateEstimator
+from reticent.sklearn.private_bounds import Finder
 
 # scikit-learn calls a matrix of rows X, in signatures that callers may use by name.
 # ruff: noqa: N803

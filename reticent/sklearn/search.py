@@ -48,7 +48,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         those that score, so a run costs what its fit costs: the score has noise enough to cost no more.
 
     Reference:
-        Papernot and Steinke (2022), arXiv:2110.03620v2, with the bound of `reticent.accounting.tuning`.
+        Papernot and Steinke (2022), arXiv:2110.03620v2, with the bound of `theorems.tuning`.
     """
 
     def __init__(

@@ -11,14 +11,14 @@ import numpy as np
 from scipy import sparse
 
 from reticent.accounting.budget import Budget
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.epsilon import Cost, Settled, cost_within, is_beyond, settled, tight, upper_bound
 from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import NEARLY_EXACT, is_paid
-from reticent.accounting.tight import Cost, Settled, cost_within, is_beyond, settled, tight, upper_bound
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
-from reticent.distributed.agreement import require_alone
+from reticent.distributed.consensus import require_alone
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
 from reticent.runs.problem import checked_delta

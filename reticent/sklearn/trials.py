@@ -11,9 +11,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 
-from reticent.accounting import renyi, tuning
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.tight import cost_within
+from reticent.accounting.epsilon import cost_within
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.theorems import renyi, tuning
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.core.generators import generator

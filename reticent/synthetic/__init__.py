@@ -41,8 +41,8 @@ def fit(
         The folder, and everything that is sampled from it, costs what its `record["guarantee"]` says.
     """
     from reticent.synthetic.generators import Generator
-    from reticent.synthetic.making import make
     from reticent.synthetic.ordering import SynthOrder
+    from reticent.synthetic.pipeline import make
 
     order = SynthOrder(source=str(source), epsilon=epsilon, **more)
     return Generator(make(order, Path(folder), keys=keys).folder)

@@ -16,11 +16,11 @@ from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument, suggest
 from reticent.data.domain import Domain
 from reticent.runs import folder as folders
-from reticent.synthetic import images
-from reticent.synthetic.codes import Coder
-from reticent.synthetic.making import GENERATOR
+from reticent.synthetic.images import image_model
 from reticent.synthetic.ordering import order_of, usable
-from reticent.synthetic.tables import TableModel
+from reticent.synthetic.pipeline import GENERATOR
+from reticent.synthetic.tables.codes import Coder
+from reticent.synthetic.tables.table_model import TableModel
 from reticent.training.checkpoint import write_whole
 
 _AT_ONCE = 50_000  # rows
@@ -51,10 +51,10 @@ class Generator:
             self._digest = str(self.record["model"]["digest"])
         except (KeyError, TypeError, ValueError):
             raise folders.damaged(folder) from None
-        self.is_images = (folder / images.TENSORS).exists()
-        self._check(folder / (images.TENSORS if self.is_images else GENERATOR))
+        self.is_images = (folder / image_model.TENSORS).exists()
+        self._check(folder / (image_model.TENSORS if self.is_images else GENERATOR))
         if self.is_images:
-            self.images = images.load(folder)
+            self.images = image_model.load(folder)
         else:
             self.domain, _ = usable(Domain.read(folder / folders.DOMAIN), self.order.ignore)
             self.coder = Coder(self.domain)

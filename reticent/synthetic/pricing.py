@@ -12,10 +12,11 @@ from reticent.data.preparation import require_enough_rows
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.data.sampling import Poisson
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
-from reticent.runs.paying import claim_beside, preparation_noise
-from reticent.synthetic import embedding, gan, planning
-from reticent.synthetic.codes import Coder
+from reticent.runs.payment import claim_beside, preparation_noise
+from reticent.synthetic.images import embedding, gan
 from reticent.synthetic.ordering import SynthMaterial
+from reticent.synthetic.tables import planning
+from reticent.synthetic.tables.codes import Coder
 
 _NEVER = 1e-25  # a probability small enough to be part of no delta anybody would ask for
 

@@ -22,25 +22,25 @@ from reticent.core import checks, trees
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset, as_dataset
-from reticent.distributed import together
-from reticent.distributed.agreement import by_all, by_first, from_first, network, require_same, shared_keys
+from reticent.distributed import collectives
+from reticent.distributed.consensus import by_all, by_first, from_first, network, require_same, shared_keys
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 from reticent.training.averaging import Output, averaging, result
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.contributions import Augment, Contribution, first_unit
+from reticent.training.devices.feeding import BUFFER, Feed, feed_for
+from reticent.training.devices.memory import examples_at_once
+from reticent.training.devices.mesh import Layout, chosen_mesh
 from reticent.training.elementwise import require_elementwise
-from reticent.training.feeding import BUFFER, Feed, feed_for
+from reticent.training.evaluation import Metric, Moment, evaluator, onlooker
 from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum, inputs
-from reticent.training.memory import examples_at_once
-from reticent.training.mesh import Layout, chosen_mesh
 from reticent.training.places import ROUNDED_ALIKE
 from reticent.training.plan import Plan
 from reticent.training.progress import bar
 from reticent.training.projection import Projection
 from reticent.training.step import Blocks, Step, TrainState, Unreleased, private_step
-from reticent.training.watching import Metric, Moment, evaluator, onlooker
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,8 @@ def train(
     blocks = by_all(lambda: _blocks(contribution, loss, params, data, plan, strategy, microbatch, layout))
     gradient_sum = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=strategy)
     step = partial(private_step, gradient_sum, plan, optimizer, project, averaging(output))
-    step = step(
-        contribution=contribution, blocks=blocks, exchange=layout.exchange, moves_others=_moves_others(plan)
-    )
+    step = partial(step, contribution=contribution, blocks=blocks, exchange=layout.exchange)
+    step = step(moves_others=_moves_others(plan))
     with closing(_checked_feed(data, plan, layout, keys, buffer, checkpoints)) as feed:
         scores = evaluator(loss, evaluate, metrics or {})
         look = onlooker(plan, scores, output, on_progress, unreleased, beside)
@@ -150,12 +149,12 @@ def _assumed(keys: Keys, checkpoints: Checkpoints | None, plan: Plan) -> tuple[s
     if checkpoints is None:
         return said
     checkpoints.assume(said)
-    return tuple(together.of_first(checkpoints.assumptions))
+    return tuple(collectives.of_first(checkpoints.assumptions))
 
 
 def _moves_others(plan: Plan) -> bool:
     """Several processes keep records in the order they came: one more or less moves those behind it."""
-    return together.count() > 1 and plan.adjacency is Adjacency.ADD_OR_REMOVE
+    return collectives.count() > 1 and plan.adjacency is Adjacency.ADD_OR_REMOVE
 
 
 def _told(plan: Plan) -> str:
@@ -191,7 +190,10 @@ def _take_steps(
     done = int(state.step)
     try:
         save(state, force=True)
-        with together.peers_watched(), bar(plan, is_shown=None if together.is_first() else False) as advance:
+        with (
+            collectives.peers_watched(),
+            bar(plan, is_shown=None if collectives.is_first() else False) as advance,
+        ):
             while done < plan.steps:
                 stop = min(done + feed.steps_at_once, plan.steps)
                 then = range(stop, min(stop + feed.steps_at_once, plan.steps))
@@ -215,7 +217,7 @@ def _saving(checkpoints: Checkpoints | None, layout: Layout, *, is_told: bool) -
 
     What somebody is told about is saved before, or a crash would draw it anew, and tell it.
     """
-    is_told = bool(together.everyones(is_told).any())
+    is_told = bool(collectives.everyones(is_told).any())
     if checkpoints is None:
         return lambda state, **how: None
 
@@ -224,10 +226,10 @@ def _saving(checkpoints: Checkpoints | None, layout: Layout, *, is_told: bool) -
     ) -> None:
         force = force or (is_looked_at and is_told)
         if layout.is_spread_out:  # no process has all of it, and all have to bring theirs together
-            state, force = together.copied(state), True
+            state, force = collectives.copied(state), True
         if not alone:
             by_first(lambda: checkpoints.save(state, force=force))  # where it cannot, nobody goes on
-        elif together.is_first():
+        elif collectives.is_first():
             checkpoints.save(state, force=force)
 
     return save
@@ -247,7 +249,7 @@ def _started(
     fresh = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=params)
     require_same({"model": str(jax.tree.map(jnp.shape, fresh))})
     saved = None if checkpoints is None else by_first(lambda: checkpoints.load(fresh))
-    is_paid = bool(together.of_first(saved is not None))
+    is_paid = bool(collectives.of_first(saved is not None))
     state = from_first(fresh if saved is None else saved)
     return _compiled(step, feed, layout, state), layout.placed(state), is_paid
 
@@ -339,7 +341,7 @@ def _agree(
             differ in more than their rows: they would compute different things, or wait for each other.
     """
     by_all(lambda: _check_apart(as_dataset(data, "data"), evaluate))
-    by_all(lambda: _require_budget_of_first(budget, is_there=together.of_first(budget is not None)))
+    by_all(lambda: _require_budget_of_first(budget, is_there=collectives.of_first(budget is not None)))
     if checkpoints is not None:
         checkpoints.belong_to(_told(plan))
     facts = {

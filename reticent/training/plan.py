@@ -12,12 +12,12 @@ from typing import Literal, get_args
 
 from reticent.accounting import calibrate
 from reticent.accounting.accountants import ACCOUNTANTS
-from reticent.accounting.dominating import Neighbours, untruncated
+from reticent.accounting.epsilon import guarantee, upper_bound
 from reticent.accounting.guarantee import Guarantee, Unit
+from reticent.accounting.loss_distribution.dominating import Neighbours, untruncated
 from reticent.accounting.reserve import TRAINING, left_of
+from reticent.accounting.search import smallest_count
 from reticent.accounting.setting import steps_for
-from reticent.accounting.solving import smallest_count
-from reticent.accounting.tight import guarantee, upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
 from reticent.core.whole_normals import DISTANCE

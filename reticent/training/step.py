@@ -28,7 +28,7 @@ from reticent.mechanisms.gaussian import (
     rounded,
 )
 from reticent.training.contributions import Contribution, Source
-from reticent.training.exchange import ALONE, Exchange
+from reticent.training.devices.exchange import ALONE, Exchange
 from reticent.training.gradients import GradientSum
 from reticent.training.gradients.totals import Grid
 from reticent.training.places import place_count

@@ -12,8 +12,8 @@ import math
 import numpy as np
 import pytest
 
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.tight import bracket_event, tight, upper_bound
+from reticent.accounting.epsilon import bracket_event, tight, upper_bound
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
     ApproximateDp,

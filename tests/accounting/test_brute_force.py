@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from reticent.accounting import gaussian_dp
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.solving import bisect
-from reticent.accounting.tight import bracket_event, tight
+from reticent.accounting.epsilon import bracket_event, tight
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.search import bisect
+from reticent.accounting.theorems import gaussian_dp
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
     ApproximateDp,

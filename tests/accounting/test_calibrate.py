@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.accounting import calibrate
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.epsilon import cost_within
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.setting import Sampling, Setting, steps_for
-from reticent.accounting.tight import cost_within
 from reticent.core.errors import CannotMeet, InvalidArgument, ReticentError, Unproven
 from reticent.mechanisms.adjacency import Adjacency
 

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.accounting import composition, convolution, gaussian_dp, tight
-from reticent.accounting.convolution import Part, compose
-from reticent.accounting.lattice import Lattice, Sketch, round_up, sketch
-from reticent.accounting.loss_distribution import Release, lower_epsilon, upper_epsilon
-from reticent.accounting.pairs import AtomPair, GaussianPair, LaplacePair, Pair, SampledPair
+from reticent.accounting import epsilon as tight
+from reticent.accounting.loss_distribution import convolution
+from reticent.accounting.loss_distribution.convolution import Part, compose
+from reticent.accounting.loss_distribution.distribution import Release, lower_epsilon, upper_epsilon
+from reticent.accounting.loss_distribution.lattice import Lattice, Sketch, round_up, sketch
+from reticent.accounting.loss_distribution.pairs import AtomPair, GaussianPair, LaplacePair, Pair, SampledPair
+from reticent.accounting.theorems import composition, gaussian_dp
 from reticent.mechanisms.events import Gaussian, PoissonSampled, Repeated
 
 _LONG = np.longdouble

@@ -9,12 +9,19 @@ import numpy as np
 import pytest
 from mpmath import binomial, mp, mpf
 
-from reticent.accounting import dominating, gaussian_dp, zcdp
 from reticent.accounting.accountants import ACCOUNTANTS
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.loss_distribution import Release, lower_epsilon
-from reticent.accounting.pairs import AtomPair, GaussianPair, LaplacePair, MixturePair, SampledPair
-from reticent.accounting.tight import bracket_event, tight
+from reticent.accounting.epsilon import bracket_event, tight
+from reticent.accounting.loss_distribution import dominating
+from reticent.accounting.loss_distribution.distribution import Release, lower_epsilon
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.loss_distribution.pairs import (
+    AtomPair,
+    GaussianPair,
+    LaplacePair,
+    MixturePair,
+    SampledPair,
+)
+from reticent.accounting.theorems import gaussian_dp, zcdp
 from reticent.core.errors import ReticentError, Unproven
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.accounting import dominating, renyi
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.epsilon import tight
 from reticent.accounting.filters import RenyiFilter, Share, best_order, several, shares_for
-from reticent.accounting.tight import tight
+from reticent.accounting.loss_distribution import dominating
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.theorems import renyi
 from reticent.core.errors import BudgetExceeded, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.accounting.lattice import Lattice, cut_offs, round_down, round_up, sketch
-from reticent.accounting.pairs import (
+from reticent.accounting.loss_distribution.lattice import Lattice, cut_offs, round_down, round_up, sketch
+from reticent.accounting.loss_distribution.pairs import (
     AtomPair,
     FixedSizePair,
     GaussianPair,

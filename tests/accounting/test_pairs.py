@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from mpmath import erfc, exp, log, mp, mpf, sqrt
 from scipy.special import ndtr
 
-from reticent.accounting.amplification import poisson
-from reticent.accounting.pairs import (
+from reticent.accounting.loss_distribution.pairs import (
     UNIT,
     AtomPair,
     FixedSizePair,
@@ -25,6 +24,7 @@ from reticent.accounting.pairs import (
     ReversedPair,
     SampledPair,
 )
+from reticent.accounting.theorems.amplification import poisson
 
 _RESPONSE = AtomPair((-math.log(3), 0.0, math.log(3)), (0.2, 0.2, 0.6), (0.6, 0.2, 0.2))
 _LEAKY = AtomPair(

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from reticent.accounting.tight import Cost, tight
+from reticent.accounting.epsilon import Cost, tight
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
     Composed,

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import exp, fsum, log, mp, mpf, npdf, quad
 
-from reticent.accounting import gaussian_dp, renyi, sampled_renyi
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.theorems import gaussian_dp, renyi, sampled_renyi
 from reticent.core.errors import InvalidArgument, Unproven
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency

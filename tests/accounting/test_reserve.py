@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from reticent.accounting import calibrate, gaussian_dp
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting import calibrate
+from reticent.accounting.epsilon import guarantee, tight
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import NEARLY_EXACT, OFF, RESERVED, USUAL, is_paid, left_for, owed
-from reticent.accounting.tight import guarantee, tight
+from reticent.accounting.theorems import gaussian_dp
 from reticent.convex.terms import Terms
 from reticent.core.alias import HALF
 from reticent.core.errors import CannotMeet

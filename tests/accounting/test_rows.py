@@ -8,8 +8,8 @@ import time
 import pytest
 
 from reticent.accounting.accountants import ACCOUNTANTS, account
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.tight import tight, upper_bound
+from reticent.accounting.epsilon import tight, upper_bound
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -92,7 +92,7 @@ def test_rows_come_in_the_order_of_the_course():
 
 
 def test_the_moments_accountant_reads_the_step_from_the_event():
-    from reticent.accounting import moments
+    from reticent.accounting.theorems import moments
 
     event = Repeated(event=_STEP, times=1000)
     assert ACCOUNTANTS["moments"](event, 1e-5, _ALONE) == moments.epsilon(0.01, 1.0, 1000, 1e-5)

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import exp, fsum, mp, mpf
 
-from reticent.accounting import (
+from reticent.accounting import filters
+from reticent.accounting.theorems import (
     amplification,
     composition,
     divergence,
-    filters,
     gaussian_dp,
     group,
     moments,

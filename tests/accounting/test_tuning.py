@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.accounting import renyi, tuning
 from reticent.accounting.accountants import account
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.epsilon import tight, upper_bound
 from reticent.accounting.filters import RenyiFilter
-from reticent.accounting.tight import tight, upper_bound
-from reticent.accounting.tuning import NegativeBinomial, Poisson, Trials
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.theorems import renyi, tuning
+from reticent.accounting.theorems.tuning import NegativeBinomial, Poisson, Trials
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reticent.attacks.scores import Scores
-from reticent.attacks.shadow_outputs import Shadows, balanced_halves
+from reticent.attacks.shadows.outputs import Shadows, balanced_halves
 
 
 def normal_scores(members: int, outsiders: int, shift: float, *, seed: int) -> Scores:

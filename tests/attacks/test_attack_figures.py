@@ -8,7 +8,7 @@ import pytest
 from leaky_models import normal_scores
 
 from reticent.core.errors import InvalidArgument
-from reticent.report.attack_figures import GapPoint, save_gap, save_roc
+from reticent.report.figures.attacks import GapPoint, save_gap, save_roc
 
 POINTS = [GapPoint("a", 0.0, 0.5), GapPoint("b", 0.1, 0.6), GapPoint("c", 0.3, 0.8)]
 
@@ -22,7 +22,7 @@ def test_curves_are_drawn_into_one_file(tmp_path: Path, ending: str):
 
 def test_curves_are_on_logarithmic_axes_over_the_band(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     drawn = []
-    monkeypatch.setattr("reticent.report.attack_figures.save", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("reticent.report.figures.attacks.save", lambda figure, path: drawn.append(figure))
     save_roc(tmp_path / "roc.svg", {"strong": normal_scores(300, 2000, 2.0, seed=0)}, title="attacks")
     (axes,) = drawn[0].axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
@@ -31,7 +31,7 @@ def test_curves_are_on_logarithmic_axes_over_the_band(tmp_path: Path, monkeypatc
 
 def test_the_correlation_is_written_into_the_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     drawn = []
-    monkeypatch.setattr("reticent.report.attack_figures.save", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("reticent.report.figures.attacks.save", lambda figure, path: drawn.append(figure))
     save_gap(tmp_path / "gap.svg", POINTS, title="Overfitting", success="AUC")
     assert drawn[0].axes[0].get_title() == "Overfitting (correlation 1.00)"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent.attacks.attribute import AttributeReport, Inferred
-from reticent.attacks.extraction import estimated_exposure, exact_exposure
-from reticent.attacks.inversion import Inverted
-from reticent.attacks.leakage import LeakAt
+from reticent.attacks.inference.attribute import AttributeReport, Inferred
 from reticent.attacks.metrics import Estimate
+from reticent.attacks.reconstruction.extraction import estimated_exposure, exact_exposure
+from reticent.attacks.reconstruction.inversion import Inverted
+from reticent.attacks.reconstruction.leakage import LeakAt
 from reticent.core.errors import InvalidArgument
-from reticent.report import attack_pictures as pictures
+from reticent.report.figures import reconstructions as pictures
 
 SOME = np.random.default_rng(0).random((4, 8, 8))
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.attacks.attribute import ATTACKS, Sensitive, excess_of, infer_attribute
+from reticent.attacks.inference.attribute import ATTACKS, Sensitive, excess_of, infer_attribute
 from reticent.core.errors import DataError, InvalidArgument
 
 COLUMN = Sensitive.one_hot("marital status", (0, 1, 2), ("single", "married", "widowed"))

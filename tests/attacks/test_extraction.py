@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from reticent.attacks.extraction import Canary, estimated_exposure, exact_exposure, measure_exposure, plant
+from reticent.attacks.reconstruction.extraction import (
+    Canary,
+    estimated_exposure,
+    exact_exposure,
+    measure_exposure,
+    plant,
+)
 from reticent.core.errors import DataError, InvalidArgument
 
 DIGITS = "0123456789"

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from reticent.attacks.inversion import Inverted, invert, likeness
+from reticent.attacks.reconstruction.inversion import Inverted, invert, likeness
 from reticent.core.errors import DataError, InvalidArgument
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from reticent.attacks.leakage import (
+from reticent.attacks.reconstruction.leakage import (
     gradient_matcher,
     mean_squared_error,
     noise_curve,
@@ -18,7 +18,12 @@ from reticent.attacks.leakage import (
     recover_label,
     released_gradient,
 )
-from reticent.attacks.malicious import compare_with_batch, even_thresholds, read_trap, trap_parameters
+from reticent.attacks.reconstruction.malicious import (
+    compare_with_batch,
+    even_thresholds,
+    read_trap,
+    trap_parameters,
+)
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.models import classification_loss, mlp
 

@@ -22,7 +22,7 @@ from reticent.attacks.membership import (
 )
 from reticent.attacks.membership.games import ATTACKS
 from reticent.attacks.scores import Outputs, Scores
-from reticent.attacks.shadow_outputs import Accuracies, Shadows, check_alike
+from reticent.attacks.shadows.outputs import Accuracies, Shadows, check_alike
 from reticent.attacks.signals import signals_of
 from reticent.core.errors import DataError, InvalidArgument
 

@@ -11,8 +11,8 @@ import numpy as np
 import optax
 import pytest
 
-from reticent.attacks import property as property_module
-from reticent.attacks.property import infer_property, invariants
+from reticent.attacks.inference import property as property_module
+from reticent.attacks.inference.property import infer_property, invariants
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.models import mlp
 

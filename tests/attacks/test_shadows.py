@@ -13,14 +13,14 @@ import optax
 import pytest
 
 from reticent.attacks import battery
-from reticent.attacks.shadow_outputs import Shadows, balanced_halves
-from reticent.attacks.shadow_pace import Sizes
-from reticent.attacks.shadow_recipes import add_noise, flip_bits, plain_recipe, shuffled_members
-from reticent.attacks.shadows import Progress, Queries, train_shadows
+from reticent.attacks.shadows.outputs import Shadows, balanced_halves
+from reticent.attacks.shadows.pace import Sizes
+from reticent.attacks.shadows.recipes import add_noise, flip_bits, plain_recipe, shuffled_members
+from reticent.attacks.shadows.training import Progress, Queries, train_shadows
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.models import classification_loss, linear
-from reticent.training.many import private_recipe
 from reticent.training.plan import Plan
+from reticent.training.vectorised import private_recipe
 
 RECORDS = 60
 MODEL = linear(8, 3)
@@ -188,7 +188,7 @@ def test_the_budget_of_minutes_is_kept(monkeypatch: pytest.MonkeyPatch):
         now[0] += 10.0
         return now[0]
 
-    monkeypatch.setattr("reticent.attacks.shadow_pace.time.perf_counter", tick)
+    monkeypatch.setattr("reticent.attacks.shadows.pace.time.perf_counter", tick)
     found = trained(64, minutes=2)
     assert 2 <= found.models < 64
     assert found.models % 2 == 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 
 Mechanism = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 

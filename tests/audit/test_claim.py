@@ -7,7 +7,7 @@ import pytest
 
 import reticent as rt
 from reticent import audit
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.audit.tradeoff import gaussian, is_refuted, smallest_epsilon
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.core import alias, whole_normals
 
 INDEX, FIRST, TIE, LAST = 7, 5, 2, 2  # bits: of a cell, and of the three parts of its threshold

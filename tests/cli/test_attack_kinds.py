@@ -200,7 +200,7 @@ def test_rows_without_names_have_no_property_or_column(reticent, digits: Path) -
 
 
 def test_a_picture_that_fails_leaves_no_folder(reticent, people: Path, tmp_path: Path, monkeypatch) -> None:
-    from reticent.report import attack_figures
+    from reticent.report.figures import attacks as attack_figures
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")

@@ -139,7 +139,7 @@ def test_the_example_in_the_help_works(
 
 def play_fewer_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """README's `make demo` is the whole of it; here six models attack instead of sixteen."""
-    from reticent.report import demonstration
+    from reticent.cli import demonstration
 
     monkeypatch.setattr(demonstration, "demonstrate", partial(demonstration.demonstrate, shadows=6))
 

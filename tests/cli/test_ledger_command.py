@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.ledger.cost import rounded_up
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms.adjacency import Adjacency

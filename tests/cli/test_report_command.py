@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from reticent.report.demonstration import demonstrate
+    from reticent.cli.demonstration import demonstrate
 
     folder = tmp_path_factory.mktemp("demo") / "demo"
     found = demonstrate(folder, epsilon=6.0, shadows=6)

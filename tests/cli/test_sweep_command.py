@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reticent.core.errors import IntegrityError
-from reticent.runs.sweeping import Cell, SweepOrder, sweep
+from reticent.runs.sweep import Cell, SweepOrder, sweep
 
 SMALL = (
     "--epsilons",
@@ -48,7 +48,7 @@ def test_a_sweep_is_measured_drawn_and_gone_on_with(
     def measured_again(*_: object) -> None:
         raise AssertionError("a cell that was done is measured again")
 
-    monkeypatch.setattr("reticent.runs.sweeping._Bench", measured_again)
+    monkeypatch.setattr("reticent.runs.sweep._Bench", measured_again)
     again = reticent("sweep", "digits", *SMALL, "-o", folder)
     assert again[0] == 0, again[2]
     assert "below the bound" in " ".join(again[1].split())
@@ -63,7 +63,7 @@ def test_of_several_processes_only_the_first_writes_and_speaks(
         Cell(model="linear", accounting=how, epsilon=at, delta=1e-5, noise_multiplier=2.0, accuracy=0.5)
         for how, at in (("none", float("inf")), ("basic", 2.0), ("tight", 2.0))
     ]
-    monkeypatch.setattr("reticent.runs.sweeping.sweep", lambda order, folder, onlooker: cells)
+    monkeypatch.setattr("reticent.runs.sweep.sweep", lambda order, folder, onlooker: cells)
     monkeypatch.setattr("jax.process_index", lambda: 1)
     assert reticent("sweep", "digits", *SMALL, "-o", folder) == (0, "", "")
     assert list(folder.iterdir()) == []
@@ -95,7 +95,7 @@ def test_an_order_of_which_nothing_was_measured_is_in_nobodys_way(
         raise KeyboardInterrupt
 
     orders = (SweepOrder(source="digits", epsilons=(1.0,), rows=rows) for rows in (200, 300))
-    monkeypatch.setattr("reticent.runs.sweeping._Bench.measure", stop)
+    monkeypatch.setattr("reticent.runs.sweep._Bench.measure", stop)
     for order in orders:
         with pytest.raises(KeyboardInterrupt):
             sweep(order, tmp_path / "sweep")

@@ -15,7 +15,7 @@ from reticent.cli import train
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian
-from reticent.runs.methods import METHODS
+from reticent.runs.methods.table import METHODS
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from densities import (
     tilted,
 )
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.convex import descent, exponential, losses, objective, output, statistics
 from reticent.convex.losses import Loss
 from reticent.convex.minimise import minimise

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy.special import chdtrc, ndtr
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.core.errors import CannotMeet, DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.domain import Category, Domain, Ignored, Integer, Label, Number
 from reticent.data.encoding import encode
 from reticent.data.files import Table, open_table
-from reticent.data.preparation import numbers, prepare, releases_for, words
+from reticent.data.preparation import categories, numbers, prepare, releases_for
 from reticent.data.preparation.noise import PreparationNoise, Release
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.whole import normal_grid
@@ -169,7 +169,7 @@ def test_the_cost_is_that_of_its_gaussians_and_of_the_threshold() -> None:
     cost = tight(noise.event, 1e-5)
     rho = sum(1 / (2 * noise.multiplier(release) ** 2) for release in Release)
     one = math.sqrt(1 / (2 * rho))  # a single Gaussian of the same concentration
-    from reticent.accounting.gaussian_dp import epsilon
+    from reticent.accounting.theorems.gaussian_dp import epsilon
 
     assert math.isclose(cost.upper, epsilon(1 / one, 1e-5), rel_tol=0.02)
     replaced = PreparationNoise(noise_multiplier=20.0, delta=1e-7, adjacency=Adjacency.REPLACE)
@@ -216,7 +216,7 @@ def test_a_single_word_is_shown_no_more_often_on_the_grid(delta: float) -> None:
 
     def shown(deviation: float) -> float:
         """By the threshold for this deviation."""
-        above = words.threshold(deviation, 1, delta)
+        above = categories.threshold(deviation, 1, delta)
         return float(law[1 + reach * step > above].sum() / law.sum())
 
     assert shown(noise.deviation(Release.WORDS, 1)) <= delta
@@ -235,7 +235,7 @@ def test_a_release_that_was_not_paid_for_is_impossible() -> None:
 
 def test_a_single_word_passes_the_threshold_with_probability_delta() -> None:
     deviation, columns, delta = 3.0, 5, 1e-3
-    above = words.threshold(deviation, columns, delta)
+    above = categories.threshold(deviation, columns, delta)
     assert math.isclose(columns * ndtr(-(above - 1) / deviation), delta, rel_tol=1e-9)
 
 

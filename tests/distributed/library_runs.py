@@ -27,11 +27,11 @@ from reticent.core.errors import ProcessLost, ReticentError  # noqa: E402
 from reticent.core.keys import Keys  # noqa: E402
 from reticent.data.dataset import Dataset  # noqa: E402
 from reticent.data.sampling import Poisson  # noqa: E402
-from reticent.distributed import together  # noqa: E402
+from reticent.distributed import collectives  # noqa: E402
 from reticent.mechanisms.adjacency import Adjacency  # noqa: E402
-from reticent.training import feeding  # noqa: E402
 from reticent.training.checkpoint import Checkpoints  # noqa: E402
 from reticent.training.clipping import flat  # noqa: E402
+from reticent.training.devices import feeding  # noqa: E402
 from reticent.training.loop import Run, train  # noqa: E402
 from reticent.training.places import Places, in_order  # noqa: E402
 from reticent.training.plan import Plan  # noqa: E402
@@ -95,7 +95,7 @@ def run(data: Any = None, recipe: Plan | None = None, **options: Any) -> Run:
 
 
 def params_of(done: Run) -> Arrays:
-    return {name: np.asarray(leaf) for name, leaf in together.copied(done.params).items()}
+    return {name: np.asarray(leaf) for name, leaf in collectives.copied(done.params).items()}
 
 
 class Counted:

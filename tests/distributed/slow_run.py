@@ -17,8 +17,8 @@ from reticent import distributed
 from reticent.core.errors import ReticentError
 from reticent.core.keys import Keys
 from reticent.distributed.starting import leave
-from reticent.runs import descent
 from reticent.runs import fit as runs
+from reticent.runs.methods import descent
 from reticent.runs.order import Order
 from reticent.training.checkpoint import Checkpoints
 

@@ -18,9 +18,10 @@ from typing import Any
 from reticent import distributed
 from reticent.core.errors import ReticentError
 from reticent.core.keys import Keys
-from reticent.runs import descent, on_disk
+from reticent.core.observer import Onlooker
 from reticent.runs import fit as runs
-from reticent.runs.onlooker import Onlooker
+from reticent.runs import spill
+from reticent.runs.methods import descent
 from reticent.runs.order import Order
 
 STEPS = 12
@@ -45,7 +46,7 @@ def stop_soon(is_wanted: bool) -> None:
 def follow(job: dict[str, Any], said: list[str]) -> dict[str, Any]:
     """One job: an order for a new folder, or a folder to go on with."""
     stop_soon(job.get("stops", False))
-    on_disk.is_too_large = lambda *_: job.get("stays on disk", False)
+    spill.is_too_large = lambda *_: job.get("stays on disk", False)
     folder, keys = Path(job["folder"]), Keys.seeded(job.get("seed", 1))
     onlooker = Onlooker(say=said.append)
     if job.get("resumes"):

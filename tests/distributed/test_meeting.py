@@ -14,8 +14,8 @@ import pytest
 
 from reticent import distributed
 from reticent.core.errors import InvalidArgument, ReticentError
-from reticent.distributed import meeting
-from reticent.distributed.meeting import Place, meet
+from reticent.distributed import rendezvous
+from reticent.distributed.rendezvous import Place, meet
 
 
 def place(patience: int = 20) -> Place:
@@ -87,9 +87,9 @@ def test_a_port_that_is_taken_is_no_place_to_wait() -> None:
 
 @pytest.mark.parametrize("name", ["reticent", "JAX", "Python"])
 def test_an_older_version_is_told_to_both(name: str) -> None:
-    at, older = place(), {**meeting.versions(), name: "0.0"}
+    at, older = place(), {**rendezvous.versions(), name: "0.0"}
     said = together(
-        coming(at, 2, 0), lambda: meeting._call(at, {"process": 1, "processes": 2, "versions": older})
+        coming(at, 2, 0), lambda: rendezvous._call(at, {"process": 1, "processes": 2, "versions": older})
     )
     assert len(set(said)) == 1
     assert f"InvalidArgument: Process 1 has another version of {name} than process 0: 0.0 and" in said[0]
@@ -100,7 +100,7 @@ def test_strangers_are_not_waited_for(words: bytes) -> None:
     at = place()
 
     def stranger() -> None:
-        with meeting.connected(at) as connection:
+        with rendezvous.connected(at) as connection:
             connection.sendall(words)
         meet(at, processes=2, process=1)
 
@@ -111,9 +111,9 @@ def test_a_process_that_died_may_come_again() -> None:
     at = place()
 
     def died_and_came_again() -> None:
-        with meeting.connected(at) as connection:
-            versions = meeting.versions()
-            meeting._write(connection, {"process": 1, "processes": 3, "versions": versions})
+        with rendezvous.connected(at) as connection:
+            versions = rendezvous.versions()
+            rendezvous._write(connection, {"process": 1, "processes": 3, "versions": versions})
         time.sleep(0.2)
         meet(at, processes=3, process=1)
 

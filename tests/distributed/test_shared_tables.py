@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from reticent.core.errors import DataError
 from reticent.data.domain import Category, Domain, Label, Number
 from reticent.ledger.ledger import Ledger
-from reticent.training import feeding
+from reticent.training.devices import feeding
 from reticent.training.places import in_order
 
 ROWS, EPSILON = 600, 4.0

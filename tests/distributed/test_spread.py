@@ -24,19 +24,19 @@ import numpy as np
 import optax
 import pytest
 
-from reticent.attacks.property import infer_property
-from reticent.attacks.shadow_outputs import Shadows
-from reticent.attacks.shadow_pace import Sizes
-from reticent.attacks.shadow_recipes import add_noise, plain_recipe
-from reticent.attacks.shadows import Queries, train_shadows
+from reticent.attacks.inference.property import infer_property
+from reticent.attacks.shadows.outputs import Shadows
+from reticent.attacks.shadows.pace import Sizes
+from reticent.attacks.shadows.recipes import add_noise, plain_recipe
+from reticent.attacks.shadows.training import Queries, train_shadows
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.distributed import together
-from reticent.distributed.agreement import by_first
+from reticent.distributed import collectives
+from reticent.distributed.consensus import by_first
 from reticent.distributed.spread import Spread
 from reticent.models import linear
 from reticent.pate.partition import partition
 from reticent.pate.teachers import teach
-from reticent.runs.sweeping import SweepOrder, as_rows, sweep
+from reticent.runs.sweep import SweepOrder, as_rows, sweep
 
 Found = dict[str, np.ndarray]
 
@@ -136,7 +136,7 @@ def where_models_live() -> Found:
 def disagree(folder: Path) -> Found:
     """What two processes do whose clocks run differently, that see other files, or of which one fails."""
     is_first = jax.process_index() == 0
-    heard = together.everyones(10 + jax.process_index())
+    heard = collectives.everyones(10 + jax.process_index())
 
     def fail() -> None:
         raise DataError("No room.", remedy="Make some.")
@@ -301,7 +301,7 @@ def test_what_the_first_process_fails_at_is_raised() -> None:
 
     with pytest.raises(DataError, match="No room"):
         by_first(fail)
-    assert list(together.everyones(2.5)) == [2.5]
+    assert list(collectives.everyones(2.5)) == [2.5]
 
 
 if __name__ == "__main__":

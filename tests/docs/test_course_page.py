@@ -362,7 +362,7 @@ def test_every_theorem_claim_and_figure_of_a_lecture_is_an_item(lecture: Lecture
 
 def test_a_wrong_page_would_be_noticed():
     with pytest.raises((AttributeError, ModuleNotFoundError)):
-        resolved("reticent.accounting.composition.perfect")
+        resolved("reticent.accounting.theorems.composition.perfect")
     assert unknown_word("reticent account --epochs 3") is None
     assert unknown_word("reticent account --sigma 3") == "--sigma"
     assert unknown_word("reticent ledger burn FILE") == "burn"

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from reticent.accounting import composition, renyi, sampled_renyi
 from reticent.accounting.accountants import ACCOUNTANTS, account
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.loss_distribution import Release, upper_epsilon
-from reticent.accounting.pairs import GaussianPair, SampledPair
+from reticent.accounting.epsilon import tight
+from reticent.accounting.loss_distribution.distribution import Release, upper_epsilon
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.loss_distribution.pairs import GaussianPair, SampledPair
 from reticent.accounting.setting import Sampling, Setting
-from reticent.accounting.tight import tight
+from reticent.accounting.theorems import composition, renyi, sampled_renyi
 from reticent.core.errors import Unproven
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (

@@ -7,7 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from reticent.accounting import (
+from reticent.accounting.epsilon import bracket_event, tight
+from reticent.accounting.loss_distribution.distribution import Release, lower_epsilon, upper_epsilon
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.loss_distribution.pairs import LaplacePair
+from reticent.accounting.theorems import (
     amplification,
     composition,
     divergence,
@@ -17,10 +21,6 @@ from reticent.accounting import (
     sampled_renyi,
     zcdp,
 )
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.loss_distribution import Release, lower_epsilon, upper_epsilon
-from reticent.accounting.pairs import LaplacePair
-from reticent.accounting.tight import bracket_event, tight
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian, PureDp, RandomizedResponse, Repeated
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.theorems import gaussian_dp
 from reticent.pate import costs, divergence, sensitivity
 from reticent.pate.aggregators import Confident, LaplaceMax
 from reticent.pate.costs import Release

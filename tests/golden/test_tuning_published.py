@@ -14,8 +14,8 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 
-from reticent.accounting import renyi, tuning
-from reticent.accounting.tuning import NegativeBinomial, Poisson
+from reticent.accounting.theorems import renyi, tuning
+from reticent.accounting.theorems.tuning import NegativeBinomial, Poisson
 
 _ORDERS = np.array([1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512], float)
 _SMALL = [

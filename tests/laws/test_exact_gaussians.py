@@ -14,9 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import erfc, exp, mp, mpf, sqrt
 
-from reticent.accounting import gaussian_dp
-from reticent.accounting.loss_distribution import RELATIVE_WIDTH, Release, lower_epsilon, upper_epsilon
-from reticent.accounting.pairs import GaussianPair
+from reticent.accounting.loss_distribution.distribution import (
+    RELATIVE_WIDTH,
+    Release,
+    lower_epsilon,
+    upper_epsilon,
+)
+from reticent.accounting.loss_distribution.pairs import GaussianPair
+from reticent.accounting.theorems import gaussian_dp
 from reticent.core.errors import InvalidArgument
 
 _DELTAS = [1e-3, 1e-5, 1e-8, 1e-12, 1e-16, 1e-20]

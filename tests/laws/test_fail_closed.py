@@ -13,28 +13,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from reticent.accounting import (
-    calibrate,
+from reticent.accounting import calibrate
+from reticent.accounting import epsilon as tightest
+from reticent.accounting.accountants import ACCOUNTANTS
+from reticent.accounting.epsilon import tight, upper_bound
+from reticent.accounting.filters import RenyiFilter
+from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.loss_distribution import convolution, dominating, pairs
+from reticent.accounting.loss_distribution import distribution as loss_distribution
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.setting import Setting
+from reticent.accounting.theorems import (
     composition,
-    convolution,
-    dominating,
     gaussian_dp,
     group,
-    loss_distribution,
     moments,
-    pairs,
     renyi,
     sampled_renyi,
     tuning,
     zcdp,
 )
-from reticent.accounting import tight as tightest
-from reticent.accounting.accountants import ACCOUNTANTS
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.filters import RenyiFilter
-from reticent.accounting.guarantee import Guarantee
-from reticent.accounting.setting import Setting
-from reticent.accounting.tight import tight, upper_bound
 from reticent.core.errors import BudgetExceeded, CannotMeet, InvalidArgument, Unproven
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -50,7 +48,7 @@ from reticent.mechanisms.events import (
     Repeated,
     TruncatedPoissonSampled,
 )
-from reticent.synthetic import embedding
+from reticent.synthetic.images import embedding
 
 _ALONE = Neighbours(Adjacency.ADD_OR_REMOVE)
 _DELTA = 1e-5

@@ -13,9 +13,10 @@ import pytest
 from reticent import convex, pate, synthetic
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
-from reticent.distributed.agreement import require_alone
+from reticent.distributed.consensus import require_alone
 from reticent.sklearn import PrivateScaler
-from reticent.synthetic import embedding, gan, tables
+from reticent.synthetic.images import embedding, gan
+from reticent.synthetic.tables import table_model
 
 NOISE = pate.GaussianMax(sigma=40.0)
 ALLOWANCE = pate.allowance_for(NOISE, epsilon=1.0, delta=1e-6)
@@ -51,8 +52,8 @@ def from_a_file(folder: Path) -> Any:
 
 
 def from_codes(folder: Path) -> Any:
-    plan = tables.plan(sizes=(2, 3), rows=100, epsilon=1.0, delta=1e-4)
-    return tables.fit(np.zeros((100, 2), np.int32), plan, keys=Keys.seeded(0))
+    plan = table_model.plan(sizes=(2, 3), rows=100, epsilon=1.0, delta=1e-4)
+    return table_model.fit(np.zeros((100, 2), np.int32), plan, keys=Keys.seeded(0))
 
 
 def from_one_sum(folder: Path) -> Any:

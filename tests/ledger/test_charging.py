@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from reticent.accounting.epsilon import guarantee, tight
 from reticent.accounting.filters import several, shares_for
 from reticent.accounting.reserve import NEARLY_EXACT, left_for
-from reticent.accounting.tight import guarantee, tight
 from reticent.core.errors import BudgetExceeded, InvalidArgument, Unproven
 from reticent.ledger import cost
 from reticent.ledger.ledger import DatasetBudget, Ledger

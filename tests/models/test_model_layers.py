@@ -9,7 +9,7 @@ import pytest
 
 from reticent.core.errors import InvalidArgument
 from reticent.models import layers, mlp, wide_resnet
-from reticent.models.starts import Start, draw, glorot, he, ones
+from reticent.models.initialisers import Start, draw, glorot, he, ones
 
 WINDOWS = pytest.mark.parametrize(
     ("size", "stride", "height", "width"),

@@ -9,7 +9,7 @@ import pytest
 
 from reticent.core.errors import InvalidArgument
 from reticent.models import Model, accuracy, classification_loss, linear, squared_loss
-from reticent.models.starts import zeros
+from reticent.models.initialisers import zeros
 
 # A model that returns its parameters: what a loss does with outputs, and nothing else.
 ECHO = Model(name="echo", description="", starts=zeros(3), apply=lambda params, x: params)

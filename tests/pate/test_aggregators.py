@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from reticent.accounting import gaussian_dp
+from reticent.accounting.epsilon import tight
 from reticent.accounting.reserve import NEARLY_EXACT
-from reticent.accounting.tight import tight
+from reticent.accounting.theorems import gaussian_dp
 from reticent.core.errors import CannotMeet, DataError, InvalidArgument, KeyReuse
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Gaussian

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.core.errors import InvalidArgument, Unproven
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Repeated

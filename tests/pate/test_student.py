@@ -183,7 +183,7 @@ def test_scales_come_from_the_pool_and_rows_stay_their_own() -> None:
 @pytest.mark.parametrize("pool", [50, 9000])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_settings_spend_the_budget_and_no_more(teachers, pool, epsilon) -> None:
-    from reticent.accounting import gaussian_dp
+    from reticent.accounting.theorems import gaussian_dp
 
     chosen = settings(teachers, 10, pool, epsilon, 1e-5)
     assert 1 <= chosen.queries <= pool

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.report.figures import save_accuracy_and_epsilon
+from reticent.report.figures.curves import save_accuracy_and_epsilon
 
 EPOCHS, ACCURACY, EPSILON = [1.0, 2.0, 3.0], [0.8, 0.9, 0.95], [0.5, 0.7, 0.9]
 
@@ -24,7 +24,7 @@ def test_a_run_is_drawn_into_one_file(tmp_path: Path, ending: str):
 
 def test_both_panels_name_what_they_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     drawn = []
-    monkeypatch.setattr("reticent.report.figures.save", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("reticent.report.figures.curves.save", lambda figure, path: drawn.append(figure))
     draw(tmp_path / "run.svg")
     learned, spent = drawn[0].axes
     assert learned.get_ylabel() == "held-out accuracy, %"

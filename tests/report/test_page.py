@@ -13,9 +13,9 @@ from browser import CHROMIUM, MISSING, Browser
 from made_runs import made_run, with_attacks, with_audit
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.report.facts import Kind
-from reticent.report.html import page
-from reticent.report.of_run import facts_of
+from reticent.report.facts.facts import Kind
+from reticent.report.from_run import facts_of
+from reticent.report.render.html import page
 
 WIDTHS = (360, 768, 1440)
 

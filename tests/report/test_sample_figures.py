@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from reticent.core.errors import InvalidArgument
-from reticent.report.sample_figures import save_sample_sheet
+from reticent.report.figures.samples import save_sample_sheet
 
 
 def test_every_class_has_a_row(tmp_path: Path) -> None:

@@ -29,9 +29,10 @@ import jax
 import sklearn.metrics  # noqa: F401 - once here, instead of in every child
 from released import Released, released
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.core.errors import ReticentError
 from reticent.core.keys import Keys
+from reticent.core.observer import Onlooker
 from reticent.data.domain import Domain
 from reticent.data.files import open_table
 from reticent.data.preparation.noise import PreparationNoise
@@ -41,7 +42,6 @@ from reticent.mechanisms import events
 from reticent.mechanisms.events import Composed, Event, Repeated
 from reticent.runs import fit as runs
 from reticent.runs.folder import read_record
-from reticent.runs.onlooker import Onlooker
 from reticent.runs.order import Order
 from reticent.runs.predict import Predictor
 from reticent.training import loop

@@ -14,12 +14,12 @@ from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.data.domain import Category, Domain, Integer, Label, Number
 from reticent.data.encoding import encode
 from reticent.data.files import open_table
-from reticent.runs.attacking_defences import _apart
-from reticent.runs.attacking_pool import Pool
-from reticent.runs.attacking_property import Property, _set_size
-from reticent.runs.attacking_recipes import has_shadows, shadow_recipe
-from reticent.runs.attacking_view import _decoder, cells
-from reticent.runs.methods import METHODS
+from reticent.runs.attacks.defences import _apart
+from reticent.runs.attacks.pool import Pool
+from reticent.runs.attacks.property import Property, _set_size
+from reticent.runs.attacks.recipes import has_shadows, shadow_recipe
+from reticent.runs.attacks.view import _decoder, cells
+from reticent.runs.methods.table import METHODS
 
 WOMEN = Property(column="sex", value="Female")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.core.errors import (
     BudgetExceeded,
     CannotMeet,
@@ -269,7 +269,7 @@ def test_what_preparation_rested_on_is_said_though_others_went_on_with_the_run(
         raise DataError("The lights went out.", remedy="Wait.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("reticent.runs.descent.train", stopped)  # prepared, and no step taken
+        patch.setattr("reticent.runs.methods.descent.train", stopped)  # prepared, and no step taken
         with pytest.raises(DataError, match="lights"):
             fit(ordered(table), tmp_path / "run", keys=Keys.seeded(6))
     assert (tmp_path / "run" / "domain.toml").exists()

@@ -16,30 +16,30 @@ import pytest
 from scipy.stats import binom
 
 from reticent import convex
-from reticent.audit.of_run import audit_like
+from reticent.audit.from_run import audit_like
 from reticent.core.errors import DataError, IntegrityError
 from reticent.core.keys import Keys
+from reticent.core.observer import NOBODY, Onlooker
 from reticent.data import held_out
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain, Label, Number
 from reticent.data.held_out import BLOCK, Split
 from reticent.data.sampling import Poisson
-from reticent.report.of_run import facts_of
+from reticent.report.from_run import facts_of
 from reticent.runs import arrays
-from reticent.runs.again import reopened
 from reticent.runs.fit import fit, resume
 from reticent.runs.learners import learner
-from reticent.runs.methods import METHODS, read
-from reticent.runs.onlooker import NOBODY, Onlooker
+from reticent.runs.method import Ingredients
+from reticent.runs.methods.table import METHODS, read
 from reticent.runs.order import Material, Order
 from reticent.runs.predict import Predictor
 from reticent.runs.private import read_split
 from reticent.runs.problem import Problem
-from reticent.runs.recipe import Ingredients
-from reticent.synthetic import making, pricing
-from reticent.synthetic.evaluating import evaluate
+from reticent.runs.reopen import reopened
+from reticent.synthetic import pipeline, pricing
 from reticent.synthetic.generators import Generator
 from reticent.synthetic.ordering import SynthOrder
+from reticent.synthetic.quality.evaluation import evaluate
 from reticent.training import loop
 from reticent.training.checkpoint import Checkpoints
 
@@ -93,10 +93,10 @@ def test_a_row_that_goes_moves_no_other_in_train_and_in_synth(
     whole, rest = table_of(tmp_path / "whole"), table_of(tmp_path / "rest", without=gone)
     coins(chosen)
     before = divided(whole)
-    mask = making.is_held_out(generator_with_seed(tmp_path), synth(whole), ROWS)
+    mask = pipeline.is_held_out(generator_with_seed(tmp_path), synth(whole), ROWS)
     coins(np.delete(chosen, gone))
     after = divided(rest)
-    masks = mask, making.is_held_out(generator_with_seed(tmp_path), synth(rest), ROWS - 1)
+    masks = mask, pipeline.is_held_out(generator_with_seed(tmp_path), synth(rest), ROWS - 1)
     assert sum(len(one ^ other) for one, other in zip(before, after, strict=True)) == 1
     assert np.array_equal(np.delete(masks[0], gone), masks[1])
     assert masks[0].sum() == len(before[1])  # both commands hold out the same rows
@@ -115,10 +115,10 @@ def synth(order: Order) -> SynthOrder:
 def test_train_and_synth_hold_out_the_same_rows_for_the_same_keys(tmp_path: Path) -> None:
     order = table_of(tmp_path)
     fit(order, tmp_path / "run", keys=Keys.seeded(0))
-    making.make(synth(order), tmp_path / "g", keys=Keys.seeded(0))
+    pipeline.make(synth(order), tmp_path / "g", keys=Keys.seeded(0))
     ours, theirs = (read_split(tmp_path / name, SHARE) for name in ("run", "g"))
     assert ours == theirs == Split.drawn(SHARE, Keys.seeded(0))
-    is_held_out = making.is_held_out(tmp_path / "g", synth(order), ROWS)
+    is_held_out = pipeline.is_held_out(tmp_path / "g", synth(order), ROWS)
     assert np.array_equal(is_held_out, ours.is_held_out(0, ROWS))
     again = reopened(tmp_path / "run")
     assert len(again.held_out["y"]) == is_held_out.sum()
@@ -216,7 +216,7 @@ def test_generators_are_made_however_many_rows_are_left(tmp_path: Path, coins: C
     order = synth(table_of(tmp_path))
     for held in (0, 200):
         coins(np.where(np.arange(ROWS) < held, 0.0, 0.9))
-        done = making.make(order, tmp_path / f"g {held}", keys=Keys.seeded(0))
+        done = pipeline.make(order, tmp_path / f"g {held}", keys=Keys.seeded(0))
         assert (done.record["rows"], done.record["records"]) == (320, ROWS)
     coins(np.full(ROWS, 0.9))
     with pytest.raises(DataError, match="0 rows were kept away"):
@@ -249,7 +249,7 @@ def test_the_seed_is_in_a_part_of_the_folder_that_only_its_owner_can_read(tmp_pa
 def test_a_run_that_was_shared_without_its_private_part_is_still_of_use(tmp_path: Path) -> None:
     order = table_of(tmp_path)
     fit(order, tmp_path / "run", keys=Keys.seeded(0))
-    making.make(synth(order), tmp_path / "g", keys=Keys.seeded(0))
+    pipeline.make(synth(order), tmp_path / "g", keys=Keys.seeded(0))
     for name in ("run", "g"):
         shutil.copytree(tmp_path / name, tmp_path / f"shared {name}", ignore=lambda *_: {"private"})
     shared = tmp_path / "shared run"

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.core.errors import CannotMeet, DataError, Inconclusive, IntegrityError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.domain import Category, Domain, Integer, Label, Number
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms import events
 from reticent.pate.partition import shard_capacity
-from reticent.runs import pate
 from reticent.runs.fit import fit, resume
+from reticent.runs.methods import pate
 from reticent.runs.order import Material, Order
 from reticent.runs.predict import Predictor
 

@@ -7,14 +7,14 @@ import pytest
 from recording import separable
 from scipy import sparse
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.preparation.noise import PreparationNoise, Release
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.whole import normal_grid
-from reticent.sklearn import PrivateLogisticRegression, PrivateScaler, findings
-from reticent.sklearn.findings import Finder, row_norms
+from reticent.sklearn import PrivateLogisticRegression, PrivateScaler, private_bounds
+from reticent.sklearn.private_bounds import Finder, row_norms
 from reticent.sklearn.spending import Spending
 
 
@@ -60,7 +60,7 @@ def test_a_row_moves_the_scores_of_a_norm_by_what_is_charged(monkeypatch: pytest
         told.append((np.asarray(scores, np.float64), max_change * event.adjacency.reach))
         return 0
 
-    monkeypatch.setattr(findings, "exponential_mechanism", spied)
+    monkeypatch.setattr(private_bounds, "exponential_mechanism", spied)
     x = np.geomspace(1e-4, 1e4, 30)[:, None] * np.ones((1, 4))
     neighbours = [np.vstack([x[1:], 1e9 * x[:1]])] if adjacency == "replace" else [x[1:], x[:-1]]
     for rows in [x, *neighbours]:

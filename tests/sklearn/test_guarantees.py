@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms import events
@@ -24,9 +24,9 @@ from reticent.sklearn import (
     PrivateMLPClassifier,
     PrivateScaler,
     PrivateSearch,
-    findings,
     linear,
     private,
+    private_bounds,
     spending,
 )
 
@@ -165,7 +165,9 @@ def test_the_norm_does_not_follow_one_row():
 
 
 def test_a_norm_that_is_read_from_the_data_is_noticed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(findings.Finder, "norm", lambda self, x: float(findings.row_norms(x).max()))
+    monkeypatch.setattr(
+        private_bounds.Finder, "norm", lambda self, x: float(private_bounds.row_norms(x).max())
+    )
     assert tells_the_outlier()
 
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from reticent.accounting.dominating import Neighbours
+from reticent.accounting.epsilon import tight, upper_bound
+from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import NEARLY_EXACT, RESERVED, left_for
-from reticent.accounting.tight import tight, upper_bound
 from reticent.core.errors import BudgetExceeded
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from recording import Recorder, separable
 
-from reticent.accounting import renyi
-from reticent.accounting.dominating import Neighbours
-from reticent.accounting.tight import guarantee, tight
+from reticent.accounting.epsilon import guarantee, tight
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.theorems import renyi
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency

@@ -31,11 +31,12 @@ from reticent.audit.scoring import log_likelihood_ratio
 from reticent.core import trees
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian
-from reticent.synthetic import adversary, embedding, gan, networks, tables
-from reticent.synthetic.measuring import Marginal, count
-from reticent.synthetic.planning import TablePlan
-from reticent.training.many import private_recipe
+from reticent.synthetic.images import adversary, embedding, gan, networks
+from reticent.synthetic.tables import table_model
+from reticent.synthetic.tables.marginals import Marginal, count
+from reticent.synthetic.tables.planning import TablePlan
 from reticent.training.plan import Plan
+from reticent.training.vectorised import private_recipe
 
 EPSILON, DELTA = 2.0, 0.05  # of every claim: a large delta, because few runs show more of it
 CONFIDENCE = 0.99
@@ -88,7 +89,7 @@ def table_scores(worlds: Worlds, plan: TablePlan, *, runs: int, seed: int = 0) -
         "estimate": _independent,
         "generator": lambda keys: source,
     }
-    with mock.patch.multiple(tables, **patches):
+    with mock.patch.multiple(table_model, **patches):
         return Scores(*(np.array([transcript.of_run(codes) for _ in range(runs)]) for codes in worlds))
 
 
@@ -97,13 +98,13 @@ class _Transcript:
 
     def __init__(self, worlds: Worlds, plan: TablePlan) -> None:
         self._worlds, self._plan, self._score = worlds, plan, 0.0
-        self._draw, self._wrong, self._choose = tables.measure, tables.errors, tables.select
+        self._draw, self._wrong, self._choose = table_model.measure, table_model.errors, table_model.select
         self._exact: dict[Any, list[np.ndarray]] = {}
         self._utilities: list[dict[Any, float]] = []
 
     def of_run(self, codes: np.ndarray) -> float:
         self._score = 0.0
-        tables.fit(codes, self._plan, keys=Keys.seeded(0))  # the generator in its place is of the game
+        table_model.fit(codes, self._plan, keys=Keys.seeded(0))  # the generator in its place is of the game
         return self._score
 
     def measure(
@@ -167,7 +168,7 @@ def table_model_scores(worlds: Worlds, plan: TablePlan, *, runs: int, seed: int 
     canary, keys = worlds[0][-1:], _fresh_keys(runs, seed)
 
     def score(codes: np.ndarray) -> float:
-        return float(tables.fit(codes, plan, keys=next(keys)).log_probabilities(canary)[0])
+        return float(table_model.fit(codes, plan, keys=next(keys)).log_probabilities(canary)[0])
 
     return Scores(*(np.array([score(codes) for _ in range(runs)]) for codes in worlds))
 

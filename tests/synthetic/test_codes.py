@@ -11,8 +11,8 @@ import pytest
 from reticent.core.errors import DataError, DomainError
 from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Label, Number
 from reticent.data.files import Table, open_table
-from reticent.synthetic.bins import bins_for
-from reticent.synthetic.codes import MANY_VALUES, MOST_VALUES, Coder
+from reticent.synthetic.tables.bins import bins_for
+from reticent.synthetic.tables.codes import MANY_VALUES, MOST_VALUES, Coder
 
 COLUMNS: dict[str, Column] = {
     "age": Integer(bounds=(0, 100)),

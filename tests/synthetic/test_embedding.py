@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.audit.bounds import many_runs
 from reticent.audit.noise_checks import wrong_size
 from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, IntegrityError, InvalidArgument
@@ -16,10 +16,10 @@ from reticent.core.keys import Keys
 from reticent.mechanisms.events import Gaussian
 from reticent.mechanisms.sensitivity import BoundedSum
 from reticent.mechanisms.whole import normal_grid
-from reticent.synthetic import basis as synthetic_basis
-from reticent.synthetic import embedding, images, matching
-from reticent.synthetic.basis import PRIORS, public_basis
-from reticent.synthetic.embedding import MAX_NORM, EmbeddingPlan, embedded, embedded_sum, fit, plan
+from reticent.synthetic.images import basis as synthetic_basis
+from reticent.synthetic.images import embedding, image_model, matching
+from reticent.synthetic.images.basis import PRIORS, public_basis
+from reticent.synthetic.images.embedding import MAX_NORM, EmbeddingPlan, embedded, embedded_sum, fit, plan
 
 CLASSES = 3
 KINDS = ("moments", "fourier")
@@ -151,7 +151,7 @@ def released_noise(asked: EmbeddingPlan, monkeypatch: pytest.MonkeyPatch, runs: 
     exact = embedded_sum(x, y, public_basis((8, 8), "waves", 6), asked, CLASSES).value
     seen: list[np.ndarray] = []
 
-    def watching(noisy: np.ndarray, radius: float, kept: int) -> images.Tensors:
+    def watching(noisy: np.ndarray, radius: float, kept: int) -> image_model.Tensors:
         seen.append(noisy - exact)
         return watched(noisy, radius, kept)
 
@@ -280,20 +280,20 @@ def test_samples_look_like_the_records_of_their_class(features: str, monkeypatch
 def test_a_saved_generator_samples_the_same_and_holds_no_seed(tmp_path: Path) -> None:
     model = fit(*bars(300), planned(), classes=CLASSES, keys=Keys.seeded(1234567))
     model.save(tmp_path / "made")
-    again = images.load(tmp_path / "made")
+    again = image_model.load(tmp_path / "made")
     assert np.array_equal(again.sample(20, 3)[0], model.sample(20, 3)[0])
     assert again.guarantee == model.guarantee
     assert EmbeddingPlan.read(again.plan) == planned()
-    text = (tmp_path / "made" / images.RECORD).read_text()
+    text = (tmp_path / "made" / image_model.RECORD).read_text()
     assert "1234567" not in text
-    tensors = tmp_path / "made" / images.TENSORS
+    tensors = tmp_path / "made" / image_model.TENSORS
     content = bytearray(tensors.read_bytes())
     content[-1] ^= 1
     tensors.write_bytes(content)
     with pytest.raises(IntegrityError):
-        images.load(tmp_path / "made")
+        image_model.load(tmp_path / "made")
     with pytest.raises(DataError, match="no generator"):
-        images.load(tmp_path / "elsewhere")
+        image_model.load(tmp_path / "elsewhere")
 
 
 def test_records_that_fit_no_plan_are_refused() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.audit.bounds import many_runs
 from reticent.audit.noise_checks import wrong_size
 from reticent.audit.replay_training import replay_plan
@@ -21,15 +21,15 @@ from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, Integrit
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Composed, Gaussian
 from reticent.mechanisms.whole import normal_grid
-from reticent.synthetic import adversary as adversaries
-from reticent.synthetic import gan, images, networks
-from reticent.synthetic.adversary import adversary, real_loss
-from reticent.synthetic.basis import public_basis
-from reticent.synthetic.gan import GanPlan, fit, noisy_counts, plan
-from reticent.training import feeding
+from reticent.synthetic.images import adversary as adversaries
+from reticent.synthetic.images import gan, image_model, networks
+from reticent.synthetic.images.adversary import adversary, real_loss
+from reticent.synthetic.images.basis import public_basis
+from reticent.synthetic.images.gan import GanPlan, fit, noisy_counts, plan
 from reticent.training.checkpoint import Checkpoints
+from reticent.training.devices import feeding
 from reticent.training.gradients import clipped_gradient_sum
-from reticent.training.many import private_recipe
+from reticent.training.vectorised import private_recipe
 
 CLASSES, KEPT = 2, 5
 SMALL: dict[str, Any] = {"prior": "waves", "kept": KEPT, "hidden": (8,), "generator_hidden": (8,)}
@@ -381,7 +381,7 @@ def test_samples_are_of_their_class_and_survive_saving(tmp_path: Path) -> None:
     is_right = made[:, :, 4:].mean(axis=(1, 2)) > made[:, :, :4].mean(axis=(1, 2))
     assert np.mean(is_right == labels) > 0.9
     model.save(tmp_path / "made")
-    assert np.array_equal(images.load(tmp_path / "made").sample(200, 0)[0], made)
+    assert np.array_equal(image_model.load(tmp_path / "made").sample(200, 0)[0], made)
 
 
 def test_vectors_are_made_from_vectors() -> None:

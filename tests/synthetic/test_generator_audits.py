@@ -38,10 +38,11 @@ from generator_games import (
 from reticent import synthetic
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Gaussian
-from reticent.synthetic import basis, embedding, gan, tables
-from reticent.synthetic.bins import bins_for
-from reticent.synthetic.measuring import Marginal, count, measure
-from reticent.synthetic.planning import TablePlan
+from reticent.synthetic.images import basis, embedding, gan
+from reticent.synthetic.tables import table_model
+from reticent.synthetic.tables.bins import bins_for
+from reticent.synthetic.tables.marginals import Marginal, count, measure
+from reticent.synthetic.tables.planning import TablePlan
 from reticent.training import step as steps_of_training
 
 SHOWN = (
@@ -56,7 +57,7 @@ FEATURES = ("moments", "fourier")
 
 
 def table_plan(method: str, *, target: int | None = None, columns: int = 3) -> TablePlan:
-    return tables.plan((2,) * columns, 60, EPSILON, DELTA, method, target=target)
+    return table_model.plan((2,) * columns, 60, EPSILON, DELTA, method, target=target)
 
 
 def embedding_plan(features: Any) -> embedding.EmbeddingPlan:
@@ -131,7 +132,7 @@ def test_finished_tables_show_no_more_than_their_epsilon(monkeypatch: pytest.Mon
     """One column, so that the model's density is nearly all that was released. The whole fit is run."""
     worlds, asked = lonely_table(columns=1), table_plan("mst", columns=1)
     assert bound(table_model_scores(worlds, asked, runs=FEW)) <= EPSILON
-    monkeypatch.setattr(tables, "measure", quieter_measure(0.01))
+    monkeypatch.setattr(table_model, "measure", quieter_measure(0.01))
     assert bound(table_model_scores(worlds, asked, runs=FEW // 2)) > EPSILON
 
 
@@ -143,7 +144,7 @@ def test_finished_tables_show_no_more_than_their_epsilon(monkeypatch: pytest.Mon
 def test_a_table_with_too_little_noise_is_caught(
     method: str, share: float, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "measure", quieter_measure(share))
+    monkeypatch.setattr(table_model, "measure", quieter_measure(share))
     assert bound(table_scores(lonely_table(), table_plan(method), runs=runs)) > EPSILON
 
 
@@ -173,7 +174,7 @@ def test_exact_counts_of_a_table_are_caught(monkeypatch: pytest.MonkeyPatch) -> 
         found = measure(codes, columns, sizes, event, source)
         return found if len(columns) > 1 else found._replace(counts=count(codes, columns, sizes))
 
-    monkeypatch.setattr(tables, "measure", exact)
+    monkeypatch.setattr(table_model, "measure", exact)
     assert bound(table_scores(lonely_table(), table_plan("aim"), runs=FEW)) > EPSILON
 
 
@@ -324,5 +325,5 @@ def test_a_count_that_is_drawn_three_times_is_caught(monkeypatch: pytest.MonkeyP
         draws = [measure(codes, columns, sizes, event, source) for _ in range(3)]
         return draws[0]._replace(counts=sum(draw.counts for draw in draws) / 3)
 
-    monkeypatch.setattr(tables, "measure", thrice)
+    monkeypatch.setattr(table_model, "measure", thrice)
     assert bound(table_scores(lonely_table(), table_plan("mst"), runs=RUNS)) > EPSILON

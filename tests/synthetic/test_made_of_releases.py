@@ -14,10 +14,11 @@ import pytest
 from generator_games import DELTA, EPSILON, lonely_vector
 
 from reticent.core.keys import Keys
-from reticent.synthetic import embedding, tables
-from reticent.synthetic.measuring import Marginal, count
+from reticent.synthetic.images import embedding
+from reticent.synthetic.tables import table_model
+from reticent.synthetic.tables.marginals import Marginal, count
 
-TABLE = tables.plan((2, 2, 2), 60, EPSILON, DELTA, "aim")
+TABLE = table_model.plan((2, 2, 2), 60, EPSILON, DELTA, "aim")
 SUM = embedding.plan(epsilon=EPSILON, delta=DELTA, examples=20, prior="none", radius=1.0)
 
 
@@ -34,9 +35,9 @@ def model_of(codes: np.ndarray, replies: list[Any] | None = None) -> tuple[list[
         return reply
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "measure", once(tables.measure))
-        patch.setattr(tables, "select", once(tables.select))
-        found = tables.fit(codes, TABLE, keys=Keys.seeded(1))
+        patch.setattr(table_model, "measure", once(table_model.measure))
+        patch.setattr(table_model, "select", once(table_model.select))
+        found = table_model.fit(codes, TABLE, keys=Keys.seeded(1))
     return [*found.model.potentials, *found.merging.groups, *found.merging.shares], drawn
 
 
@@ -55,7 +56,7 @@ def is_made_of_releases_alone() -> bool:
 
 def test_a_table_is_a_function_of_what_was_released(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_made_of_releases_alone()
-    fitting: Any = tables._Fitting
+    fitting: Any = table_model._Fitting
     honest = fitting._estimate
 
     def peeking(self: Any, sizes: Any, *given: Any) -> Any:  # the planted bug: exact frequencies in the model

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.core.errors import (
     BudgetExceeded,
     CannotMeet,
@@ -24,12 +24,12 @@ from reticent.core.keys import Keys
 from reticent.data.domain import Category, Domain, Integer, Label, Number
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms import events
-from reticent.runs import paying
-from reticent.synthetic import making
-from reticent.synthetic.evaluating import evaluate
+from reticent.runs import payment
+from reticent.synthetic import pipeline
 from reticent.synthetic.generators import Generator
-from reticent.synthetic.making import make, resume
 from reticent.synthetic.ordering import SynthOrder
+from reticent.synthetic.pipeline import make, resume
+from reticent.synthetic.quality.evaluation import evaluate
 
 ROWS = 3000
 
@@ -159,7 +159,7 @@ def test_a_stopped_run_goes_on_and_pays_once(
         ledger.limit("patients", epsilon=9.0, delta=1e-5)
     order = ordered(files, ledger=str(path), dataset="patients", domain=None, epsilon=6.0)
 
-    charge = paying.charge
+    charge = payment.charge
 
     def dies(*given: Any, **named: Any) -> None:
         if stopped == "charge":  # it is in the ledger, and the folder does not say so yet
@@ -167,7 +167,7 @@ def test_a_stopped_run_goes_on_and_pays_once(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(paying if stopped == "charge" else making.tables, stopped, dies)
+        patched.setattr(payment if stopped == "charge" else pipeline.table_model, stopped, dies)
         with pytest.raises(KeyboardInterrupt):
             make(order, tmp_path / "g", keys=Keys.seeded(0))
     found = (tmp_path / "g" / "domain.toml").read_bytes() if stopped == "fit" else None

@@ -13,12 +13,20 @@ from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian
 from reticent.mechanisms.whole import normal_grid
-from reticent.synthetic import selecting
-from reticent.synthetic.graphical import GraphicalModel, estimate
-from reticent.synthetic.junction import JunctionTree
-from reticent.synthetic.measuring import Marginal, combined, count, measure
-from reticent.synthetic.merging import merging_of
-from reticent.synthetic.selecting import STEP, candidates, chosen_at, errors, joins, select, small_enough
+from reticent.synthetic.tables import selection
+from reticent.synthetic.tables.graphical import GraphicalModel, estimate
+from reticent.synthetic.tables.junction import JunctionTree
+from reticent.synthetic.tables.marginals import Marginal, combined, count, measure
+from reticent.synthetic.tables.merging import merging_of
+from reticent.synthetic.tables.selection import (
+    STEP,
+    candidates,
+    chosen_at,
+    errors,
+    joins,
+    select,
+    small_enough,
+)
 
 SIZES = (3, 2, 4)
 PAIRS = list(itertools.combinations(range(3), 2))
@@ -112,7 +120,7 @@ def test_a_record_moves_no_error_by_more_than_one(monkeypatch: pytest.MonkeyPatc
 
     assert largest_move(many) <= 1
     assert (many(neighbours(0)[0]) % STEP == 0).all()
-    monkeypatch.setattr(selecting, "_on_grid", lambda values: values)
+    monkeypatch.setattr(selection, "_on_grid", lambda values: values)
     assert largest_move(many) > 1  # by rounding alone
     with pytest.raises(InvalidArgument, match="not exact"):
         many(neighbours(0)[0], rows=2**31)

@@ -18,15 +18,16 @@ import pytest
 from generator_games import captured, lonely_table, lonely_vector, step_scores
 from scipy.special import betaincinv, ndtr
 
-from reticent.accounting import gaussian_dp
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
+from reticent.accounting.theorems import gaussian_dp
 from reticent.data.sampling import Poisson
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian
 from reticent.mechanisms.whole import add_whole_normals
-from reticent.synthetic import embedding, gan, measuring
-from reticent.synthetic.basis import public_basis
-from reticent.synthetic.measuring import count, measure
-from reticent.synthetic.selecting import errors, select
+from reticent.synthetic.images import embedding, gan
+from reticent.synthetic.images.basis import public_basis
+from reticent.synthetic.tables import marginals
+from reticent.synthetic.tables.marginals import count, measure
+from reticent.synthetic.tables.selection import errors, select
 from reticent.training import step as steps_of_training
 
 DRAWS = 20_000
@@ -101,7 +102,7 @@ def holds(draw: Callable[[Any, float], np.ndarray], worlds: Any, exact: Callable
 def test_counts_keep_to_the_profile_of_their_event(
     columns: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "add_whole_normals", repeated)
+    monkeypatch.setattr(marginals, "add_whole_normals", repeated)
     source, sizes = np.random.default_rng(0), (2, 2, 2)
 
     def draw(codes: np.ndarray, noise: float) -> np.ndarray:

@@ -9,8 +9,8 @@ import pytest
 
 from reticent.core.errors import DataError
 from reticent.core.keys import Keys
-from reticent.synthetic import nearness, quality
-from reticent.synthetic.tables import TableModel, fit, plan
+from reticent.synthetic.quality import privacy_metrics, utility
+from reticent.synthetic.tables.table_model import TableModel, fit, plan
 
 SIZES, ORDERED = (4, 3, 2), (True, False, False)
 
@@ -44,18 +44,18 @@ class Comonotone(TableModel):
 def test_distances_have_their_known_values() -> None:
     first = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     second = np.array([[0, 0], [0, 0], [1, 1], [1, 1]])
-    found = quality.distances(first, second, (2, 2))
+    found = utility.distances(first, second, (2, 2))
     assert (found.single_mean, found.single_max) == (0, 0)
     assert (found.pair_mean, found.pair_max, found.worst_pair) == (0.5, 0.5, (0, 1))
-    assert quality.distances(first[:, :1], second[:2, :1], (2,)).single_max == 0.5
+    assert utility.distances(first[:, :1], second[:2, :1], (2,)).single_max == 0.5
     with pytest.raises(DataError, match="no rows"):
-        quality.distances(first[:0], second, (2, 2))
+        utility.distances(first[:0], second, (2, 2))
 
 
 def test_a_sampler_that_invents_correlations_fails_the_self_test(model: TableModel) -> None:
-    assert quality.self_test(model, np.random.default_rng(0)).has_passed
+    assert utility.self_test(model, np.random.default_rng(0)).has_passed
     broken = Comonotone(model.plan, model.model, model.merging)
-    found = quality.self_test(broken, np.random.default_rng(0))
+    found = utility.self_test(broken, np.random.default_rng(0))
     assert not found.has_passed
     assert found.worst_pair == (0, 1)
     assert found.to_json()["has_passed"] is False
@@ -67,7 +67,7 @@ def test_the_toy_of_the_published_bug(model: TableModel) -> None:
     found = np.unique(toy.sample(1000, 0), axis=0, return_counts=True)[1]
     assert len(found) == 4
     assert np.abs(found - 250).max() < 60
-    assert quality.self_test(toy, np.random.default_rng(0)).has_passed
+    assert utility.self_test(toy, np.random.default_rng(0)).has_passed
 
 
 def test_correlations_are_compared_where_there_are_numbers() -> None:
@@ -76,21 +76,21 @@ def test_correlations_are_compared_where_there_are_numbers() -> None:
     real = {"a": first, "b": first + 0.1 * source.normal(size=500), "c": np.full(500, 3.0)}
     made = {"a": first, "b": source.normal(size=500), "c": np.full(500, 3.0)}
     made["a"][:50] = np.nan
-    found = quality.correlations(made, real)
+    found = utility.correlations(made, real)
     assert found.max_error is not None
     assert 0.8 < found.max_error <= 1.1
-    assert quality.correlations(real, real).max_error == pytest.approx(0)
-    assert quality.correlations({"a": first}, {"a": first}).mean_error is None
+    assert utility.correlations(real, real).max_error == pytest.approx(0)
+    assert utility.correlations({"a": first}, {"a": first}).mean_error is None
 
 
 def test_models_learn_from_good_rows_and_not_from_bad_ones(model: TableModel) -> None:
     test = rows(1000, 5)
-    x_test = quality.one_hot(test, SIZES, without=2)
+    x_test = utility.one_hot(test, SIZES, without=2)
     made, real = model.sample(1500, 0), rows(1500, 9)
     noise = made.copy()
     noise[:, 2] = np.random.default_rng(0).permutation(noise[:, 2])
     scores = {
-        name: quality.usefulness(quality.one_hot(x, SIZES, without=2), x[:, 2], x_test, test[:, 2])
+        name: utility.usefulness(utility.one_hot(x, SIZES, without=2), x[:, 2], x_test, test[:, 2])
         for name, x in {"made": made, "real": real, "noise": noise}.items()
     }
     assert [item.classifier for item in scores["made"]] == [
@@ -108,48 +108,51 @@ def test_models_learn_from_good_rows_and_not_from_bad_ones(model: TableModel) ->
 
 def test_one_class_or_three_are_no_accident() -> None:
     x, x_test = np.random.default_rng(0).normal(size=(60, 2)), np.random.default_rng(1).normal(size=(30, 2))
-    alone = quality.usefulness(x, np.zeros(60, int), x_test, np.arange(30) % 2)
+    alone = utility.usefulness(x, np.zeros(60, int), x_test, np.arange(30) % 2)
     assert [(item.accuracy, item.auroc) for item in alone] == [(0.5, None)] * 3
-    three = quality.usefulness(x, np.arange(60) % 3, x_test, np.arange(30) % 3)
+    three = utility.usefulness(x, np.arange(60) % 3, x_test, np.arange(30) % 3)
     assert all(item.auroc is not None for item in three)
-    unseen = quality.usefulness(x, np.arange(60) % 2, x_test, np.full(30, 1))
+    unseen = utility.usefulness(x, np.arange(60) % 2, x_test, np.full(30, 1))
     assert all(item.auroc is None for item in unseen)
 
 
 def test_the_nearest_row_has_its_known_distance() -> None:
     made = np.array([[0, 0, 0], [3, 2, 1]])
     records = np.array([[0, 0, 0], [1, 0, 0], [3, 2, 0], [2, 1, 1]])
-    found = nearness.nearest(records, made, ORDERED, SIZES)
+    found = privacy_metrics.nearest(records, made, ORDERED, SIZES)
     assert found == pytest.approx([0, 1 / 9, 1 / 3, (1 / 3 + 1) / 3])
 
 
 def test_copied_rows_are_found_out_and_private_ones_are_not() -> None:
     source, sizes, ordered = np.random.default_rng(0), (6,) * 6, (False,) * 6
     training, held_out = (source.integers(0, 6, (300, 6)).astype(np.int32) for _ in range(2))
-    near, attack = nearness.nearness(training, training, held_out, ordered, sizes)
+    near, attack = privacy_metrics.nearness(training, training, held_out, ordered, sizes)
     assert near.training_exact == 1.0
     assert near.held_out_exact < 0.1
     assert attack.measured.auc.low > 0.9
     private = fit(training, plan(sizes, 300, 2.0, 1e-5), keys=Keys.seeded(0))
-    near, attack = nearness.nearness(private.sample(300, 0), training, held_out, ordered, sizes)
+    near, attack = privacy_metrics.nearness(private.sample(300, 0), training, held_out, ordered, sizes)
     assert near.training_exact < 0.1
     assert attack.measured.auc.low < 0.6  # within what epsilon 2 allows: 0.88
-    assert nearness.density_attack(private, training, held_out).measured.auc.low < 0.6
-    assert nearness.density_attack(private, training, held_out, reference=private).measured.auc.value == 0.5
+    assert privacy_metrics.density_attack(private, training, held_out).measured.auc.low < 0.6
+    assert (
+        privacy_metrics.density_attack(private, training, held_out, reference=private).measured.auc.value
+        == 0.5
+    )
     with pytest.raises(DataError, match="too few"):
-        nearness.nearness(training, training[:3], held_out, ordered, sizes)
+        privacy_metrics.nearness(training, training[:3], held_out, ordered, sizes)
 
 
 def test_every_number_about_real_rows_is_marked(model: TableModel) -> None:
     real, other = rows(50, 1), rows(50, 2)
     made = model.sample(50, 0)
-    x = quality.one_hot(real, SIZES, without=2)
+    x = utility.one_hot(real, SIZES, without=2)
     private = [
-        quality.distances(made, real, SIZES),
-        quality.correlations({}, {}),
-        *quality.usefulness(x, real[:, 2], x, real[:, 2]),
-        *nearness.nearness(made, real, other, ORDERED, SIZES),
-        nearness.density_attack(model, real, other),
+        utility.distances(made, real, SIZES),
+        utility.correlations({}, {}),
+        *utility.usefulness(x, real[:, 2], x, real[:, 2]),
+        *privacy_metrics.nearness(made, real, other, ORDERED, SIZES),
+        privacy_metrics.density_attack(model, real, other),
     ]
     assert all(item.to_json()["unreleased"] is True for item in private)
-    assert quality.self_test(model, np.random.default_rng(0)).to_json()["unreleased"] is False
+    assert utility.self_test(model, np.random.default_rng(0)).to_json()["unreleased"] is False

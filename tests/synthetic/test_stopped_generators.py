@@ -14,16 +14,18 @@ import pytest
 
 from reticent.core.errors import DataError, Inconclusive, IntegrityError, Interrupted
 from reticent.core.keys import Keys
+from reticent.core.observer import Onlooker
 from reticent.data.domain import Category, Domain, Label
 from reticent.ledger.ledger import Ledger
 from reticent.runs import folder as folders
-from reticent.runs import paying
-from reticent.runs.onlooker import Onlooker
-from reticent.synthetic import adversary, embedding, gan, images, making, tables
+from reticent.runs import payment
+from reticent.synthetic import pipeline
 from reticent.synthetic.generators import Generator
-from reticent.synthetic.making import GENERATOR, make, resume
+from reticent.synthetic.images import adversary, embedding, gan, image_model
 from reticent.synthetic.ordering import SynthOrder
-from reticent.training import feeding
+from reticent.synthetic.pipeline import GENERATOR, make, resume
+from reticent.synthetic.tables import table_model
+from reticent.training.devices import feeding
 
 STEPS = 20
 SEED = Keys.seeded(0).assumptions
@@ -87,7 +89,7 @@ def stopping(after: float, said: list[str] | None = None) -> Onlooker:
 
 def killed_after(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process dies once the file of that name is on the disk."""
-    for module in (images, folders):
+    for module in (image_model, folders):
         write = module.write_whole
 
         def dying(path: Path, content: bytes, write: Any = write) -> None:
@@ -100,7 +102,7 @@ def killed_after(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def released(folder: Path) -> bytes:
     """What tells of the records: the model's file."""
-    path = folder / images.TENSORS
+    path = folder / image_model.TENSORS
     return (path if path.exists() else folder / GENERATOR).read_bytes()
 
 
@@ -162,7 +164,7 @@ def test_other_fits_leave_nothing_behind_when_they_are_interrupted(
 
 
 @of("gan", "embedding")
-@pytest.mark.parametrize("last", [images.TENSORS, images.RECORD])
+@pytest.mark.parametrize("last", [image_model.TENSORS, image_model.RECORD])
 def test_tensors_that_are_out_are_not_drawn_again(
     order: SynthOrder, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch, last: str
 ) -> None:
@@ -185,18 +187,18 @@ def test_a_table_model_that_is_out_is_not_drawn_again(
     order: SynthOrder, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "g"
-    save = tables.TableModel.save
+    save = table_model.TableModel.save
 
-    def dying(self: tables.TableModel, path: Path) -> None:
+    def dying(self: table_model.TableModel, path: Path) -> None:
         save(self, path)
         raise SystemExit("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(tables.TableModel, "save", dying)
+        patch.setattr(table_model.TableModel, "save", dying)
         with pytest.raises(SystemExit):
             make(order, folder, keys=Keys.seeded(0))
     before = released(folder)
-    monkeypatch.setattr(tables, "fit", lambda *_, **__: pytest.fail("noise was drawn again"))
+    monkeypatch.setattr(table_model, "fit", lambda *_, **__: pytest.fail("noise was drawn again"))
     resume(folder)
     assert released(folder) == before
     require_finished_and_charged_once(folder, ledger)
@@ -206,18 +208,18 @@ def test_a_table_model_that_is_out_is_not_drawn_again(
 def test_what_a_killed_process_had_half_written_is_gone_before_anything_is_drawn(
     order: SynthOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, halves = tmp_path / "g", (".generator.model.17.partial", f".{images.TENSORS}.partial")
+    folder, halves = tmp_path / "g", (".generator.model.17.partial", f".{image_model.TENSORS}.partial")
     with pytest.raises((KeyboardInterrupt, DataError)):
         make(order, folder, keys=Keys.seeded(0), onlooker=stopping(0.01))
     for name in halves:
         (folder / name).write_bytes(b"noisy counts that nobody paid for a second time")
-    kept = making._kept
+    kept = pipeline._kept
 
     def looking(*given: Any) -> Any:  # the last thing before a fit
         assert not any((folder / name).exists() for name in halves)
         return kept(*given)
 
-    monkeypatch.setattr(making, "_kept", looking)
+    monkeypatch.setattr(pipeline, "_kept", looking)
     assert resume(folder).record["state"] == "finished"
     assert not list(folder.glob(".*"))
 
@@ -232,12 +234,12 @@ def test_a_release_that_was_lost_or_damaged_is_refused_not_drawn_again(
         raise SystemExit("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(making, "_sentence", dying)  # once the generator is on the disk
+        patch.setattr(pipeline, "_sentence", dying)  # once the generator is on the disk
         with pytest.raises(SystemExit):
             make(order, folder, keys=Keys.seeded(0))
-    for module in (embedding, tables):
+    for module in (embedding, table_model):
         monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("noise was drawn again"))
-    goal = folder / (images.TENSORS if order.method == "embedding" else GENERATOR)
+    goal = folder / (image_model.TENSORS if order.method == "embedding" else GENERATOR)
     content = goal.read_bytes()
     goal.write_bytes(content[:-1] + bytes([content[-1] ^ 1]) if order.method == "embedding" else b"")
     with pytest.raises(IntegrityError):
@@ -255,7 +257,7 @@ def test_a_run_that_failed_for_good_is_not_said_to_go_on(
     def useless(*_: Any, **__: Any) -> None:
         raise Inconclusive("What was found cannot be used.", remedy="Start anew.")
 
-    monkeypatch.setattr(paying, "prepare", useless)
+    monkeypatch.setattr(payment, "prepare", useless)
     with pytest.raises(Inconclusive) as error:
         make(replace(order, domain=None), tmp_path / "g")
     assert "--resume" not in error.value.remedy

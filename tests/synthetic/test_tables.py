@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent.accounting.dominating import flatten
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
+from reticent.accounting.loss_distribution.dominating import flatten
 from reticent.audit.bounds import many_runs
 from reticent.core.errors import (
     BudgetExceeded,
@@ -22,11 +22,11 @@ from reticent.core.errors import (
 )
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Gaussian
-from reticent.synthetic import selecting, tables
-from reticent.synthetic.measuring import Marginal, count, measure
-from reticent.synthetic.planning import TablePlan
-from reticent.synthetic.quality import distances
-from reticent.synthetic.tables import TableModel, fit, plan
+from reticent.synthetic.quality.utility import distances
+from reticent.synthetic.tables import selection, table_model
+from reticent.synthetic.tables.marginals import Marginal, count, measure
+from reticent.synthetic.tables.planning import TablePlan
+from reticent.synthetic.tables.table_model import TableModel, fit, plan
 
 SIZES = (3, 4, 2, 5, 2)
 
@@ -110,7 +110,7 @@ def test_senseless_plans_are_refused(wrong: dict) -> None:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> Counter:
     """Every event that a mechanism really used."""
     found: Counter = Counter()
-    really_chosen = selecting.chosen_at
+    really_chosen = selection.chosen_at
 
     def measured(codes, columns, sizes, event, source):
         found[event] += 1
@@ -120,8 +120,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Counter:
         found[event] += 1
         return really_chosen(scores, event, source, **rest)
 
-    monkeypatch.setattr(tables, "measure", measured)
-    monkeypatch.setattr(selecting, "chosen_at", chosen)
+    monkeypatch.setattr(table_model, "measure", measured)
+    monkeypatch.setattr(selection, "chosen_at", chosen)
     return found
 
 
@@ -165,7 +165,7 @@ def test_class_frequencies_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None
     def exact(codes, columns, sizes, event, source):  # the planted bug: frequencies as they are
         return Marginal(columns, count(codes, columns, sizes), event.noise_multiplier)
 
-    monkeypatch.setattr(tables, "measure", exact)
+    monkeypatch.setattr(table_model, "measure", exact)
     assert not has_noise()
 
 
@@ -190,7 +190,7 @@ def test_no_game_on_the_generator_beats_its_epsilon(monkeypatch: pytest.MonkeyPa
         found = measure(codes, columns, sizes, Gaussian(noise_multiplier=event.noise_multiplier / 20), source)
         return found._replace(deviation=event.noise_multiplier)
 
-    monkeypatch.setattr(tables, "measure", quiet)
+    monkeypatch.setattr(table_model, "measure", quiet)
     assert game(asked) > 0.8
 
 

@@ -33,10 +33,10 @@ from reticent.core.keys import Keys  # noqa: E402
 from reticent.data.dataset import Dataset  # noqa: E402
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Sampler, Shuffled  # noqa: E402
 from reticent.mechanisms.adjacency import Adjacency  # noqa: E402
-from reticent.training import mesh  # noqa: E402
 from reticent.training import step as steps_module  # noqa: E402
 from reticent.training.checkpoint import Checkpoints  # noqa: E402
 from reticent.training.clipping import flat, per_layer  # noqa: E402
+from reticent.training.devices import mesh  # noqa: E402
 from reticent.training.loop import Run, train  # noqa: E402
 from reticent.training.plan import AdaptiveNorm, Plan  # noqa: E402
 from reticent.training.projection import onto_ball  # noqa: E402

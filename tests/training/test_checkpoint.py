@@ -193,7 +193,7 @@ def test_a_budget_that_only_another_process_has_is_refused(monkeypatch: pytest.M
         def charge(self, *given: Any, **terms: Any) -> None:
             raise AssertionError("charged, though the first process pays")
 
-    monkeypatch.setattr(loop.together, "of_first", lambda value: False if value is True else value)
+    monkeypatch.setattr(loop.collectives, "of_first", lambda value: False if value is True else value)
     with pytest.raises(InvalidArgument, match="the first one, which pays for all, was not"):
         run(budget=Refusing())
 

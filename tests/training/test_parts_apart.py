@@ -13,9 +13,9 @@ import optax
 import pytest
 
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.training.devices.exchange import Divided
+from reticent.training.devices.mesh import Layout, user_names
 from reticent.training.elementwise import require_elementwise
-from reticent.training.exchange import Divided
-from reticent.training.mesh import Layout, user_names
 
 ELEMENTWISE = {
     "sgd": optax.sgd(0.1),

@@ -14,9 +14,9 @@ import reticent as rt
 from reticent.core.keys import Keys
 from reticent.data.sampling import Batch, FullBatch, Poisson
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.training import feeding
 from reticent.training.clipping import flat
-from reticent.training.mesh import own_part, without_empty
+from reticent.training.devices import feeding
+from reticent.training.devices.mesh import own_part, without_empty
 from reticent.training.places import Places, place_count, places_for
 from reticent.training.plan import Plan
 

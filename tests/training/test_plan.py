@@ -14,14 +14,15 @@ import optax
 import pytest
 
 from reticent.accounting.calibrate import first_analysis
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.core.errors import CannotMeet, InvalidArgument, ReticentError, Unproven
 from reticent.core.keys import Keys
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, Gaussian, Repeated
-from reticent.training import memory, theory
+from reticent.training import theory
 from reticent.training.clipping import automatic, flat, lipschitz, per_layer
+from reticent.training.devices import memory
 from reticent.training.loop import train
 from reticent.training.plan import AdaptiveNorm, Plan
 from reticent.training.plan_json import from_json, to_json

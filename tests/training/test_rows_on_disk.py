@@ -17,8 +17,8 @@ from reticent.core.errors import DataError, InvalidArgument, KeyReuse
 from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import Poisson
-from reticent.training import feeding
 from reticent.training.checkpoint import Checkpoints
+from reticent.training.devices import feeding
 from reticent.training.plan import Plan
 
 ROWS = disk_runs.ROWS

@@ -10,16 +10,17 @@ import numpy as np
 import optax
 import pytest
 
-from reticent.accounting.tight import tight
+from reticent.accounting.epsilon import tight
 from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument, Unproven
 from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import FullBatch, Poisson
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Gaussian
-from reticent.training import feeding, loop
+from reticent.training import loop
 from reticent.training.clipping import flat
 from reticent.training.contributions import Contribution, Source
+from reticent.training.devices import feeding
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.loop import Run, train
 from reticent.training.plan import AdaptiveNorm, Plan

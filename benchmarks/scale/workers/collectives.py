@@ -14,7 +14,7 @@ import reticent as rt
 from benchmarks.scale.workers import cases
 from benchmarks.scale.workers.telling import asked, say
 from reticent.models.losses import classification_loss
-from reticent.training.mesh import Layout
+from reticent.training.devices.mesh import Layout
 from reticent.training.step import TrainState
 
 _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "f64": 8}

@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 
 from benchmarks.scale.workers.telling import asked, say
-from reticent.runs import on_disk
+from reticent.core.observer import Onlooker
+from reticent.runs import spill
 from reticent.runs.fit import fit
-from reticent.runs.onlooker import Onlooker
 from reticent.runs.order import Order
 
 
 def main() -> None:
     wanted = asked()
-    on_disk._SHARE = 1 << 62
+    spill._SHARE = 1 << 62
     noted: list[tuple[str, float]] = []
     onlooker = Onlooker(say=lambda words: noted.append((words, time.perf_counter())))
     order = Order(source=wanted["table"], target="y", epsilon=1.0, domain=wanted["domain"])

@@ -17,9 +17,9 @@ from reticent.core import trees
 from reticent.core.whole_normals import whole_normals
 from reticent.data.sampling import Batch, Poisson
 from reticent.models.losses import classification_loss
+from reticent.training.devices.memory import examples_at_once
+from reticent.training.devices.mesh import own_part
 from reticent.training.gradients import GradientSum, clipped_gradient_sum
-from reticent.training.memory import examples_at_once
-from reticent.training.mesh import own_part
 
 _BLOCKS = 4
 

@@ -11,7 +11,7 @@ from benchmarks.scale.workers import cases
 from benchmarks.scale.workers.telling import Clock, asked, say
 from reticent.models.linear import linear
 from reticent.models.losses import classification_loss
-from reticent.training.feeding import BUFFER
+from reticent.training.devices.feeding import BUFFER
 
 
 def main() -> None:

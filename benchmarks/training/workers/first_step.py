@@ -15,7 +15,7 @@ import reticent as rt  # noqa: E402
 from benchmarks.training.cases import CNN_CLASSES, LEARNING_RATE, MAX_NORM, make_data  # noqa: E402
 from benchmarks.training.serving import say  # noqa: E402
 from reticent.models import classification_loss, course_cnn  # noqa: E402
-from reticent.training.watching import Moment  # noqa: E402
+from reticent.training.evaluation import Moment  # noqa: E402
 
 
 def main() -> None:

@@ -29,9 +29,9 @@ from reticent.data.cells import as_numbers, as_words, missing_cells, unreadable_
 from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Label, Number
 from reticent.data.files import Table
 from reticent.data.kinds import MISSING_MARKERS, quoted
-from reticent.data.preparation import numbers, words
+from reticent.data.preparation import categories, numbers
 from reticent.data.preparation.noise import PreparationNoise, Release
-from reticent.distributed import together
+from reticent.distributed import collectives
 
 _MOST_CLASSES = 50
 _FEW_PARTS = 0.01  # beside whole numbers, with which a column still counts as whole
@@ -140,7 +140,7 @@ class _Scan:
         self._table, self._noise, self._root = table, noise, root
         self._markers, self._on_progress = markers, on_progress
         self._passes = 0
-        self._rows = int(together.total(np.int64(table.row_count)))
+        self._rows = int(collectives.total(np.int64(table.row_count)))
 
     def kinds(self, target: str | None) -> dict[str, Column]:
         """Whether each column holds words, numbers, or whole numbers."""
@@ -152,7 +152,7 @@ class _Scan:
             whole = int(np.sum(found == np.round(found)))
             kinds = (len(cells.present) - len(found), len(found) - whole, whole)
             counts[:, names.index(cells.name)] += kinds
-        counts = together.total(counts)
+        counts = collectives.total(counts)
         each = _counts_of_a_row(self._table)
         noisy = self._noise.noisy(self._root, Release.KINDS, counts, each)
         slack = 4 * self._noise.deviation(Release.KINDS, each)
@@ -182,13 +182,13 @@ class _Scan:
         flat = np.array([counters[name][word] for name in wanted for word in lists[name]], float)
         noisy = self._noise.noisy(self._root, Release.WORDS, flat, len(wanted)).tolist()
         deviation = self._noise.deviation(Release.WORDS, len(wanted))
-        above = words.threshold(deviation, len(wanted), self._noise.delta)
+        above = categories.threshold(deviation, len(wanted), self._noise.delta)
         result, start = dict(columns), 0
         for name in wanted:
             here = noisy[start : start + len(lists[name])]
             start += len(lists[name])
-            chosen = words.shown(lists[name], here, above)
-            rest = self._rows - words.covered(lists[name], here, chosen)
+            chosen = categories.shown(lists[name], here, above)
+            rest = self._rows - categories.covered(lists[name], here, chosen)
             result[name] = self._named(
                 columns[name], name, chosen, rest=rest, deviation=deviation, is_target=name == target
             )
@@ -250,7 +250,7 @@ class _Scan:
 
     def _histograms(self, release: Release, counts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Noisy histograms, in each of which a row counts once."""
-        stacked = together.total(np.stack(list(counts.values()))) if counts else np.zeros((0, 1))
+        stacked = collectives.total(np.stack(list(counts.values()))) if counts else np.zeros((0, 1))
         return dict(zip(counts, self._noise.noisy(self._root, release, stacked, len(counts)), strict=True))
 
     def _columns(self, names: list[str]) -> Iterator[_Cells]:
@@ -284,9 +284,9 @@ class _Cells:
 
 def _together(counters: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
     """How often each word occurs in the tables of all processes."""
-    if together.count() == 1:
+    if collectives.count() == 1:
         return counters
-    theirs = together.everyones_json(counters)
+    theirs = collectives.everyones_json(counters)
     return {name: sum((Counter(found[name]) for found in theirs), Counter()) for name in counters}
 
 

@@ -1,0 +1,341 @@
+"""The tightest epsilon: the smallest valid upper bound there is, and a lower bound beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from reticent.accounting.guarantee import Guarantee, Unit
+from reticent.accounting.loss_distribution import dominating
+from reticent.accounting.loss_distribution.distribution import (
+    RELATIVE_WIDTH,
+    Bracket,
+    Release,
+    lower_epsilon,
+    upper_epsilon,
+)
+from reticent.accounting.loss_distribution.dominating import Directions, Neighbours
+from reticent.accounting.refusal import or_infinite
+from reticent.accounting.reserve import (
+    NEARLY_EXACT,
+    OFF,
+    ROOM,
+    USUAL,
+    ends_show,
+    is_paid,
+    left_for,
+    left_of,
+    owed,
+)
+from reticent.accounting.theorems import gaussian_dp, renyi, zcdp
+from reticent.core import checks
+from reticent.core.errors import Unproven
+from reticent.mechanisms import events
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Event
+
+_SLACK_OF_EXACT = 1e-9  # relative; the closed form is good to ten digits
+_LARGE = 30.0  # an epsilon beyond which a wider bracket is good enough
+_NEXT = 1.01  # times a cost: the epsilon at which samplers' dues are found
+
+
+class Cost(NamedTuple):
+    """Bounds on epsilon, and which accountant gave the upper one."""
+
+    lower: float
+    upper: float
+    accountant: str
+
+    @property
+    def name(self) -> str:
+        """Of the accountant, as it is printed."""
+        is_numerical = "loss" in self.accountant
+        return f"{self.accountant}, numerical upper bound" if is_numerical else self.accountant
+
+
+class Settled(NamedTuple):
+    """A cost that may be printed.
+
+    is_paid: whether delta covers how far samplers are from their laws; else `NEARLY_EXACT` has to be said.
+    """
+
+    cost: Cost
+    is_paid: bool
+
+
+def tight(
+    event: Event, delta: float, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE, *, group: int = 1
+) -> Cost:
+    """The smallest valid epsilon of an event at `delta`, by all accountants that have a theorem for it.
+
+    >>> from reticent.mechanisms.events import Gaussian, Repeated
+    >>> cost = tight(Repeated(event=Gaussian(noise_multiplier=50.0), times=1000), 1e-5)
+    >>> round(cost.upper, 6), cost.accountant
+    (2.594383, 'exact Gaussian')
+
+    Guarantee:
+        `upper` is an upper bound and `lower` a lower bound on the epsilon of the event's worst case over
+        datasets and over adaptive choices, up to the floating-point model of docs/accounting.md.
+
+    Raises:
+        Unproven: no accountant has a theorem for the event under this adjacency.
+    """
+    checks.inside_unit(delta=delta)
+    neighbours = Neighbours(adjacency, group)
+    counts = dominating.flatten(event)
+    if any(isinstance(item, events.NonPrivate) for item in counts):
+        return Cost(math.inf, math.inf, "non-private")
+    if not counts:
+        return Cost(0.0, 0.0, "nothing released")
+    if len(counts) == 1 and isinstance(only := next(iter(counts)), events.Gaussian):
+        exact = or_infinite(gaussian_dp.epsilon(adjacency.reach * group / only.noise_multiplier, delta))
+        lower = exact * (1 - _SLACK_OF_EXACT) if math.isfinite(exact) else 0.0
+        return Cost(lower, exact * (1 + _SLACK_OF_EXACT), "exact Gaussian")
+    try:
+        bracket = bracket_event(event, delta, neighbours)
+    except Unproven:
+        return Cost(0.0, or_infinite(renyi.epsilon_of_approximated(event, delta, neighbours)), "renyi")
+    is_narrow = bracket.upper - bracket.lower <= 2 * RELATIVE_WIDTH * bracket.upper < math.inf
+    if not is_narrow:  # else nothing is left to gain
+        other, name = _best_other(event, delta, neighbours)
+        if other < bracket.upper:
+            return Cost(min(bracket.lower, other), other, name)
+    return Cost(bracket.lower, bracket.upper, "privacy loss distribution")
+
+
+def guarantee(
+    event: Event,
+    delta: float,
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE,
+    *,
+    group: int = 1,
+    unit: Unit = "record",
+    assumptions: tuple[str, ...] = (),
+    arithmetic: float = 0.0,
+    distance: float = USUAL,
+) -> Guarantee:
+    """The sentence that may be printed about an event.
+
+    Args:
+        arithmetic: how much of delta is set aside for samplers, if more than the usual share; see `reserve`.
+        distance: of the samplers of all its noise from their laws, in total variation.
+    """
+    cost, is_paid = settled(
+        event, delta, Neighbours(adjacency, group), arithmetic=arithmetic, distance=distance
+    )
+    if not is_paid and NEARLY_EXACT not in assumptions:
+        assumptions = (*assumptions, NEARLY_EXACT)
+    return Guarantee(
+        epsilon=cost.upper,
+        epsilon_lower=cost.lower,
+        delta=delta,
+        adjacency=adjacency,
+        unit=unit,
+        group=group,
+        accountant=cost.name,
+        assumptions=assumptions,
+    )
+
+
+def settled(
+    event: Event,
+    delta: float,
+    neighbours: Neighbours,
+    *,
+    arithmetic: float = 0.0,
+    distance: float = USUAL,
+    price: Callable[[float], Cost] | None = None,
+) -> Settled:
+    """What an event costs at `delta`, samplers included: the one rule for everything that is printed.
+
+    Args:
+        price: what the event costs at a delta, by its laws; `tight`, unless given.
+
+    Guarantee:
+        Paid, the cost is that of samplers within `distance` of their laws: (1 + e^epsilon) distance was
+        taken off delta first. Unpaid, it is that of the laws, and infinite where a release by itself costs so
+        much that the end of its sampler shows (`is_beyond`).
+    """
+    price = price or (lambda left: tight(event, left, neighbours.adjacency, group=neighbours.group))
+    taken = delta - left_of(delta, arithmetic)
+    first = cost = price(delta - taken)
+    while math.isfinite(cost.upper):
+        if owed(distance, cost.upper) <= taken:
+            return Settled(_with_lower(cost, price, delta, taken), True)
+        taken = ROOM * owed(distance, cost.upper)
+        if not taken <= delta / 2:
+            break
+        cost = price(delta - taken)
+    if not math.isfinite(first.upper):  # a claim that uses all of delta leaves nothing for its sampler
+        first = price(delta)
+    if not math.isfinite(first.upper):
+        return Settled(first, True)
+    if is_beyond(event, delta, neighbours):
+        return Settled(Cost(first.lower, math.inf, first.accountant), True)
+    return Settled(first, False)
+
+
+def _with_lower(cost: Cost, price: Callable[[float], Cost], delta: float, taken: float) -> Cost:
+    """The same, with a lower bound for samplers that are as far on the other side of their laws."""
+    if taken <= 2.0**-13 * delta:  # too little to show
+        return cost
+    return cost._replace(lower=min(price(min(delta + taken, 1 - 1e-12)).lower, cost.lower))
+
+
+def is_beyond(event: Event, delta: float, neighbours: Neighbours) -> bool:
+    """Whether releases by themselves cost so much that the ends of their samplers show.
+
+    Laplace noise ends at 64 scales and Gaussian noise at 10 deviations: a neighbour that is farther away
+    gives outcomes that are impossible here. Claims that were proved elsewhere have no sampler.
+    """
+    failing = 0.0
+    for item, times in dominating.releases(event).items():
+        if not isinstance(item, events.PureDp | events.ApproximateDp):
+            failing += times * owed(OFF, upper_bound(item, delta / 2, neighbours))
+    return ends_show(failing, delta)
+
+
+def cost_within(event: Event, epsilon: float, delta: float, neighbours: Neighbours) -> float:
+    """What an event takes of a budget of (epsilon, delta), samplers included; right where it fits.
+
+    A claim that was proved elsewhere costs what it says, even where it uses all of delta.
+    """
+    if not is_paid(epsilon, delta) and is_beyond(event, delta, neighbours):
+        return math.inf
+    # Samplers owe what they owe at the event's own cost: a larger budget never holds less.
+    target, cost = 0.0, or_infinite(upper_bound(event, left_of(delta), neighbours))
+    while target < cost <= epsilon:
+        target = min(_NEXT * cost, epsilon)
+        cost = or_infinite(upper_bound(event, left_for(target, delta), neighbours))
+        if target == epsilon:
+            break
+    return cost if cost <= epsilon else min(cost, or_infinite(claimed(event, delta, neighbours)))
+
+
+def bracket_event(event: Event, delta: float, neighbours: Neighbours) -> Bracket:
+    """Bounds by the loss distribution alone, over both directions."""
+    parts = _directions(event, neighbours)
+    slack = _slack(parts)
+    return _bracket(parts, delta) if slack == 0 else _bracket_with_slack(parts, delta, slack)
+
+
+def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
+    """The upper end of `tight` alone: what calibration needs, at half the work."""
+    checks.inside_unit(delta=delta)
+    counts = dominating.flatten(event)
+    if any(isinstance(item, events.NonPrivate) for item in counts):
+        return math.inf
+    if not counts or (len(counts) == 1 and isinstance(next(iter(counts)), events.Gaussian)):
+        return tight(event, delta, neighbours.adjacency, group=neighbours.group).upper
+    try:
+        parts = _directions(event, neighbours)
+    except Unproven:
+        return or_infinite(renyi.epsilon_of_approximated(event, delta, neighbours))
+    upper = _upper_with_slack(parts, delta, _slack(parts))[0]
+    return upper if math.isfinite(upper) else _best_other(event, delta, neighbours)[0]
+
+
+_Parts = list[tuple[Directions, int]]
+
+
+def _directions(event: Event, neighbours: Neighbours) -> _Parts:
+    return [
+        (dominating.directions(item, neighbours), times) for item, times in dominating.flatten(event).items()
+    ]
+
+
+def _slack(parts: _Parts) -> float:
+    return math.fsum(part.slack * times for part, times in parts)
+
+
+def _bracket(parts: _Parts, delta: float) -> Bracket:
+    upper = _upper(parts, delta)
+    if not math.isfinite(upper):
+        return Bracket(0.0, upper)
+    lower = 0.0
+    for relative_width in (RELATIVE_WIDTH, RELATIVE_WIDTH / 10):
+        # The first direction is mostly the worse one; the finer lattice is for unusual shapes.
+        for side in _sides(parts, attained=True):
+            lower = max(lower, lower_epsilon(side, delta, near=upper, relative_width=relative_width))
+            if upper - lower <= 1.25 * RELATIVE_WIDTH * max(upper, 1e-2):
+                return Bracket(min(lower, upper), upper)
+        if upper > _LARGE or any(part.attained != (part.removed, part.added) for part, _ in parts):
+            break  # no use for more digits, or bounds from different pairs, which stay apart
+        upper = min(upper, _upper(parts, delta, relative_width=relative_width / 10))
+    return Bracket(min(lower, upper), upper)
+
+
+def _upper(parts: _Parts, delta: float, *, relative_width: float = RELATIVE_WIDTH) -> float:
+    first, *others = _sides(parts, attained=False)
+    upper = or_infinite(upper_epsilon(first, delta, relative_width=relative_width))
+    for side in others:
+        # A rough bound on the other direction is mostly enough to see that it does not matter.
+        if not upper_epsilon(side, delta, relative_width=64 * relative_width) <= upper:
+            upper = max(upper, or_infinite(upper_epsilon(side, delta, relative_width=relative_width)))
+    return upper
+
+
+def _sides(parts: _Parts, *, attained: bool) -> list[list[Release]]:
+    """The releases with the record removed and with it added; one list when the two look alike."""
+    removed = [Release(part.attained[0] if attained else part.removed, times) for part, times in parts]
+    added = [Release(part.attained[1] if attained else part.added, times) for part, times in parts]
+    return [removed] if removed == added else [removed, added]
+
+
+def _bracket_with_slack(parts: _Parts, delta: float, slack: float) -> Bracket:
+    """Bounds when the real releases are within total variation `slack` of the accounted ones.
+
+    delta grows by (1 + e^epsilon) slack. The lower bound loses the same amount.
+    """
+    upper, reserved = _upper_with_slack(parts, delta, slack)
+    if not math.isfinite(upper):
+        return Bracket(0.0, upper)
+    lower = _bracket(parts, min(delta + reserved, 1 - 1e-12)).lower
+    return Bracket(min(lower, upper), upper)
+
+
+def _upper_with_slack(parts: _Parts, delta: float, slack: float) -> tuple[float, float]:
+    """The upper bound, and how much of delta was set aside for the slack."""
+    if slack == 0:
+        return _upper(parts, delta), 0.0
+    if not 2 * slack < delta:  # NaN too
+        return math.inf, delta
+    reserved = 1e-6 * delta
+    while reserved < delta:
+        upper = _upper(parts, delta - reserved)
+        needed = slack * (1 + math.exp(upper)) if upper <= 700 else math.inf
+        if needed <= reserved:
+            return upper, reserved
+        reserved = max(1.5 * needed, 2 * reserved)
+    return math.inf, delta
+
+
+def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[float, str]:
+    """The smallest epsilon of the accountants that add up numbers, and which of them found it."""
+    found = [(or_infinite(claimed(event, delta, neighbours)), "basic composition")]
+    for name, accountant in (("renyi", renyi.epsilon), ("concentrated", zcdp.epsilon)):
+        try:
+            found.append((or_infinite(accountant(event, delta, neighbours)), name))
+        except Unproven:
+            continue
+    return min(found)
+
+
+def claimed(event: Event, delta: float, neighbours: Neighbours) -> float:
+    """The sum of epsilons that were proved elsewhere, where their deltas fit; else infinity.
+
+    A loss distribution whose last bit of delta is spent on accidents has none left for rounding.
+    """
+    epsilons, deltas = [], []
+    for item, times in dominating.flatten(event).items():
+        match item:
+            case events.PureDp(epsilon=cost, adjacency=adjacency):
+                found = dominating.claim(item, cost, 0.0, adjacency, neighbours)
+            case events.ApproximateDp(epsilon=cost, delta=accident, adjacency=adjacency):
+                found = dominating.claim(item, cost, accident, adjacency, neighbours)
+            case _:
+                return math.inf
+        epsilons.append(times * found[0])
+        deltas.append(times * found[1])
+    return math.fsum(epsilons) if math.fsum(deltas) <= delta else math.inf

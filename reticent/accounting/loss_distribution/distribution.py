@@ -1,0 +1,222 @@
+"""The exact epsilon of a composition, between a certified lower and a certified upper bound.
+
+    sketch -> tilt, spacing, cut-offs -> round up / round down -> compose -> read off epsilon
+
+The first arrow only chooses parameters: any choice gives valid bounds, a good one gives tight ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from reticent.accounting.loss_distribution.convolution import Part, compose
+from reticent.accounting.loss_distribution.lattice import Sketch, cut_offs, round_down, round_up, sketch
+from reticent.accounting.loss_distribution.pairs import UNIT, Pair
+from reticent.accounting.refusal import or_infinite
+
+_REFINEMENTS = 4
+_LARGE = 1000.0  # an epsilon that protects nobody
+_LARGEST_LOSS = 1e8  # beyond it no lattice is fine enough, and adding up numbers is as good
+_MOST_POINTS = 2**20  # of a window
+RELATIVE_WIDTH = 8e-4  # of a bracket, relative to epsilon
+
+
+class Release(NamedTuple):
+    """A dominating pair, and how often the release is made."""
+
+    pair: Pair
+    times: int
+
+
+class Bracket(NamedTuple):
+    """A number that lies between two proved bounds."""
+
+    lower: float
+    upper: float
+
+
+class _Setting(NamedTuple):
+    tilt: float
+    estimate: float
+    deviation: float
+    spacing: float
+    tolerated: float
+
+
+def upper_epsilon(
+    releases: Sequence[Release], delta: float, *, relative_width: float = RELATIVE_WIDTH
+) -> float:
+    """The smallest certified epsilon at `delta`; infinity when there is none."""
+    near = None
+    upper = math.inf
+    for _ in range(_REFINEMENTS):
+        found, expected = _solve(releases, delta, relative_width, near, is_upper=True)
+        upper = min(upper, or_infinite(found))
+        # Where a single rare jump decides, Chernoff's estimate is far off: start again from what was found.
+        if not upper < 0.7 * expected:
+            break
+        near = upper
+    return upper
+
+
+def lower_epsilon(
+    releases: Sequence[Release],
+    delta: float,
+    *,
+    near: float | None = None,
+    relative_width: float = RELATIVE_WIDTH,
+) -> float:
+    """An epsilon that the composition certainly exceeds or equals at `delta`.
+
+    `near`, an epsilon known to be close, helps to choose the lattice.
+    """
+    return _solve(releases, delta, relative_width, near, is_upper=False)[0]
+
+
+def _solve(
+    releases: Sequence[Release], delta: float, relative_width: float, near: float | None, *, is_upper: bool
+) -> tuple[float, float]:
+    """The bound, and the epsilon that the lattice was made for."""
+    releases = [release for release in releases if release.times > 0]
+    if not releases:
+        return 0.0, 0.0
+    unknown = math.inf if is_upper else 0.0
+    if not all(abs(end) <= _LARGEST_LOSS for release in releases for end in release.pair.span()):
+        return unknown, 0.0
+    sketches = [sketch(release.pair) for release in releases]
+    if not all(len(copy.losses) for copy in sketches):  # losses beyond the range of float64
+        return unknown, 0.0
+    setting = _choose(releases, sketches, delta, relative_width, near)
+    if not np.isfinite(setting).all():
+        return unknown, 0.0
+    parts = [
+        _rounded(release, copy, setting, delta / _total(releases), is_upper=is_upper)
+        for release, copy in zip(releases, sketches, strict=True)
+    ]
+    if not all(_has_mass(part) for part in parts):
+        return unknown, setting.estimate
+    # Rounding of the edges themselves: every loss may be off by this much (section 3.5).
+    drift = sum(part.times * 16 * UNIT * (1 + max(map(abs, _ends(part)))) for part in parts)
+    width = 8 * setting.deviation + min(4 / setting.tilt, 4 * setting.estimate + 1)
+    width = min(width, _MOST_POINTS * setting.spacing)
+    for _ in range(6):
+        composed = compose(parts, sketches, setting.tilt, width, setting.tolerated)
+        found = composed.epsilon_above(delta) if is_upper else composed.epsilon_below(delta)
+        if found is not None:
+            return (found + drift if is_upper else max(0.0, found - drift)), setting.estimate
+        if len(composed.losses) > 4 * _MOST_POINTS:
+            break
+        width = 2.5 * (composed.losses[-1] - composed.losses[0])
+    return unknown, setting.estimate
+
+
+def _choose(
+    releases: Sequence[Release],
+    sketches: Sequence[Sketch],
+    delta: float,
+    relative_width: float,
+    near: float | None,
+) -> _Setting:
+    """The saddle point of Chernoff's bound on delta, and the spacing that meets the wanted width."""
+    tilts = np.geomspace(1e-3, 1e6, 73)
+    tilt = estimate = 1.0
+    for _ in range(2):
+        moments = np.zeros(len(tilts))
+        for release, copy in zip(releases, sketches, strict=True):
+            moments += release.times * _log_moments(copy, tilts)
+        if near is None:
+            # Renyi divergence at order 1 + tilt, converted to epsilon (Canonne, Kamath and Steinke 2020).
+            scores = (moments - np.log(delta * (1 + tilts))) / tilts + np.log(tilts / (1 + tilts))
+            estimate = max(float(scores.min()), 0.0)
+            enough = scores.min() + 1e-3 * abs(scores.min())
+        else:
+            scores, estimate = moments - tilts * near, near
+            enough = max(scores.min() + 0.1, math.log(delta) + 1)
+        # The smallest tilt that is as good as the best: bounded losses would drive it to infinity.
+        best = int(np.argmax(scores <= enough))
+        tilt = float(tilts[best])
+        tilts = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 17)
+    variance = sum(
+        release.times * _variance(copy, tilt) for release, copy in zip(releases, sketches, strict=True)
+    )
+    # A cell of width h spreads a release's loss by at most h^2 / 4: epsilon moves by T h^2 (1 + tilt) / 8.
+    wanted = relative_width * max(estimate, 1e-2) * (1 if estimate < _LARGE else 10)
+    spacing = math.sqrt(6 * wanted / (_total(releases) * (1 + tilt)))
+    # No finer than the largest window or lattice allows; nor does an epsilon of no use need a fourth digit.
+    share = delta / _total(releases)
+    spans = [_span(release, copy, share) for release, copy in zip(releases, sketches, strict=True)]
+    longest = max(high - low for low, high in spans)
+    finest = max(10.6 * math.sqrt(variance), longest) / _MOST_POINTS
+    spacing = max(spacing, finest)
+    on_atoms = _hit_atoms(releases, spacing)
+    spacing = on_atoms if on_atoms >= finest else spacing
+    # Near epsilon a tilted mass m is worth m e^{log moment - tilt epsilon} of delta.
+    log_worth = float(_log_moment_at(releases, sketches, tilt)) - tilt * estimate
+    tolerated = 1e-4 * math.exp(min(max(math.log(delta) - log_worth, -300.0), 0.0))
+    return _Setting(tilt, estimate, math.sqrt(variance), spacing, tolerated)
+
+
+def _log_moment_at(releases: Sequence[Release], sketches: Sequence[Sketch], tilt: float) -> float:
+    at = np.array([tilt])
+    return sum(
+        release.times * float(_log_moments(copy, at)[0])
+        for release, copy in zip(releases, sketches, strict=True)
+    )
+
+
+def _hit_atoms(releases: Sequence[Release], spacing: float) -> float:
+    """The next smaller spacing at which the first two atoms of a discrete part lie on the lattice."""
+    for release in releases:
+        atoms = release.pair.atoms()[:2]
+        gap = max(atoms, default=0.0) - min(atoms, default=0.0)
+        if gap > 0:
+            return gap / math.ceil(gap / spacing)
+    return spacing
+
+
+def _log_moments(copy: Sketch, tilts: np.ndarray) -> np.ndarray:
+    exponents = np.multiply.outer(tilts, copy.losses) + np.log(copy.masses)
+    top = exponents.max(axis=1)
+    return top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))
+
+
+def _variance(copy: Sketch, tilt: float) -> float:
+    exponents = tilt * copy.losses + np.log(copy.masses)
+    weights = np.exp(exponents - exponents.max())
+    weights /= weights.sum()
+    centre = np.sum(weights * copy.losses)
+    return float(np.sum(weights * np.square(copy.losses - centre)))
+
+
+def _span(release: Release, copy: Sketch, delta: float) -> tuple[float, float]:
+    """The losses that a lattice holds; a hundred-thousandth of the delta may hide in an infinite one."""
+    return cut_offs(copy, left=1e-6 / release.times, right=1e-5 * delta)
+
+
+def _rounded(release: Release, copy: Sketch, setting: _Setting, delta: float, *, is_upper: bool) -> Part:
+    """One release on the lattice."""
+    low, high = _span(release, copy, delta)
+    spacing = setting.spacing
+    atoms = release.pair.atoms()
+    offset = math.fmod(atoms[0], spacing) if atoms else 0.0
+    if is_upper:
+        return Part(round_up(release.pair, spacing, offset, low, high), release.times)
+    return Part(round_down(release.pair, spacing, offset, low, high, setting.tilt), release.times)
+
+
+def _total(releases: Sequence[Release]) -> int:
+    return sum(release.times for release in releases)
+
+
+def _has_mass(part: Part) -> bool:
+    masses, infinite = part.lattice.masses, part.lattice.infinite
+    return bool(masses.any() and np.isfinite(masses).all() and math.isfinite(infinite))
+
+
+def _ends(part: Part) -> tuple[float, float]:
+    losses = part.lattice.losses
+    return float(losses[0]), float(losses[-1])

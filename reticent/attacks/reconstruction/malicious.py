@@ -1,0 +1,118 @@
+"""Parameters that a malicious server sends, so that the gradient of a whole batch gives its examples away.
+
+Every unit of the first layer is made to measure the same thing, say the mean brightness, each with a higher
+threshold than the one before. An example wakes all units below its own brightness. The next layer listens
+to all units alike, so two neighbours differ by the examples between their thresholds only: the difference
+of their gradients is, up to a factor, the one example that lies there.
+
+Clipping each example does not help, since it scales a bin and not what is in it. Noise does.
+
+Reference:
+    Fowl et al. (2022), Robbing the fed, arXiv:2110.13057.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from reticent.attacks.metrics import Estimate, clopper_pearson
+from reticent.attacks.reconstruction.leakage import psnr
+from reticent.core import checks
+from reticent.core.errors import DataError
+
+RECOGNISABLE = 20.0  # decibels: a clear copy
+
+
+def trap_parameters(params: Any, thresholds: Any, *, first: str = "dense1", following: str = "dense2") -> Any:
+    """The same network with a first layer that sorts examples into bins by their mean.
+
+    It has to be dense with ReLU behind it; `mlp` is, as it comes.
+
+    Args:
+        thresholds: rising, one for each unit of the first layer; see `even_thresholds`.
+    """
+    for name in (first, following):
+        if name not in params or np.ndim(params[name].get("w")) != 2 or "b" not in params[name]:
+            raise DataError(
+                f"The parameters have no dense layer '{name}' with a bias.",
+                remedy=f"Name two that follow each other, among {', '.join(params)}.",
+            )
+    inputs, units = params[first]["w"].shape
+    cuts = np.asarray(thresholds, float)
+    if cuts.shape != (units,) or (np.diff(cuts) <= 0).any():
+        raise DataError(
+            f"Layer '{first}' has {units} units, and the thresholds have shape {cuts.shape} or do not rise.",
+            remedy=f"Give {units} rising numbers: even_thresholds(means, {units}).",
+        )
+    _, outputs = params[following]["w"].shape
+    # All units feed every output alike, and outputs differ, so that no gradient is zero.
+    listen = np.cos(np.arange(outputs)) / units
+    return {
+        **params,
+        first: {"w": jnp.full((inputs, units), 1 / inputs), "b": jnp.asarray(-cuts, jnp.float32)},
+        following: {
+            "w": jnp.asarray(np.tile(listen, (units, 1)), jnp.float32),
+            "b": jnp.zeros(outputs),
+        },
+    }
+
+
+def even_thresholds(means: Any, units: int) -> np.ndarray:
+    """Thresholds between which about as many examples fall, from the means of any records of that kind."""
+    checks.count(minimum=2, units=units)
+    found = np.asarray(means, float).ravel()
+    if len(found) < 2 or not np.isfinite(found).all() or np.ptp(found) == 0:
+        raise DataError(
+            f"The {len(found)} means do not spread, or are not finite.",
+            remedy="Give the means of some records of that kind, at least two different ones.",
+        )
+    cuts = np.quantile(found, np.arange(units) / units)
+    cuts[0] = found.min() - 0.01 * np.ptp(found)
+    rising = np.arange(units) * 1e-9 * np.ptp(found)  # where records are equally bright, bins still differ
+    return cuts + rising
+
+
+def read_trap(layer: Mapping[str, Any], *, box: tuple[float, float] = (0.0, 1.0)) -> np.ndarray:
+    """Everything that the bins hold: (found, inputs), examples and some mixtures.
+
+    Args:
+        layer: gradients `w` (inputs, units) and `b` (units,) of the trapped layer.
+    """
+    w, b = np.asarray(layer["w"], float), np.asarray(layer["b"], float)
+    inside = w - np.append(w[:, 1:], np.zeros((len(w), 1)), axis=1)
+    weight = b - np.append(b[1:], 0)
+    is_filled = np.abs(weight) > 1e-5 * np.abs(b).max()
+    found = (inside[:, is_filled] / weight[is_filled]).T
+    return np.clip(found, *box)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Robbed:
+    """What the server got out of a batch.
+
+    Args:
+        best: (examples, inputs), for each example the most similar thing that was found.
+        psnr: of each, in decibels.
+        recognisable: the share of examples above 20 decibels.
+    """
+
+    best: np.ndarray = field(repr=False)
+    psnr: np.ndarray
+    recognisable: Estimate
+
+
+def compare_with_batch(found: np.ndarray, batch: Any, *, peak: float = 1.0) -> Robbed:
+    """Matches what was found with the examples of the batch, given as numbers."""
+    truth = np.asarray(batch, float).reshape(len(batch), -1)
+    if not len(found):
+        found = np.zeros((1, truth.shape[1]))
+    distance = ((truth[:, None] - found[None]) ** 2).mean(axis=-1)  # (examples, found)
+    best = found[distance.argmin(axis=1)]
+    quality = np.array([psnr(a, b, peak=peak) for a, b in zip(truth, best, strict=True)])
+    hits = int(np.sum(quality >= RECOGNISABLE))
+    return Robbed(best=best, psnr=quality, recognisable=clopper_pearson(hits, len(truth)))

@@ -1,0 +1,59 @@
+"""Audits of the way a run was trained: the same recipe on the same rows, with canaries, or one step of it."""
+
+from __future__ import annotations
+
+from reticent.audit.arithmetic import Arithmetic
+from reticent.audit.arithmetic_training import arithmetic_plan
+from reticent.audit.training import Audit, train_with_canaries
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Keys, Stream
+from reticent.runs.methods import table
+from reticent.runs.methods.descent import Descent
+from reticent.runs.reopen import Again
+
+
+def audit_like(
+    again: Again, *, canaries: int | None = None, confidence: float = 0.95, keys: Keys | None = None
+) -> Audit:
+    """Trains as a run was trained, with canaries, and tries to contradict its epsilon.
+
+    What comes out is for whoever holds the data: the model of an audit is thrown away, and neither it nor
+    the verdict is covered by the run's guarantee.
+
+    Raises:
+        InvalidArgument: the run was not trained in steps.
+    """
+    recipe = _descent(again, "for a canary to join")
+    keys = Keys.from_os() if keys is None else keys
+    return train_with_canaries(
+        again.learner.loss,
+        again.learner.model.init(keys.take(Stream.INITIALISATION)),
+        again.train_on,
+        recipe.plan,
+        optimizer=recipe.optimizer,
+        canaries=canaries,
+        confidence=confidence,
+        keys=keys,
+    )
+
+
+def arithmetic_like(again: Again, *, confidence: float = 0.95, seed: int = 0) -> Arithmetic:
+    """Replays a step of a run on its own rows and on records that no table holds, and looks at the bits.
+
+    Raises:
+        InvalidArgument: the run was not trained in steps.
+    """
+    recipe = _descent(again, "to be replayed")
+    return arithmetic_plan(
+        again.learner.loss, again.params, again.train_on, recipe.plan, confidence=confidence, seed=seed
+    )
+
+
+def _descent(again: Again, what_for: str) -> Descent:
+    recipe = table.read(again.record["recipe"])
+    if not isinstance(recipe, Descent):
+        raise InvalidArgument(
+            f"The method '{again.record['recipe']['method']}' has no steps {what_for}.",
+            remedy="Audit a run that was trained with sgd or gd.",
+        )
+    return recipe

@@ -1,0 +1,128 @@
+"""Processes that work together act alike: one pays for all, all stop where one cannot go on.
+
+Every function here is called by every process, in the same order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from reticent import __version__
+from reticent.core import errors
+from reticent.core.errors import InvalidArgument, ReticentError
+from reticent.core.keys import Keys
+from reticent.distributed import collectives
+
+Result = TypeVar("Result")
+
+NETWORK = (
+    "the network between the processes of this run is private: the secret of the noise crossed it, and "
+    "sums without noise cross it in every step"
+)
+
+
+def by_first(action: Callable[[], Result]) -> Result | None:
+    """The first process acts; None for the others. If it cannot, every process raises what it raised."""
+    return _together(action if collectives.is_first() else lambda: None)
+
+
+def by_all(action: Callable[[], Result]) -> Result:
+    """Every process acts; if one cannot, every process raises: its own error, or the first one's there is."""
+    return _together(action)
+
+
+def _together(action: Callable[[], Result]) -> Result:
+    if collectives.count() == 1:
+        return action()
+    own: ReticentError | None = None
+    result: Any = None
+    try:
+        result = action()
+    except ReticentError as error:
+        own = error
+    said = None if own is None else (type(own).__name__, own.happened, own.remedy)
+    for process, failure in enumerate(collectives.everyones_json(said)):
+        if own is not None:
+            raise own
+        if failure is not None:
+            kind, happened, remedy = failure
+            raise getattr(errors, kind)(f"Process {process} stopped: {happened}", remedy=remedy)
+    return result
+
+
+def require_alone(what: str) -> None:
+    """For what knows nothing of other processes: each would draw noise of its own, and release it.
+
+    Raises:
+        InvalidArgument: there are several; nothing was charged and nothing drawn.
+    """
+    if collectives.count() > 1:
+        raise InvalidArgument(
+            f"{what} draws its noise in one process, and {collectives.count()} are joined here.",
+            remedy="Start one process for this, and join none to it.",
+        )
+
+
+def require_same(facts: Mapping[str, str]) -> None:
+    """
+    Raises:
+        InvalidArgument: on every process, if they differ in one of the facts; the message says in which.
+    """
+    # Versions first and in a shape of their own: another version may know other facts.
+    versions = {"version of reticent": __version__, "version of JAX": jax.__version__}
+    for known in (versions | {"version of Python": platform.python_version()}, facts):
+        everyones = collectives.everyones_json(dict(known))
+        for name in dict.fromkeys((*known, *(name for theirs in everyones for name in theirs))):
+            values = [theirs.get(name, "nothing") for theirs in everyones]
+            other = next((process for process, value in enumerate(values) if value != values[0]), None)
+            if other is not None:
+                raise InvalidArgument(
+                    f"Process {other} has another {name} than process 0: "
+                    f"{_short(values[other])} and {_short(values[0])}.",
+                    remedy="Start all processes with the same code, the same order and the same data.",
+                )
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 60 else f"one with digest {hashlib.sha256(value.encode()).hexdigest()[:12]}"
+
+
+def shared_keys(keys: Keys | None) -> Keys:
+    """One secret for all processes: the first one's, or the same that each was given.
+
+    Raises:
+        InvalidArgument: the processes were given different ones.
+    """
+    if collectives.count() == 1:
+        return keys or Keys.from_os()
+    given = collectives.everyones_json(None if keys is None else keys.fingerprint())
+    if len(set(given)) > 1:
+        raise InvalidArgument(
+            "The processes were given different keys.", remedy="Give none, or the same seed to each."
+        )
+    if keys is not None:
+        return keys
+    secret = collectives.of_first(secrets.token_hex(32) if collectives.is_first() else None)
+    return Keys(bytes.fromhex(secret), is_seeded=False)
+
+
+def network() -> tuple[str, ...]:
+    """What a guarantee has to say about several processes."""
+    return (NETWORK,) if collectives.count() > 1 else ()
+
+
+def from_first(tree: Any) -> Any:
+    """A tree of arrays as the first process has it; those of the others are of the same shapes."""
+    if collectives.count() == 1:
+        return tree
+    from jax.experimental import multihost_utils
+
+    with collectives.peers_watched():
+        return multihost_utils.broadcast_one_to_all(jax.tree.map(np.asarray, tree))

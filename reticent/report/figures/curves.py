@@ -1,0 +1,110 @@
+"""Figures as files. matplotlib is imported here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from reticent.core.errors import DataError, InvalidArgument
+from reticent.report.facts.facts import Chart
+
+FORMATS = (".svg", ".png", ".pdf")
+
+
+def save_epsilon_curve(
+    path: Path, epochs: Sequence[float], curves: Mapping[str, Sequence[float]], *, title: str
+) -> None:
+    """Epsilon over epochs, one line an accountant, written whole or not at all."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    check_format(path)
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for name, values in curves.items():
+        axes.plot(epochs, values, label=name, linewidth=2 if name == "pld" else 1.2)
+    axes.set(xlabel="epochs", ylabel="epsilon", title=title, ylim=(0, None), xlim=(0, None))
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    save(figure, path)
+
+
+def save_accuracy_and_epsilon(
+    path: Path,
+    epochs: Sequence[float],
+    accuracy: Sequence[float],
+    epsilon: Sequence[float],
+    *,
+    title: str,
+) -> None:
+    """What a run learned above what it cost, epoch by epoch, written whole or not at all.
+
+    Args:
+        accuracy: on rows that were not trained on, from 0 to 1.
+        epsilon: spent up to and including each epoch.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    check_format(path)
+    figure = Figure(figsize=(6.4, 5.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    learned, spent = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    learned.plot(epochs, [100 * share for share in accuracy], linewidth=2, marker=".")
+    learned.set(ylabel="held-out accuracy, %", title=title)
+    spent.plot(epochs, epsilon, linewidth=2, marker=".", color="tab:red")
+    spent.set(xlabel="epochs", ylabel="epsilon spent", ylim=(0, None), xlim=(0, None))
+    for axes in (learned, spent):
+        axes.grid(alpha=0.25)
+    save(figure, path)
+
+
+def check_format(path: Path) -> None:
+    """Refuses a file name whose ending is not a picture's, before anything is computed for it."""
+    if path.suffix.lower() not in FORMATS:
+        raise InvalidArgument(
+            f"'{path}' does not end like a picture.", remedy=f"End it in {', '.join(FORMATS)}."
+        )
+
+
+def save(figure, path: Path) -> None:
+    """Writes a figure, whole or not at all."""
+    try:
+        handle, partial = tempfile.mkstemp(dir=path.parent, suffix=path.suffix)
+        os.close(handle)
+        try:
+            figure.savefig(partial, format=path.suffix[1:].lower(), dpi=160)
+            os.replace(partial, path)
+        except BaseException:
+            os.unlink(partial)
+            raise
+    except OSError as error:
+        raise DataError(
+            f"The picture could not be written to {path}: {error.strerror}.",
+            remedy="Choose a folder that exists and that you may write to.",
+        ) from None
+
+
+def save_chart(path: Path, chart: Chart) -> None:
+    """A chart of a report as a picture of its own, written whole or not at all."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    check_format(path)
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for line in chart.lines:
+        axes.plot(line.x, line.y, label=line.name, marker=".", linestyle="--" if line.is_dashed else "-")
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
+    axes.set_title(chart.title, fontsize="medium")
+    if chart.is_log_x:
+        axes.set_xscale("log")
+    if chart.is_log_y:
+        axes.set_yscale("log")
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    save(figure, path)

@@ -1,0 +1,74 @@
+"""The recipe of a run as the training of shadow models: the same noise, for whatever rows a mask selects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from reticent.attacks.shadows.recipes import PlainRecipe
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Keys
+from reticent.runs.method import Ingredients
+from reticent.runs.methods import table
+from reticent.runs.methods.descent import Descent
+from reticent.runs.reopen import Again
+from reticent.training.checkpoint import Checkpoints
+from reticent.training.vectorised import private_recipe
+
+
+def descent_of(again: Again) -> Descent | None:
+    """How the run was trained, if that was in steps."""
+    recipe = table.read(again.record["recipe"])
+    return recipe if isinstance(recipe, Descent) else None
+
+
+def has_shadows(again: Again) -> bool:
+    """Whether shadow models can be trained as the run was."""
+    return table.method_of(again.record["recipe"]).has_shadows
+
+
+def shadow_recipe(again: Again) -> tuple[Any, bool]:
+    """Trains one model as the run was trained: a `Recipe` or a `PlainRecipe`, and whether it is the former.
+
+    What is not in steps is followed as it is: such a recipe takes one model at a time. For measurements only:
+    shadow models are thrown away, so their randomness may come from a seed and nothing is charged for them.
+
+    Raises:
+        InvalidArgument: the run was trained in another way.
+    """
+    stepwise, learner = descent_of(again), again.learner
+    if stepwise is not None:
+        plan, optimizer = stepwise.plan, stepwise.optimizer
+        return private_recipe(learner.loss, learner.model.init, plan, optimizer=optimizer), True
+    if not has_shadows(again):
+        able = [name for name, method in table.METHODS.items() if method.has_shadows]
+        raise InvalidArgument(
+            f"There are no shadow models for the method '{again.record['recipe']['method']}'.",
+            remedy=f"Attack a run that was trained with {', '.join(able)}.",
+        )
+    return _fitted(again), False
+
+
+def _fitted(again: Again) -> PlainRecipe:
+    followed = table.read(again.record["recipe"])
+    nowhere = Checkpoints(path=Path(), stamp="")  # a fit without steps keeps none
+
+    def recipe(key: jax.Array, x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Any:
+        rows = np.flatnonzero(mask)
+        part = {"x": x[rows], "y": y[rows]}
+        keys = Keys.seeded(int(jax.random.bits(key)))
+        return followed.follow(
+            Ingredients(
+                learner=again.learner,
+                problem=again.problem,
+                train_on=part,
+                held_out=part,
+                keys=keys,
+                checkpoints=nowhere,
+            )
+        ).params
+
+    return recipe

@@ -1,0 +1,121 @@
+"""How a record of a run looks to a person: a picture, or the cells of a table in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from reticent.core.observer import NOBODY
+from reticent.data.domain import Category, Domain, Integer, Number
+from reticent.data.encoding import feature_names
+from reticent.runs.arrays import divided_by
+from reticent.runs.order import Material, Order
+from reticent.runs.reopen import Again
+
+_PUBLIC = 2000  # held-out records that an attacker is given, as records of the same kind
+_RIDGE = 1e-3  # of the map from features to pixels, as a share of their mean variance
+
+Draw = Callable[[np.ndarray], np.ndarray]
+
+
+class View(NamedTuple):
+    """Held-out records as the model takes them, and how to look at them.
+
+    Args:
+        records: as numbers; bytes became numbers from 0 to 1.
+        box: in which they lie.
+        draw: from such records to pictures (records, height, width) from 0 to 1; None where there are none.
+        pictures: those of the held-out records, where there are pictures.
+        is_direct: whether the pixels of a picture are what the model takes, and not features of them.
+    """
+
+    records: np.ndarray
+    labels: np.ndarray
+    box: tuple[float, float]
+    draw: Draw | None
+    pictures: np.ndarray | None
+    is_direct: bool
+
+    @property
+    def public(self) -> np.ndarray:
+        return self.records[:_PUBLIC]
+
+
+def view_of(again: Again) -> View:
+    """Images are seen as they are; features of images through the best linear map back to pixels."""
+    x, y = again.held_out["x"], again.held_out["y"]
+    if again.learner.name == "scattering":
+        return _of_features(again)
+    records = (x / 255 if x.dtype == np.uint8 else x).astype(np.float32)
+    shape = _picture_shape(again)
+    if shape is None:
+        reach = float(max(np.abs(records).max(initial=0.0), 1e-6))
+        return View(records, y, (-reach, reach), None, None, True)
+    high = float(max(records.max(initial=0.0), 1e-6))
+    box = (min(float(records.min(initial=0.0)), 0.0), high)
+
+    def draw(rows: np.ndarray) -> np.ndarray:
+        pictures = np.asarray(rows, float).reshape(len(rows), *shape, -1).mean(axis=-1)  # colours become grey
+        return (pictures - box[0]) / (box[1] - box[0])
+
+    return View(records, y, box, draw, draw(records), True)
+
+
+def _picture_shape(again: Again) -> tuple[int, int] | None:
+    problem = again.problem
+    if problem.is_image:
+        return problem.shape[0], problem.shape[1]
+    side = math.isqrt(math.prod(problem.shape))
+    # Without names for its columns, a row of 64 numbers is a picture of 8 x 8.
+    return (side, side) if again.domain is None and side * side == math.prod(problem.shape) else None
+
+
+def _of_features(again: Again) -> View:
+    material = Material(Order(**again.record["order"]))
+    material.split = again.split
+    images = divided_by(again.record, material, again.domain, NOBODY).held_out["x"]
+    pictures = np.asarray(images, np.float64) / (255 if images.dtype == np.uint8 else 1)
+    features = np.asarray(again.held_out["x"], np.float64)
+    half = len(features) // 2
+    draw = _decoder(features[half:][: 2 * _PUBLIC], pictures[half:][: 2 * _PUBLIC])
+    box = (float(features.min()), float(features.max()))
+    return View(again.held_out["x"], again.held_out["y"], box, draw, pictures, False)
+
+
+def _decoder(features: np.ndarray, pictures: np.ndarray) -> Draw:
+    """Ridge regression from features to pixels: what an attacker makes of public images."""
+    centre, mean = features.mean(axis=0), pictures.mean(axis=0)
+    away, target = features - centre, (pictures - mean).reshape(len(pictures), -1)
+    square = away.T @ away
+    square[np.diag_indices(len(square))] += _RIDGE * np.trace(square) / len(square) + 1e-12
+    back = np.linalg.solve(square, away.T @ target)
+
+    def draw(rows: np.ndarray) -> np.ndarray:
+        found = (np.asarray(rows, float) - centre) @ back
+        return np.clip(found.reshape(len(rows), *mean.shape) + mean, 0, 1)
+
+    return draw
+
+
+def cells(domain: Domain, row: np.ndarray) -> dict[str, str]:
+    """A row of features, before it is scaled for a model, as the cells that it came from.
+
+    Of the words of a category the one with the largest feature; numbers in the units of their column.
+    """
+    found, places = {}, {name: place for place, name in enumerate(feature_names(domain))}
+    for name, column in domain.columns.items():
+        if name == domain.target or not isinstance(column, (Number, Integer, Category)):
+            continue
+        words = [feature for feature in places if feature.startswith(f"{name} = ")]
+        if isinstance(column, Category):
+            found[name] = max(words, key=lambda feature: row[places[feature]]).partition(" = ")[2]
+        elif words and row[places[words[0]]] > 0.5:
+            found[name] = "(missing)"
+        else:
+            low, high = column.bounds or (-1.0, 1.0)
+            value = low + (high - low) * (float(np.clip(row[places[name]], -1, 1)) + 1) / 2
+            found[name] = f"{round(value)}" if isinstance(column, Integer) else f"{value:.4g}"
+    return found

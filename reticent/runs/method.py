@@ -1,0 +1,126 @@
+"""What a method of training is to a run: priced before a record is seen, and then followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from reticent.core.errors import CannotMeet
+from reticent.core.keys import Keys
+from reticent.core.observer import NOBODY, Onlooker
+from reticent.mechanisms.events import Event
+from reticent.runs.learners import Learner
+from reticent.runs.problem import Problem
+from reticent.training.checkpoint import Checkpoints
+
+TargetKind = Literal["classes", "number"]
+
+_SMALLEST = 20  # rows, below which there is nothing to learn privately
+
+
+class Terms(NamedTuple):
+    """What a method may know before it is paid for.
+
+    Args:
+        rows: how many can be expected to be trained on.
+        records: how many the table has, some of which are held out by coins: never are there more.
+        epsilon, delta: what the whole run may cost.
+        beside: what else the run releases: its preparation.
+        target: what is predicted, where that is declared; None if preparation has to find it.
+        public: how many unlabelled rows there are that may be used without cost.
+        teachers: how many were asked for.
+    """
+
+    rows: int
+    records: int
+    model: str
+    epsilon: float
+    delta: float
+    beside: Event | None
+    target: TargetKind | None = None
+    public: int = 0
+    teachers: int | None = None
+
+
+class Ingredients(NamedTuple):
+    """What a recipe is followed with.
+
+    Args:
+        train_on, held_out: `x` as the learner takes it, and `y`.
+        checkpoints: where the state of an unfinished run is kept; a method without steps has no use for it.
+        public: inputs of unlabelled rows that may be used without cost.
+        beside: what else the run releases: its preparation.
+    """
+
+    learner: Learner
+    problem: Problem
+    train_on: Mapping[str, np.ndarray]
+    held_out: Mapping[str, np.ndarray]
+    keys: Keys
+    checkpoints: Checkpoints
+    public: np.ndarray | None = None
+    onlooker: Onlooker = NOBODY
+    beside: Event | None = None
+
+
+class Trained(NamedTuple):
+    """Parameters, and how they came about.
+
+    Args:
+        assumptions: what the guarantee rests on.
+        history: epoch, epsilon and held-out scores, as JSON. The scores are unreleased.
+        unreleased: what was seen on the way and is private: for whoever holds the data.
+    """
+
+    params: Any
+    assumptions: tuple[str, ...]
+    history: tuple[dict[str, Any], ...] = ()
+    unreleased: Mapping[str, Any] = {}
+
+
+class Recipe(Protocol):
+    """A priced run."""
+
+    @property
+    def event(self) -> Event:
+        """What will be released, whatever the data are."""
+        ...
+
+    @property
+    def in_words(self) -> str: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+    def follow(self, ingredients: Ingredients) -> Trained:
+        """Trains; costs `event`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One way to train: a row of the table of methods.
+
+    Args:
+        price: the recipe that spends what the terms allow.
+        read: a recipe from its JSON.
+        needs_classes: a target that is a number is refused, before anybody pays where that is known.
+        has_shadows: a recipe can be followed again on some of the rows alone, for attacks: in the steps of
+            `Descent`, or without public rows and checkpoints.
+    """
+
+    description: str
+    price: Callable[[Terms], Recipe]
+    read: Callable[[Mapping[str, Any]], Recipe]
+    needs_classes: bool = False
+    has_shadows: bool = False
+
+
+def require_enough(terms: Terms) -> None:
+    if not (terms.rows >= _SMALLEST):
+        raise CannotMeet(
+            f"{terms.rows} rows are too few: what is learned from so few people is about them.",
+            remedy=f"Collect at least {_SMALLEST} rows, and expect little below a thousand.",
+        )

@@ -1,0 +1,110 @@
+"""The convex methods as methods of a run: linear models with a proof for the whole fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reticent import convex
+from reticent.accounting.epsilon import upper_bound
+from reticent.accounting.guarantee import Unit
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.convex import losses
+from reticent.core.errors import InvalidArgument
+from reticent.data.encoding import has_target
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import ApproximateDp, Event
+from reticent.runs.method import Ingredients, Method, Terms, Trained, require_enough
+from reticent.runs.payment import claim_beside
+from reticent.runs.problem import Problem
+
+
+class Convex(NamedTuple):
+    """One fit by a convex method, for what preparation leaves of the budget."""
+
+    name: str
+    epsilon: float
+    delta: float
+
+    @property
+    def event(self) -> Event:
+        return ApproximateDp(epsilon=self.epsilon, delta=self.delta)
+
+    @property
+    def in_words(self) -> str:
+        return f"one fit for epsilon {self.epsilon:.4g} and delta {self.delta:.3g}"
+
+    def to_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+    def follow(self, ingredients: Ingredients) -> Trained:
+        problem, x, y = ingredients.problem, ingredients.train_on["x"], ingredients.train_on["y"]
+        # How many rows coins left, and how many of them have a target, is private: what is declared is how
+        # many can be expected, and a row without a target adds nothing to any sum.
+        known = has_target(y)
+        found = convex.fit(
+            _loss(problem),
+            x[known],
+            _labels(problem, y[known]),
+            method=self.name,
+            examples=problem.rows,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            norm=1.0,  # by the scale of the problem
+            adjacency=Adjacency.ADD_OR_REMOVE,
+            keys=ingredients.keys,
+            budget=self,
+        )
+        return Trained(_params(problem, found), found.guarantee.assumptions)
+
+    def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit) -> None:
+        """The budget of the fit: what it releases was priced and paid before, and may not cost more."""
+        cost = upper_bound(event, self.delta, Neighbours(adjacency))
+        if adjacency is not Adjacency.ADD_OR_REMOVE or not (cost <= self.epsilon * (1 + 1e-6)):
+            raise AssertionError(f"{purpose}: priced at {self.epsilon}, and costs {cost} under {adjacency}")
+
+
+def method(name: str, description: str) -> Method:
+    """The row of a convex method."""
+    return Method(description=description, price=_priced(name), read=_read, has_shadows=True)
+
+
+def _priced(name: str) -> Callable[[Terms], Convex]:
+    def price(terms: Terms) -> Convex:
+        require_enough(terms)
+        if terms.model != "linear":
+            raise InvalidArgument(
+                f"The method '{name}' fits linear models, and this is '{terms.model}'.",
+                remedy="Pass --model linear, or --method sgd.",
+            )
+        return Convex(name, *claim_beside(terms.beside, epsilon=terms.epsilon, delta=terms.delta))
+
+    return price
+
+
+def _read(value: Mapping[str, Any]) -> Convex:
+    return Convex(str(value["name"]), float(value["epsilon"]), float(value["delta"]))
+
+
+def _loss(problem: Problem) -> losses.Loss:
+    if not problem.is_classification:
+        return losses.squared(1.0)
+    return losses.logistic() if problem.outputs == 2 else losses.softmax(problem.outputs)
+
+
+def _labels(problem: Problem, y: np.ndarray) -> np.ndarray:
+    if problem.bounds is None:
+        return y
+    low, high = problem.bounds
+    return (y - (low + high) / 2) / ((high - low) / 2 or 1.0)
+
+
+def _params(problem: Problem, found: convex.Fit) -> dict[str, np.ndarray]:
+    """The one score of two classes is the second one's; the first has none."""
+    weights, constants = (np.asarray(part, np.float32) for part in (found.coefficients, found.intercept))
+    if problem.outputs == 2:
+        weights = np.concatenate([np.zeros_like(weights), weights], axis=1)
+        constants = np.concatenate([np.zeros_like(constants), constants])
+    return {"w": weights, "b": constants}

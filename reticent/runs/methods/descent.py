@@ -1,0 +1,141 @@
+"""Noisy gradient descent as a method of a run, on random batches or on everybody.
+
+Defaults depend on the declared number of rows, on the model and on epsilon: on nothing that is private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from reticent.core.errors import Interrupted
+from reticent.core.keys import Stream
+from reticent.mechanisms.events import Event
+from reticent.runs.folder import WHOLE_PLAN
+from reticent.runs.learners import Learner
+from reticent.runs.method import Ingredients, Terms, Trained, require_enough
+from reticent.training.evaluation import Moment
+from reticent.training.loop import train
+from reticent.training.plan import Plan
+from reticent.training.plan_json import from_json, to_json
+
+
+class Descent(NamedTuple):
+    """A plan, and the learning rate from which a line falls to zero.
+
+    The plan is for all records of the table, so that batches have room for everybody, whatever the coins by
+    which rows are held out. Sums are divided by its batch size, a public number.
+
+    Args:
+        share: of the records that is expected to be trained on. Means come out so much too small, and are
+            scaled back by the learning rate.
+    """
+
+    plan: Plan
+    learning_rate: float
+    share: float = 1.0
+
+    @property
+    def event(self) -> Event:
+        return self.plan.event
+
+    @property
+    def in_words(self) -> str:
+        plan = self.plan
+        return (
+            f"{plan.steps} steps with batches of {round(plan.sampler.batch_size * self.share)}, clipped to "
+            f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}"
+        )
+
+    @property
+    def optimizer(self) -> optax.GradientTransformation:
+        rate = self.learning_rate / self.share
+        return optax.sgd(optax.linear_schedule(rate, 0.0, self.plan.steps), momentum=0.9)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"plan": to_json(self.plan), "learning_rate": self.learning_rate, "share": self.share}
+
+    def follow(self, ingredients: Ingredients) -> Trained:
+        learner, keys = ingredients.learner, ingredients.keys
+        run = train(
+            learner.loss,
+            learner.model.init(keys.take(Stream.INITIALISATION)),
+            ingredients.train_on,
+            self.plan,
+            optimizer=self.optimizer,
+            evaluate=ingredients.held_out,
+            metrics={"accuracy": _is_right(learner)} if ingredients.problem.is_classification else {},
+            keys=keys,
+            checkpoints=ingredients.checkpoints,
+            beside=ingredients.beside,
+        )
+        if not run.is_complete:
+            raise Interrupted(
+                f"Interrupted after {int(run.state.step)} of {self.plan.steps} steps.",
+                remedy=f"What was done is kept. {WHOLE_PLAN}",
+            )
+        return Trained(
+            run.params, run.guarantee.assumptions, tuple(_as_json(moment) for moment in run.history)
+        )
+
+
+def read(value: Mapping[str, Any]) -> Descent:
+    return Descent(from_json(value["plan"]), float(value["learning_rate"]), float(value["share"]))
+
+
+def stochastic(terms: Terms) -> Descent:
+    """Batches of a thirteenth of the rows (at least 64, at most 4096), and as many steps as noise allows."""
+    require_enough(terms)
+    batch = int(min(max(terms.rows // 13, 64), 4096, terms.rows))
+    steps, rate, norm = {
+        "linear": (200, 4.0, 1.0),
+        "mlp": (300, 1.0, 1.0),
+        "cnn": (1200, 3.0, 0.1),
+        "scattering": (600, 60.0, 0.1),
+    }[terms.model]
+    batch = min(1024, batch) if terms.model == "cnn" else batch
+    return _for_all(terms, norm, steps, batch, rate)
+
+
+def full(terms: Terms) -> Descent:
+    """Everybody in every step; every iterate is covered."""
+    require_enough(terms)
+    steps, rate, norm = {
+        "linear": (100, 4.0, 1.0),
+        "mlp": (150, 1.0, 1.0),
+        "cnn": (200, 3.0, 0.1),
+        "scattering": (200, 100.0, 0.1),
+    }[terms.model]
+    return _for_all(terms, norm, steps, None, rate)
+
+
+def _for_all(terms: Terms, max_norm: float, steps: int, batch: int | None, rate: float) -> Descent:
+    """For batches of so many of the rows that are expected to be trained on; None for all of them."""
+    share = terms.rows / terms.records
+    drawn = None if batch is None else min(round(batch / share), terms.records)
+    return Descent(_plan(terms, max_norm, steps, drawn), rate, share)
+
+
+def _plan(terms: Terms, max_norm: float, steps: int, batch: int | None) -> Plan:
+    return Plan.for_budget(
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        examples=terms.records,
+        batch_size=batch,
+        sampling="full" if batch is None else "poisson",
+        steps=steps,
+        max_norm=max_norm,
+        beside=terms.beside,
+    )
+
+
+def _is_right(learner: Learner) -> Callable[[Any, Any], jax.Array]:
+    return lambda params, example: jnp.argmax(learner.scores(params, example["x"])) == example["y"]
+
+
+def _as_json(moment: Moment) -> dict[str, Any]:
+    return {"epoch": moment.epoch, "epsilon": moment.epsilon, "held_out": dict(moment.held_out)}

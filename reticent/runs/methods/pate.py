@@ -1,0 +1,272 @@
+"""PATE as a method of a run: teachers on private rows vote on public ones, and a student learns from that.
+
+The whole allowance is paid before the first question. Answers are on the disk, in one piece, before the
+student sees them: a run that was stopped goes on with those, and asks nothing twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import optax
+
+from reticent.accounting.theorems import gaussian_dp
+from reticent.core.errors import CannotMeet, DataError, Inconclusive, IntegrityError
+from reticent.core.generators import generator
+from reticent.core.keys import Stream
+from reticent.mechanisms.events import Event
+from reticent.pate import Answers, Confident, GaussianMax, Questions, Teller, Votes, unreleased
+from reticent.pate.allowance import about_samplers, allowance_of, multiplier_for, release_of
+from reticent.pate.defaults import Settings, settings
+from reticent.pate.learning import learn
+from reticent.pate.partition import partition
+from reticent.pate.propagation import Graph, neighbour_graph
+from reticent.pate.scaling import PoolScale
+from reticent.pate.selection import far_apart
+from reticent.pate.student import fit_student
+from reticent.pate.teachers import teach
+from reticent.runs.method import Ingredients, Method, Terms, Trained, require_enough
+from reticent.training.checkpoint import write_whole
+
+ANSWERS = "answers.json"
+
+_ROWS_EACH = 20  # the fewest, on average, that a teacher can be taught with
+_MOST_TEACHERS = 250
+_RATES = {"mlp": 0.02, "cnn": 0.005}  # of Adam, for models that are no single product
+
+
+class _View:
+    """Rows as teachers and student see them: columns of a table of like size, by the public rows alone.
+
+    In pictures neighbours are mostly of one class, and votes may be smoothed over them.
+    """
+
+    def __init__(self, ingredients: Ingredients) -> None:
+        assert ingredients.public is not None
+        self.pool, self.rows = ingredients.public, ingredients.train_on["x"]
+        self.graph: Graph | None = None
+        if ingredients.problem.is_image:
+            self.graph = neighbour_graph(self.pool)
+        else:
+            scale = PoolScale.of(self.pool)
+            self.pool, self.rows = scale(self.pool), scale(self.rows)
+
+
+class Pate(NamedTuple):
+    """So many teachers, and the one Gaussian release that all their answers together are worth.
+
+    Args:
+        delta: at which the answers alone are worth what the settings were chosen for.
+    """
+
+    teachers: int
+    noise_multiplier: float
+    delta: float
+    model: str
+
+    @property
+    def event(self) -> Event:
+        return release_of(self.noise_multiplier)
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.teachers} teachers, whose answers cost no more than {self._epsilon:.3g}"
+
+    @property
+    def _epsilon(self) -> float:
+        return gaussian_dp.epsilon(1 / self.noise_multiplier, self.delta)
+
+    def to_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+    def follow(self, ingredients: Ingredients) -> Trained:
+        problem, public = ingredients.problem, ingredients.public
+        assert public is not None
+        assert problem.is_classification
+        view = _View(ingredients)
+        kept = ingredients.checkpoints.path.parent / ANSWERS
+        found = _read(kept, ingredients.checkpoints.stamp, len(public), problem.outputs)
+        if found is None:
+            found = self._ask(ingredients, view)
+            if ingredients.checkpoints.stamp:  # before anybody learns from them
+                _write(kept, ingredients.checkpoints.stamp, *found)
+        answers, seen = found
+        if not len(answers):
+            raise Inconclusive(
+                f"None of {answers.asked} questions was answered: the teachers disagree.",
+                remedy="Use fewer teachers, so that each knows more, or a larger --epsilon.",
+            )
+        with ingredients.onlooker.watch("student") as on_progress:
+            student = learn(
+                view.pool,
+                answers.questions.rows,
+                answers.evidence,
+                classes=problem.outputs,
+                teachers=self.teachers,
+                sigma=self._settings(view, problem.outputs).sigma_vote,
+                graph=view.graph,
+                on_progress=lambda done: on_progress(done / 2),
+            )
+            params = fit_student(
+                ingredients.learner.model,
+                public,
+                student.shares,
+                optimizer=_optimizer(self.model, 150),
+                on_progress=lambda done: on_progress(0.5 + done / 2),
+            )
+        drawn = self._settings(view, problem.outputs).queries * problem.outputs
+        said = (*_assumptions(problem.rows), *about_samplers(drawn))
+        return Trained(params, said, unreleased=seen)
+
+    def _settings(self, view: _View, classes: int) -> Settings:
+        return settings(self.teachers, classes, len(view.pool), self._epsilon, self.delta)
+
+    def _ask(self, ingredients: Ingredients, view: _View) -> tuple[Answers, dict[str, Any]]:
+        """Teaches, and buys as many answers as the allowance covers."""
+        chosen = self._settings(view, ingredients.problem.outputs)
+        noise = chosen.aggregator
+        teller = Teller(noise, allowance_of(noise, self.noise_multiplier), ingredients.keys)
+        votes = self._votes(ingredients, view)
+        questions = far_apart(view.pool, chosen.queries, seed=0)
+        with ingredients.onlooker.watch("questions") as on_progress:
+            answers = teller.answer(votes, Questions(rows=questions))
+            on_progress(1.0)
+        ingredients.onlooker.say(
+            f"{len(answers)} of {answers.asked} questions about {len(view.pool):,} public rows were answered"
+        )
+        return answers, _seen(votes, Questions(rows=questions[: answers.asked]), answers, noise, self.delta)
+
+    def _votes(self, ingredients: Ingredients, view: _View) -> Votes:
+        y = ingredients.train_on["y"]
+        shards = partition(
+            len(y),
+            self.teachers,
+            examples=ingredients.problem.rows,  # how many there are is as secret as the coins that chose them
+            seed=generator(ingredients.keys, stream=Stream.SAMPLING),
+            content=(view.rows, y),
+        )
+        learner, onlooker = ingredients.learner, ingredients.onlooker
+        with onlooker.watch(f"{self.teachers} teachers") as on_progress:
+            teachers = teach(
+                learner.model,
+                shards,
+                view.rows,
+                y,
+                optimizer=_optimizer(self.model, 100),
+                on_progress=on_progress,
+            )
+        with onlooker.watch("votes") as on_progress:
+            smooth = None if view.graph is None else view.graph.smooth
+            labels = teachers.vote(view.pool, smooth=smooth, on_progress=on_progress)
+        return Votes.of_labels(labels, classes=ingredients.problem.outputs)
+
+
+METHOD_DESCRIPTION = "PATE: teachers vote with noise on public rows, and a student learns from that"
+
+
+def method() -> Method:
+    """The row of PATE in the table of methods."""
+    return Method(description=METHOD_DESCRIPTION, price=_priced, read=_read_recipe, needs_classes=True)
+
+
+def _priced(terms: Terms) -> Pate:
+    require_enough(terms)
+    if terms.public < 2:
+        raise CannotMeet(
+            f"There are {terms.public} public rows, and a student needs some to learn from.",
+            remedy="Pass --public TABLE with unlabelled rows that are nobody's secret.",
+        )
+    most = terms.rows // _ROWS_EACH
+    teachers = min(_MOST_TEACHERS, max(terms.rows // 100, 2)) if terms.teachers is None else terms.teachers
+    if teachers > most:
+        raise CannotMeet(
+            f"{teachers} teachers for {terms.rows} rows have {terms.rows / teachers:.1f} each.",
+            remedy=f"Ask for at most {max(most, 2)} teachers, or collect more rows.",
+        )
+    multiplier = multiplier_for(epsilon=terms.epsilon, delta=terms.delta, beside=terms.beside)
+    return Pate(teachers, multiplier, terms.delta, terms.model)
+
+
+def _read_recipe(value: Mapping[str, Any]) -> Pate:
+    return Pate(
+        int(value["teachers"]),
+        float(value["noise_multiplier"]),
+        float(value["delta"]),
+        str(value["model"]),
+    )
+
+
+def _optimizer(model: str, steps: int) -> optax.GradientTransformation | None:
+    rate = _RATES.get(model)
+    return None if rate is None else optax.adam(optax.linear_schedule(rate, 0.0, steps))
+
+
+def _assumptions(rows: int) -> tuple[str, ...]:
+    return (
+        f"the number of records, {rows}, is public",
+        "the public rows are public",
+        "each row was given to one teacher by its own coin",
+    )
+
+
+def _seen(
+    votes: Votes, questions: Questions, answers: Answers, noise: GaussianMax | Confident, delta: float
+) -> dict[str, Any]:
+    """What only the holder of the data may look at: how far the teachers agree, and what that would cost."""
+    asked = votes.about(questions)
+    answered = np.isin(questions.rows, answers.questions.rows)
+    agreement = votes.counts.max(axis=1) / votes.teachers
+    counts, _ = np.histogram(agreement, bins=20, range=(0.0, 1.0))
+    return {
+        "label": "unreleased: computed from private votes without noise; not to be published",
+        "agreement": counts.tolist(),
+        "epsilon of the answers with their votes in view": unreleased(
+            asked, noise, is_answered=answered
+        ).epsilon(delta),
+        "questions": answers.asked,
+        "answers": len(answers),
+    }
+
+
+def _write(path: Path, stamp: str, answers: Answers, seen: Mapping[str, Any]) -> None:
+    content = {
+        "stamp": stamp,
+        "asked": answers.asked,
+        "rows": answers.questions.rows.tolist(),
+        "labels": answers.labels.tolist(),
+        "counts": None if answers.counts is None else answers.counts.tolist(),
+        "unreleased": dict(seen),
+    }
+    write_whole(path, (json.dumps(content) + "\n").encode())
+
+
+def _read(path: Path, stamp: str, pool: int, classes: int) -> tuple[Answers, dict[str, Any]] | None:
+    """The answers that a process bought before it was stopped.
+
+    Raises:
+        IntegrityError: they are damaged, or of another run.
+    """
+    if not stamp or not path.exists():
+        return None
+    try:
+        value = json.loads(path.read_bytes())
+        answers = Answers(
+            questions=Questions(rows=np.asarray(value["rows"], np.int64)),
+            labels=np.asarray(value["labels"], np.int64),
+            asked=int(value["asked"]),
+            counts=None if value["counts"] is None else np.asarray(value["counts"], np.float64),
+        )
+        answers.questions.require_within(pool)
+        known = np.isin(answers.labels, np.arange(classes))
+        if value["stamp"] == stamp and known.all():
+            return answers, dict(value["unreleased"])
+    except (OSError, ValueError, KeyError, TypeError, DataError):
+        pass
+    raise IntegrityError(
+        f"{path} does not hold the answers of this run.",
+        remedy="Restore it from a copy, or start anew in another folder.",
+    )

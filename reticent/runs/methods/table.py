@@ -1,0 +1,87 @@
+"""The ways to train privately: one row a method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reticent.core.errors import IntegrityError, InvalidArgument
+from reticent.runs.method import Method, Recipe, Terms
+from reticent.runs.methods import convex, descent, pate
+
+METHODS: dict[str, Method] = {
+    "sgd": Method(
+        description="DP-SGD: random batches, clipped gradients, noise",
+        price=descent.stochastic,
+        read=descent.read,
+        has_shadows=True,
+    ),
+    "gd": Method(
+        description="DP-GD: everybody in every step",
+        price=descent.full,
+        read=descent.read,
+        has_shadows=True,
+    ),
+    "output": convex.method("output", "output perturbation: minimise, then noise on the weights"),
+    "objective": convex.method("objective", "objective perturbation: noise on what is minimised"),
+    "exponential": convex.method("exponential", "exponential mechanism: weights drawn by their loss"),
+    "descent": convex.method("descent", "projected DP-GD, with the settings of the convex theory"),
+    "pate": pate.method(),
+}
+
+
+SHARED = ("sgd", "gd")  # those that several processes can follow together, each with its own rows
+
+
+def choose(name: str) -> str:
+    """The method of this name; `auto` is sgd, which needs less noise for as much learning."""
+    return "sgd" if name == "auto" else name
+
+
+def price(name: str, terms: Terms) -> Recipe:
+    """
+    Raises:
+        InvalidArgument: the method is for classes, and the target is declared to be a number.
+    """
+    chosen = METHODS[choose(name)]
+    if chosen.needs_classes and terms.target == "number":
+        raise InvalidArgument(
+            f"The method '{name}' is for classes, and this target is a number.",
+            remedy="Choose a target with classes, or another --method.",
+        )
+    return chosen.price(terms)
+
+
+def method_of(value: Mapping[str, Any]) -> Method:
+    """The method that wrote a recipe.
+
+    Raises:
+        IntegrityError: no method of this version did.
+    """
+    try:
+        return METHODS[value["method"]]
+    except (KeyError, TypeError):
+        raise _unknown() from None
+
+
+def to_json(name: str, recipe: Recipe) -> dict[str, Any]:
+    return {"method": choose(name), "in_words": recipe.in_words, **recipe.to_json()}
+
+
+def read(value: Mapping[str, Any]) -> Recipe:
+    """The recipe of a run that was begun.
+
+    Raises:
+        IntegrityError: no method wrote this.
+    """
+    try:
+        return method_of(value).read(value)
+    except (KeyError, TypeError, ValueError):
+        raise _unknown() from None
+
+
+def _unknown() -> IntegrityError:
+    return IntegrityError(
+        "The recipe of this run is not one that this version can follow.",
+        remedy="Restore run.json from a copy, or start anew in another folder.",
+    )

@@ -1,0 +1,171 @@
+"""What was not declared, found by releases that are paid for: a norm, bounds, the classes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from reticent.accounting import calibrate
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Stream, step_key
+from reticent.data.preparation import categories, numbers
+from reticent.data.preparation.noise import PreparationNoise, Release
+from reticent.mechanisms.events import ExponentialMechanism
+from reticent.mechanisms.selection import exponential_mechanism
+from reticent.sklearn.spending import Spending
+
+_COVERED = 0.9  # the share of rows that the norm found is to cover
+_TAIL = 0.05  # the share of targets cut off on each side
+_STEPS = 64  # of the stream of preparation
+_NONE = (0.0, 0.0)  # the range of a column of which none is found
+
+
+class Finder:
+    """The private look at the data before a fit. Every look is paid from one share of the budget.
+
+    Args:
+        share: of epsilon and delta, for all that `wanted` counts.
+        wanted: how many looks there will be; decided by what is declared, never by the data.
+    """
+
+    def __init__(self, spending: Spending, share: float, wanted: int) -> None:
+        if not 0 < share <= 1:
+            raise InvalidArgument(
+                f"preparation={share} is no share of a budget.", remedy="Pass a number above 0 and below 1."
+            )
+        self._spending = spending
+        self._root = spending.keys.take(Stream.PREPARATION, steps=range(_STEPS))
+        self._epsilon = share * spending.epsilon / max(wanted, 1)
+        self._delta = share * spending.delta
+        self._step = len(Release)
+
+    def norm(self, x: Any) -> float:
+        """A length that about nine of ten rows do not exceed: a power of the square root of 2 times sqrt(d).
+
+        Where there are too few rows to see anything, lengths near sqrt(d), those of standardised columns,
+        are the likeliest.
+        """
+        powers = np.arange(-40, 41) / 2
+        lengths = math.sqrt(x.shape[1]) * 2.0**powers
+        return self._least(row_norms(x), _COVERED, lengths, np.abs(powers), "the norm")
+
+    def bounds(self, targets: np.ndarray) -> tuple[float, float]:
+        """An interval that holds most targets; its ends are powers of two, or zero."""
+        powers = np.arange(-20, 41)
+        ends = np.concatenate([-(2.0 ** powers[::-1]), [0.0], 2.0**powers])
+        rarity = np.abs(np.concatenate([powers[::-1], [0], powers])) / 2
+        high, low = (
+            sign * self._least(sign * targets, 1 - _TAIL, ends, rarity, "the bounds of the targets")
+            for sign in (1, -1)
+        )
+        return (low, high) if low < high else (min(low, high) - 1.0, max(low, high) + 1.0)
+
+    def _least(
+        self, values: np.ndarray, share: float, candidates: np.ndarray, rarity: np.ndarray, what: str
+    ) -> float:
+        """The least candidate that this share of the values does not exceed, or one near it.
+
+        Scored by how many records would have to change before it were another one.
+
+        Args:
+            rarity: how unlikely each candidate is before anything is seen, in powers of e.
+
+        Guarantee:
+            Costs an `ExponentialMechanism`: a record moves a count by one, and adding to the scores what
+            does not depend on the data changes nothing.
+        """
+        spending = self._spending
+        event = ExponentialMechanism(epsilon=self._epsilon, adjacency=spending.adjacency)
+        spending.set_apart(self._epsilon)
+        spending.pay(event, f"find {what}")
+        counts = np.searchsorted(np.sort(values), candidates, side="right")
+        wanted = share * spending.rows
+        scores = np.minimum(counts - wanted, wanted - np.concatenate([[0], counts[:-1]]))
+        # Replacing a record moves a count by one as well: half of what removing and adding would.
+        max_change = 1 / spending.adjacency.reach
+        self._step += 1
+        key = step_key(self._root, self._step)
+        scores = scores - rarity * 2 / self._epsilon
+        return float(candidates[int(exponential_mechanism(key, scores, event, max_change=max_change))])
+
+    def classes(self, labels: np.ndarray) -> np.ndarray:
+        """The labels that enough rows have, sorted. One that a single row has is hardly ever shown.
+
+        Raises:
+            InvalidArgument: fewer than two are found.
+        """
+        if self._delta == 0:
+            raise InvalidArgument(
+                "Classes cannot be found with delta 0: to show a label that nobody named takes a chance.",
+                remedy="Declare them: classes=[...]. Or allow a delta.",
+            )
+        # A replaced row may take its label away and bring another: each half costs its own delta.
+        hidden = 0.5 * self._delta / self._spending.adjacency.reach
+        noise = self._bought((Release.WORDS,), hidden, "find the classes")
+        names, counts = np.unique(labels, return_counts=True)
+        deviation = noise.deviation(Release.WORDS, 1)
+        noisy = noise.noisy(self._root, Release.WORDS, counts, 1)
+        above = categories.threshold(deviation, 1, noise.delta)
+        frequent = np.flatnonzero(noisy > above)
+        frequent = np.sort(frequent[np.argsort(-noisy[frequent], kind="stable")[: categories.MOST_WORDS]])
+        if len(frequent) < 2:
+            raise InvalidArgument(
+                f"Fewer than two classes have the {above:.0f} rows that it takes to find one at this price.",
+                remedy="Declare them, classes=[...], or classes='public' if everybody may know which labels "
+                "there are; or spend more: a larger epsilon, or preparation.",
+            )
+        return names[frequent]
+
+    def _bought(self, releases: tuple[Release, ...], hidden: float, purpose: str) -> PreparationNoise:
+        """The least noise that the finder's share pays for; paid."""
+        spending = self._spending
+
+        def with_noise(multiplier: float) -> PreparationNoise:
+            return PreparationNoise(
+                noise_multiplier=multiplier, delta=hidden, releases=releases, adjacency=spending.adjacency
+            )
+
+        multiplier = calibrate.noise_for(
+            lambda value: with_noise(value).event,
+            Neighbours(spending.adjacency),
+            epsilon=self._epsilon,
+            delta=self._delta,
+            guess=5 / self._epsilon,
+        )
+        noise = with_noise(multiplier)
+        spending.set_apart(self._epsilon, self._delta)
+        spending.pay(noise.event, purpose)
+        return noise
+
+    def columns(self, x: np.ndarray) -> list[tuple[float, float] | None]:
+        """Bounds of every column; none for one of which nothing stands out of the noise."""
+        width = x.shape[1]
+        # The delta is of words, which are not looked for.
+        noise = self._bought((Release.RANGES, Release.QUANTILES), 0.5, "find the bounds of the columns")
+        coarse = np.stack([numbers.coarse_counts(column) for column in x.T])
+        deviation = noise.deviation(Release.RANGES, width)
+        noisy = noise.noisy(self._root, Release.RANGES, coarse, width)
+        ranges = [numbers.coarse_range(row, deviation) for row in noisy]
+        fine = np.stack([numbers.fine_counts(x[:, place], ranges[place] or _NONE) for place in range(width)])
+        deviation = noise.deviation(Release.QUANTILES, width)
+        noisy = noise.noisy(self._root, Release.QUANTILES, fine, width)
+        return [
+            None if found is None else numbers.quantile_bounds(row, found, deviation)
+            for row, found in zip(noisy, ranges, strict=True)
+        ]
+
+
+def row_norms(x: Any) -> np.ndarray:
+    """The length of each row, without overflow on the way."""
+    if sparse.issparse(x):
+        largest = abs(x).max(axis=1).toarray().ravel()
+        unit = np.where(largest > 0, largest, 1.0)
+        scaled = sparse.diags_array(1 / unit) @ x
+        return unit * np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel())
+    largest = np.abs(x).max(axis=1)
+    unit = np.where(largest > 0, largest, 1.0)
+    return unit * np.linalg.norm(x / unit[:, None], axis=1)

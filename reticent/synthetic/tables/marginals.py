@@ -1,0 +1,65 @@
+"""Marginals: how many rows have each combination of codes in a few columns, counted with noise.
+
+A record is in one cell of each marginal. Adding or removing it changes that cell by one and no other, so the
+whole table of counts has sensitivity 1, in L1 and in L2. Counts are whole, and so is the noise on them, in
+public parts of one: nothing is rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from reticent.mechanisms.events import Gaussian
+from reticent.mechanisms.whole import add_whole_normals
+from reticent.synthetic.tables.junction import Clique
+
+ONE_RECORD_COUNTS = 1.0  # in each marginal
+
+
+class Marginal(NamedTuple):
+    """A released table of counts: noisy, some of them negative, and the deviation of their noise."""
+
+    columns: Clique
+    counts: np.ndarray  # one axis a column, float64
+    deviation: float
+
+
+def count(codes: np.ndarray, columns: Clique, sizes: Sequence[int]) -> np.ndarray:
+    """The exact counts: private, and never to be released."""
+    shape = [sizes[column] for column in columns]
+    cells = np.ravel_multi_index(tuple(codes[:, column] for column in columns), shape)
+    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
+
+
+def measure(
+    codes: np.ndarray, columns: Clique, sizes: Sequence[int], event: Gaussian, source: np.random.Generator
+) -> Marginal:
+    """The counts of a marginal with independent Gaussian noise on every cell, empty ones among them.
+
+    Guarantee:
+        Costs `event`, up to 2^-64 a cell. For codes that differ by one record the counts differ by one in one
+        cell: an L2 distance of 1, and the noise has the deviation `event.noise_multiplier` times that.
+    """
+    deviation = event.noise_multiplier * ONE_RECORD_COUNTS
+    exact = count(codes, columns, sizes)
+    noisy = add_whole_normals(source, exact, max_norm=ONE_RECORD_COUNTS, deviation=deviation, are_whole=True)
+    return Marginal(columns, noisy, deviation)
+
+
+def combined(marginals: Iterable[Marginal]) -> list[Marginal]:
+    """One marginal for each set of columns: several of the same are averaged by their precision."""
+    groups: dict[Clique, list[Marginal]] = {}
+    for marginal in marginals:
+        groups.setdefault(marginal.columns, []).append(marginal)
+    return [group[0] if len(group) == 1 else _average(group) for group in groups.values()]
+
+
+def _average(group: Sequence[Marginal]) -> Marginal:
+    weights = np.array([marginal.deviation**-2 for marginal in group])
+    counts = sum(weight * marginal.counts for weight, marginal in zip(weights, group, strict=True))
+    total = float(weights.sum())
+    return Marginal(group[0].columns, np.asarray(counts) / total, total**-0.5)
