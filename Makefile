@@ -1,6 +1,6 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs reference bench bench-training bench-accuracy bench-tabular bench-convex bench-pate \
+.PHONY: help demo test quick browser check format docs reference bench bench-training bench-accuracy bench-tabular bench-convex bench-pate \
 	bench-synthetic bench-scale clean
 
 PYTHON ?= python3
@@ -14,16 +14,33 @@ demo: .venv/demo ## The whole story in a minute: train twice, attack, audit, rep
 	@rm -rf .venv/runs
 	$(BIN)/reticent demo -o .venv/runs/demo
 
-test: .venv/dev ## The whole test suite, on every core
+test: .venv/dev browser ## The whole test suite, on every core
 	$(BIN)/python -m pytest --numprocesses logical --dist worksteal
 
-check: .venv/dev ## Format, lint, types, import contracts, the site, and every snippet in the documentation
+# What finds most per second: the rules of the code, the public page, the core, the laws of accounting,
+# clipping, one training run and one command.
+QUICK := tests/test_architecture.py tests/test_public_api.py tests/core tests/laws/test_accountants.py \
+	tests/laws/test_exact_gaussians.py tests/laws/test_one_process.py tests/mechanisms/test_events.py \
+	tests/ledger/test_chain.py tests/training/test_clipping.py \
+	tests/training/test_train.py::test_learns_the_mean_when_there_is_hardly_any_noise \
+	tests/training/test_train.py::test_the_divisor_is_the_expected_batch_never_the_drawn_one \
+	tests/cli/test_account_command.py::test_account_json_has_the_promised_shape
+
+quick: .venv/dev ## The tests that find most in a minute, for every save
+	$(BIN)/python -m pytest --quiet --numprocesses logical --dist worksteal $(QUICK)
+
+# The report is looked at in a real browser. Without one, those tests are skipped and say so.
+browser:
+	@command -v chromium chromium-browser >/dev/null \
+		|| { (apt-get update && apt-get install --yes --no-install-recommends chromium) >/dev/null 2>&1; } \
+		|| echo 'No chromium, and apt-get cannot install it: the tests in tests/report/test_page.py are skipped.'
+
+check: .venv/dev ## Format, lint, types, import contracts and the site: what needs no run
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --site-dir .venv/site
-	$(BIN)/python -m pytest --quiet tests/docs
 
 format: .venv/dev ## Rewrites the code in the house format
 	$(BIN)/ruff format .

@@ -16,8 +16,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from reticent.accounting.calibrate import noise_multiplier
-from reticent.accounting.epsilon import tight
 from reticent.accounting.setting import Setting
+from reticent.accounting.tight_epsilon import tight
 from reticent.mechanisms.events import Event, Gaussian, PoissonSampled, Repeated
 
 DELTA = 1e-5
@@ -135,7 +135,7 @@ def main() -> None:
             flush=True,
         )
     print(f"peak memory with ours alone: {ours_alone:.0f} MB")
-    ours = import_seconds("import reticent.accounting.epsilon, reticent.accounting.calibrate")
+    ours = import_seconds("import reticent.accounting.tight_epsilon, reticent.accounting.calibrate")
     theirs = import_seconds("import dp_accounting.pld")
     print(f"import: ours {ours:.2f} s CPU, dp-accounting {theirs:.2f} s CPU")
 

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.accounting.epsilon import tight
-from reticent.accounting.loss_distribution.distribution import Release, lower_epsilon
+from reticent.accounting.loss_distribution.distribution import RepeatedPair, lower_epsilon
 from reticent.accounting.loss_distribution.dominating import Neighbours, directions, flatten
 from reticent.accounting.theorems import renyi, zcdp
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import Unproven
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -78,7 +78,7 @@ def check(setting: RandomSetting) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            lower, upper, _ = tight(setting.event, setting.delta, setting.adjacency, group=setting.group)
+            lower, upper, *_ = tight(setting.event, setting.delta, setting.adjacency, group=setting.group)
             failures += _contradictions(setting, upper)
             others = {"rdp": renyi.epsilon, "zcdp": zcdp.epsilon}
             for name, accountant in others.items():
@@ -106,7 +106,7 @@ def _contradictions(setting: RandomSetting, upper: float) -> list[str]:
         return []
     found = []
     for side in (0, 1):
-        releases = [Release(part.attained[side], times) for part, times in parts]
+        releases = [RepeatedPair(part.attained[side], times) for part, times in parts]
         lower = lower_epsilon(releases, setting.delta, near=upper)
         if not lower <= upper * (1 + 1e-12):
             found.append(f"a lower bound {lower!r} above the upper bound {upper!r}")

@@ -27,7 +27,7 @@ import optax
 import reticent as rt
 from reticent.attacks import defences
 from reticent.attacks.inference.attribute import Sensitive, infer_attribute
-from reticent.attacks.inference.imputation import boosted
+from reticent.attacks.inference.imputation import boosted_trees
 from reticent.attacks.inference.property import infer_property
 from reticent.attacks.reconstruction import extraction, inversion, leakage, malicious
 from reticent.attacks.shadows.recipes import plain_recipe
@@ -132,7 +132,7 @@ def attribute(figures: Path) -> Any:
             outsiders=outsiders,
             reference=reference,
             sensitive=married,
-            imputer=boosted,
+            imputer=boosted_trees,
         )
         for name, params in models.items()
     }
@@ -150,7 +150,7 @@ def attribute(figures: Path) -> Any:
             )
         for attack, difference in report.of_membership.items():
             show(name, attack, "because of membership", difference)
-    return {name: report.as_json() for name, report in reports.items()}
+    return {name: report.to_json() for name, report in reports.items()}
 
 
 def property_of_all(figures: Path) -> Any:
@@ -162,7 +162,7 @@ def property_of_all(figures: Path) -> Any:
     for shares in ((0.3, 0.7), (0.4, 0.6), (0.5, 0.5)):
         report = infer_property(recipe, data, is_woman, set_size=500, shares=shares, name="share of women")
         show("property", shares, f"accuracy {report.accuracy}", f"AUC {report.auc}")
-        found[f"{shares}"] = report.as_json()
+        found[f"{shares}"] = report.to_json()
     return found
 
 
@@ -194,7 +194,7 @@ def invert(figures: Path) -> Any:
             lines[name + helped] = result.pictures
             words = " ".join((name + helped).split())
             show("inversion", words, f"own {alike.own:.3f} others {alike.others:.3f}", alike.recognised)
-            found[words] = alike.as_json()
+            found[words] = alike.to_json()
     title = "What a digit looks like to a model"
     pictures.save_grid(figures / "attack_inversion.png", lines, title=title)
     return found
@@ -231,7 +231,7 @@ def leak(figures: Path) -> Any:
     for name, rows in curves.items():
         for row in rows:
             show(name, f"noise {row.noise_multiplier:g}", f"PSNR {row.psnr}", f"label {row.label}")
-    return {name: [row.as_json() for row in rows] for name, rows in curves.items()}
+    return {name: [row.to_json() for row in rows] for name, rows in curves.items()}
 
 
 def rob(figures: Path) -> Any:
@@ -290,7 +290,7 @@ def tokens(lines: list[str]) -> dict[str, np.ndarray]:
 
 
 def expose(figures: Path) -> Any:
-    canary = extraction.Canary.drawn("my vault is {}", "0123456789", 4, seed=SEED)
+    canary = extraction.Canary.random("my vault is {}", "0123456789", 4, seed=SEED)
     model = language_model(len(_SYMBOLS), length=_LENGTH, width=32, layers=1, heads=2)
 
     def exposure_of(params: Any) -> extraction.Exposure:
@@ -308,7 +308,7 @@ def expose(figures: Path) -> Any:
         show("exposure", name, f"{exposure.bits:.2f} of {exposure.space_bits:.2f} bits")
     path = figures / "attack_exposure.svg"
     pictures.save_exposure(path, found, title="A code of four digits, planted among 1,000 made-up sentences")
-    return {name: exposure.as_json() for name, exposure in found.items()}
+    return {name: exposure.to_json() for name, exposure in found.items()}
 
 
 # Location-30
@@ -331,7 +331,7 @@ def defend(figures: Path) -> Any:
         attacks = {result.name: f"{result.measured.auc.value:.3f}" for result in row.battery.results}
         accuracies = row.battery.accuracies
         show(row.name, f"train {accuracies.train:.3f} test {accuracies.test:.3f}", row.changed, attacks)
-    return [row.as_json() for row in rows]
+    return [row.to_json() for row in rows]
 
 
 PARTS = {

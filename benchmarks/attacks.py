@@ -199,7 +199,7 @@ def attack(case: Case, count: int, folder: Path | None) -> tuple[battery.Battery
     found = battery.run(trained)
     print(table(case, found, seconds), flush=True)
     record = {
-        **found.as_json(),
+        **found.to_json(),
         "training_seconds": None if np.isnan(seconds) else seconds,
         "case": case.name,
     }
@@ -235,7 +235,7 @@ def with_fewer(trained: Shadows) -> tuple[dict[str, Any], list[tuple[str, bool]]
             measured = metrics.measure(likelihood_scores(part, variance))
             small, large = (rate.true_positive_rate.value for rate in measured.tpr_at_fpr)
             print(f"| {count} | {variance} | {measured.auc.value:.3f} | {large:.3f} | {small:.3f} |")
-            rows[f"{count} {variance}"] = measured.as_json()
+            rows[f"{count} {variance}"] = measured.to_json()
             if count == FEW and variance == "shrunk":
                 for what, value, bar in (("AUC", measured.auc.value, 0.95), ("TPR at 0.1%", small, 0.25)):
                     verdict = "met" if value >= bar else "not met"
@@ -248,7 +248,7 @@ def with_fewer(trained: Shadows) -> tuple[dict[str, Any], list[tuple[str, bool]]
 def likelihood_scores(shadows: Shadows, variance: likelihood.Variance) -> Scores:
     signal = shadows.signals.confidence
     rows = [
-        likelihood.online(signal[model], signal[others], shadows.is_member[others], variance=variance)
+        likelihood.lira(signal[model], signal[others], shadows.is_member[others], variance=variance)
         for model in range(shadows.models)
         for others in [shadows.others(model)]
     ]

@@ -34,12 +34,11 @@ from reticent.core.keys import Stream
 from reticent.data import catalog
 from reticent.models import Model
 from reticent.models.initialisers import zeros
-from reticent.pate.defaults import settings
+from reticent.pate.asking import choose_far_apart, choose_settings
 from reticent.pate.learning import Student, learn
 from reticent.pate.partition import partition
 from reticent.pate.propagation import Graph, neighbour_graph
 from reticent.pate.scaling import PoolScale
-from reticent.pate.selection import far_apart
 from reticent.pate.teachers import teach
 from reticent.pate.votes import Votes
 from reticent.report.figures.curves import check_format, save
@@ -150,10 +149,10 @@ def teachers_of(split: Split, seed: int) -> Taught:
 
 def pate(split: Split, taught: Taught, epsilon: float, seed: int) -> Result:
     """Noise from NumPy: the same as an aggregator's, with a seed."""
-    chosen = settings(TEACHERS, split.classes, len(split.pool), epsilon, DELTA)
+    chosen = choose_settings(TEACHERS, split.classes, len(split.pool), epsilon, DELTA)
     started = time.perf_counter()
     source = np.random.default_rng(seed)
-    asked = far_apart(split.pool, chosen.queries, seed=source)
+    asked = choose_far_apart(split.pool, chosen.queries, seed=source)
     noise = source.standard_normal((len(asked), split.classes))
     counts = taught.votes.counts[asked] + chosen.sigma_vote * noise
     student = learn(

@@ -20,8 +20,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from reticent.attacks import battery
-from reticent.attacks.files import read_outputs
+from reticent.attacks import battery, read_outputs
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
 

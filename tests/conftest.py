@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import shutil
-import tempfile
+import platform
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from reticent.data.catalog import Rows, Splits
+    from reticent.data.catalog import RowCounts, Splits
 
 pytest_plugins = ["chance"]
 
@@ -32,24 +34,52 @@ _QUICKLY = (
 if _QUICKLY not in os.environ.get("XLA_FLAGS", ""):  # JAX reads it when it is imported, so it is set before
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_QUICKLY}".strip()
 
-# A program is compiled once by each test process, whichever test asks for it. JAX writes to the folder
-# without a lock, so no two processes share it, and none that a test starts, and may kill, knows of it.
-_PROGRAMS = tempfile.mkdtemp(prefix="reticent-programs-")
-_KEPT = {
-    "JAX_COMPILATION_CACHE_DIR": _PROGRAMS,
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-}
-os.environ.update(_KEPT)
+# A program is compiled once, whichever test, process or run asks for it first. JAX names it after all that it
+# is compiled from: code, options, versions and devices. JAX writes without a lock, so here an entry appears
+# whole or not at all, and no process that a test starts, and may kill, knows of the folder.
+_ROOM = 2**30  # bytes that stay for the next run
 
 
-def pytest_collection_finish() -> None:
-    for name in _KEPT:  # JAX is imported by now
-        os.environ.pop(name, None)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if "jax" not in sys.modules or (folder := _programs(session.config)) is None:
+        return
+    import jax
+    from jax._src import compilation_cache, lru_cache
+
+    lru_cache.LRUCache.put = _put_whole
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    compilation_cache.reset_cache()  # what was compiled during collection had none
 
 
-def pytest_unconfigure() -> None:
-    shutil.rmtree(_PROGRAMS, ignore_errors=True)
+def _programs(config: pytest.Config) -> Path | None:
+    """The folder for programs of this machine: another one's may hold instructions that it does not know."""
+    cache, processor = getattr(config, "cache", None), Path("/proc/cpuinfo")
+    if cache is None or not processor.exists():
+        return None
+    features = re.search(r"^(?:flags|Features)\b.*$", processor.read_text(), re.MULTILINE)
+    machine = f"{platform.machine()} {features and features[0]}"
+    return cache.mkdir(f"programs-{hashlib.sha256(machine.encode()).hexdigest()[:16]}")
+
+
+def _put_whole(self: Any, key: str, value: bytes) -> None:
+    goal = Path(self.path) / f"{key}-cache"
+    if not goal.exists():
+        unfinished = goal.parent / f"{goal.name}.{os.getpid()}"
+        unfinished.write_bytes(value)
+        unfinished.replace(goal)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or (folder := _programs(config)) is None:
+        return
+    room = _ROOM
+    entries = [(path.stat(), path) for path in folder.iterdir()]
+    for status, path in sorted(entries, key=lambda entry: -entry[0].st_atime):
+        room -= status.st_size
+        if room < 0:
+            path.unlink(missing_ok=True)
 
 
 _BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[1].parent / "shared" / "data"
@@ -101,15 +131,15 @@ def shared_data() -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def load_files(tmp_path: Path) -> Callable[[str, str, Mapping[str, bytes], Rows], Splits]:
+def load_files(tmp_path: Path) -> Callable[[str, str, Mapping[str, bytes], RowCounts], Splits]:
     """Loads a named dataset from files that a test made up, as if it had as many rows as they hold.
 
-    load_files("names", "lines", {"names.txt": b"emma"}, Rows(1))
+    load_files("names", "lines", {"names.txt": b"emma"}, RowCounts(1))
     """
     from reticent.data import catalog
     from reticent.data.catalog import readers
 
-    def load_files(name: str, reader: str, files: Mapping[str, bytes], rows: Rows) -> Splits:
+    def load_files(name: str, reader: str, files: Mapping[str, bytes], rows: RowCounts) -> Splits:
         for file, body in files.items():
             (tmp_path / file).write_bytes(body)
         form = catalog.Form(reader=reader, rows=rows)

@@ -3,66 +3,134 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 import reticent
+from reticent.core.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"jax", "jaxlib", "numpy", "scipy", "pyarrow", "sklearn", "matplotlib", "PIL", "rich", "typer"}
+TOP: Any = reticent
+PAGES = sorted(name for name, home in TOP.__homes__.items() if home == "reticent")
 
 
-def test_every_name_on_the_page_resolves():
-    for name in reticent.__all__:
-        assert getattr(reticent, name) is not None
+def pages() -> dict[str, Any]:
+    """The public page of the package and of each of its parts, by name."""
+    parts = {f"reticent.{name}": getattr(reticent, name) for name in PAGES}
+    return {"reticent": TOP} | {name: part for name, part in parts.items() if isinstance(part, Page)}
 
 
-@pytest.mark.parametrize("name", sorted(reticent._HOMES))
-def test_a_name_is_defined_in_the_module_the_page_says(name: str):
-    found = getattr(reticent, name)
-    assert getattr(found, "__module__", reticent._HOMES[name]) == reticent._HOMES[name]
+def names() -> list[tuple[str, str]]:
+    return [(page, name) for page, module in pages().items() for name in module.__homes__]
 
 
-def test_the_page_lists_every_name_and_no_other():
-    assert set(reticent.__all__) == {*reticent._HOMES, "__version__"}
-    assert len(set(reticent.__all__)) == len(reticent.__all__)
+def test_every_part_of_the_package_is_two_dots_away():
+    known = {"accounting", "attacks", "audit", "convex", "data", "ledger"}
+    known |= {"mechanisms", "models", "pate", "sklearn", "synthetic", "training"}
+    assert known <= set(PAGES)
+    assert {f"reticent.{name}" for name in known} <= set(pages())
 
 
-def test_the_list_is_sorted():
-    assert list(reticent.__all__) == sorted(reticent.__all__)
+@pytest.mark.parametrize(("page", "name"), names())
+def test_a_listed_name_imports_and_says_what_it_is(page: str, name: str):
+    found = getattr(pages()[page], name)
+    assert (found.__doc__ or "").strip(), f"{page}.{name} has no docstring"
+
+
+@pytest.mark.parametrize(("page", "name"), names())
+def test_a_listed_name_is_defined_in_the_module_the_page_says(page: str, name: str):
+    module = pages()[page]
+    found, home = getattr(module, name), module.__homes__[name]
+    if isinstance(found, ModuleType):
+        assert found.__name__ in {f"{home}.{name}", f"{home}.training.{name}"}
+    elif inspect.isclass(found) or inspect.isfunction(found):
+        assert found.__module__ == home
+
+
+def test_a_page_lists_each_name_once():
+    for name, module in pages().items():
+        assert list(module.__all__) == sorted(set(module.__all__)), name
+        assert set(module.__homes__) <= set(module.__all__)
+        listed = re.findall(r"^    from reticent\S* import \w+ as (\w+)$", source_of(module), re.MULTILINE)
+        assert sorted(listed) == sorted(module.__homes__), name
 
 
 def test_type_checkers_see_the_same_names_from_the_same_modules():
-    tree = ast.parse(Path(reticent.__file__).read_text(encoding="utf-8"))
-    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-    seen = {
-        (alias.asname or alias.name): node.module
-        for node in ast.walk(block)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert seen == reticent._HOMES
+    for name, module in pages().items():
+        (block,) = [node for node in ast.parse(source_of(module)).body if isinstance(node, ast.If)]
+        assert ast.unparse(block.test) == "TYPE_CHECKING"
+        seen = {
+            alias.asname: node.module
+            for node in ast.walk(block)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+            if alias.asname == alias.name
+        }
+        assert seen == module.__homes__, name
+
+
+def source_of(module: ModuleType) -> str:
+    return Path(str(module.__file__)).read_text(encoding="utf-8")
+
+
+def test_a_function_keeps_its_name_when_its_module_is_imported():
+    code = (
+        "import reticent.models.mlp, reticent.accounting.tight_epsilon, reticent as rt\n"
+        "assert callable(rt.models.mlp) and callable(rt.accounting.epsilon)\n"
+        "from reticent.accounting.tight_epsilon import tight\n"
+        "assert callable(rt.accounting.epsilon) and callable(tight)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_dir_shows_the_page():
-    assert set(dir(reticent)) == set(reticent.__all__)
+    for module in pages().values():
+        assert set(dir(module)) == set(module.__all__)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'reticent' has no attribute 'nosuch'"):
-        reticent.nosuch  # noqa: B018
+        TOP.nosuch  # noqa: B018
+    with pytest.raises(AttributeError, match=r"module 'reticent.models' has no attribute 'nosuch'"):
+        TOP.models.nosuch  # noqa: B018
     with pytest.raises(ImportError, match="nosuch"):
-        from reticent import nosuch  # noqa: F401
+        from reticent import nosuch  # type: ignore[attr-defined]  # noqa: F401
 
 
-def test_every_public_name_says_what_it_is():
-    for name in reticent._HOMES:
-        assert (getattr(reticent, name).__doc__ or "").strip(), f"{name} has no docstring"
+# What a reader is shown
+
+
+def deep_imports(text: str) -> list[str]:
+    """The imports in some text from deeper than two levels: `reticent.attacks` has two."""
+    return re.findall(
+        r"^\s*(?:>>> |\.\.\. )?(?:from|import) (reticent\.\w+\.[\w.]+)", text, flags=re.MULTILINE
+    )
+
+
+SHOWN = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.py"))]
+
+
+@pytest.mark.parametrize("path", SHOWN, ids=lambda path: path.name)
+def test_nothing_that_a_reader_is_shown_imports_from_deeper_than_two_levels(path: Path):
+    assert deep_imports(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_deep_import_would_be_noticed():
+    assert deep_imports(">>> from reticent.attacks.membership.likelihood import lira\n")
+    assert deep_imports("    import reticent.training.loop as loop\n")
+    assert not deep_imports("from reticent.attacks import lira\nimport reticent as rt\n")
+
+
+# What reading it costs
 
 
 def test_the_version_is_the_newest_of_the_changelog():

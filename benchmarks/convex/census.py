@@ -170,7 +170,10 @@ def peer(seeds: int, environments: Path) -> tuple[Section, Any]:
     )
     rows = [("ours", *map(_percent, ours)), ("diffprivlib", *map(_percent, theirs))]
     header = ("epsilon", *map(str, EPSILONS))
-    return Section("a9a, beside diffprivlib", text, header, rows, checks), {"ours": ours, "theirs": raw}
+    return Section("a9a, compared with diffprivlib", text, header, rows, checks), {
+        "ours": ours,
+        "theirs": raw,
+    }
 
 
 def _scores(model: Any, split: Split, seeds: int, label: str) -> list[float]:

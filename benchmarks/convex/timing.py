@@ -44,7 +44,8 @@ def section(measured: dict[str, dict[str, Any]], repeats: int) -> Section:
     text = (
         f"Processor seconds of a fit, the median of {repeats}, on one core with one thread: processor time, "
         "so that other work on the machine does not count. 581,012 rows, 54 columns. `LogisticRegression()` "
-        "as it comes beside `PrivateLogisticRegression(epsilon=1, norm=3, classes=...)`. Ours includes "
+        "with its defaults, compared with "
+        "`PrivateLogisticRegression(epsilon=1, norm=3, classes=...)`. Ours includes "
         "compiling. Accuracy is in percent of the same rows."
     )
     return Section("Time on covtype", text, ("task", "", "seconds", "ratio", "accuracy"), rows, checks)

@@ -30,24 +30,29 @@ def measure(*, quick: bool, reading: dict[str, Any] | None = None) -> tuple[Sect
             (f"clipped gradients, `{name}`", *(_rate(side["gradients"][name]) for side in (one, two)))
             for name in ("cnn", "mlp")
         ),
-        ("noise, ns a number", *(shown(side["noise"] * 1e9) for side in (one, two))),
+        ("noise, ns per number", *(shown(side["noise"] * 1e9) for side in (one, two))),
         (
-            "draw of a batch, ns a place",
+            "draw of a batch, ns per place",
             *(shown(side["draw"] / side["capacity"] * 1e9) for side in (one, two)),
         ),
-        ("own part of it, ns a place", *(shown(side["own"] / side["capacity"] * 1e9) for side in (one, two))),
+        (
+            "own part of it, ns per place",
+            *(shown(side["own"] / side["capacity"] * 1e9) for side in (one, two)),
+        ),
         *((f"sum of {size:,} bytes, ms", "-", shown(seconds * 1e3)) for size, seconds in sums.items()),
     ]
     for name, cache in (("cold", "from the disk"), ("warm", "from the kernel's cache")):
         if reading:
             side = reading[name]
-            rows.append((f"rows of {side['bytes']:,} bytes a second, {cache}", "-", f"{side['rows']:,.0f}"))
+            rows.append(
+                (f"rows per second, {side['bytes']:,} bytes each, {cache}", "-", f"{side['rows']:,.0f}")
+            )
     text = TEXT.format(rounds=rounds, examples=EXAMPLES, batch=BATCH, capacity=one["capacity"])
     return Section("Constants", text, ("", "one core", "two cores"), rows, ()), found
 
 
 def _rate(gradient: dict[str, float]) -> str:
-    each = f"{gradient['flops'] / 1e6:.2f} Mflop an example"
+    each = f"{gradient['flops'] / 1e6:.2f} Mflop per example"
     return f"{gradient['flops'] / gradient['seconds'] / 1e9:.1f} Gflop/s ({each})"
 
 
@@ -92,5 +97,5 @@ def beside_measured(found: dict[str, Any], throughput: dict[str, Any]) -> tuple[
             cells = [shown(part * 1e3) for part in parts.values()]
             rows.append((f"`{network}`", side, *cells, shown(predicted * 1e3), shown(seen * 1e3)))
     header = ("", "side", "gradients", "sums", "noise", "sampling", "model", "measured")
-    text = "Milliseconds a step by the model with these constants, beside the throughput above."
-    return Section("The model beside what was measured", text, header, rows, ()), raw
+    text = "Milliseconds per step by the model with these constants, compared with the throughput above."
+    return Section("The model compared with measurements", text, header, rows, ()), raw

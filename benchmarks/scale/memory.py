@@ -63,7 +63,7 @@ def streamed(parent: Path, *, quick: bool) -> tuple[Section, dict[str, Any]]:
         )
         for run in raw
     ]
-    header = ("file", "steps", "peak MB", "of it anonymous", "ms a step", "seconds in all")
+    header = ("file", "steps", "peak MB", "of it anonymous", "ms per step", "seconds in all")
     checks = [*_checks(raw), Check("largest file", size.bytes(_GROWTH[-1]) / 1e9, ">=", 10, "GB")]
     return Section("Rows on disk", text, header, rows, checks), {"runs": raw, "reading": reading}
 

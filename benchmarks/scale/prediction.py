@@ -100,6 +100,6 @@ def predicted(here: Device | None) -> tuple[Section, dict[str, Any]]:
     )
     header = (
         *("device", "model", "gradients", "sums", "noise", "sampling"),
-        *("ms a step", "hours", "device hours"),
+        *("ms per step", "hours", "device hours"),
     )
     return Section("A billion records on 256 devices", text, header, rows, ()), raw

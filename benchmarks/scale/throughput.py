@@ -42,7 +42,7 @@ class Side(NamedTuple):
 
 
 TEXT = """`rt.train` as a user calls it: Poisson batches from rows in memory, clipping, noise, SGD.
-Examples a second, from one epoch's end to another's, after compiling; the median of {turns} turns of
+Examples per second, from one epoch's end to another's, after compiling; the median of {turns} turns of
 {epochs} epochs each. All sides are started together and take turns, and all but one wait for their turn at
 any time.
 
@@ -54,7 +54,7 @@ any time.
 * **one core**: one process, pinned to one core.
 * **two devices**: one process with both cores, divided into two virtual devices (`jax_num_cpu_devices`).
 
-The machine sent {sent} bytes a step to itself in a turn of the two processes: two of them, a gradient of
+The machine sent {sent} bytes per step to itself in a turn of the two processes: two of them, a gradient of
 {gradient} each."""
 
 
@@ -93,7 +93,7 @@ def measure(*, quick: bool) -> tuple[Section, dict[str, Any]]:
         for key in ("bytes", "gradient")
     )
     text = TEXT.format(turns=turns, epochs=epochs, sent=sent, gradient=gradient) + f"\n\n{described}"
-    header = ("", "side", "examples / s", "of two threads", "processor ms a step, all processes")
+    header = ("", "side", "examples / s", "of two threads", "processor ms per step, all processes")
     return Section("Throughput", text, header, rows, checks), raw
 
 

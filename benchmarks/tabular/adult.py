@@ -67,7 +67,7 @@ def defaults(trials: Trials) -> tuple[Section, Any]:
     ours, *others = (_mean([run.accuracy for run in runs]) for runs in found.values())
     checks = [Check("points that the best alternative is ahead", max(others) - ours, "<=", 0.5, "")]
     text = "The same at epsilon 1, with other methods and models. Every run has a split of its own."
-    return Section("The defaults beside the alternatives", text, ("", *_HEADER), rows, checks), raw
+    return Section("The defaults compared with the alternatives", text, ("", *_HEADER), rows, checks), raw
 
 
 def _cells(runs: list[Outcome]) -> tuple[str, str, str, str]:

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 
-import pandas as pd  # type: ignore[import-not-found]  # of the peer's environment
+import pandas as pd
 from interpret.privacy import (  # type: ignore[import-not-found]  # of the peer's environment
     DPExplainableBoostingClassifier,
 )

@@ -55,7 +55,7 @@ def beside(trials: Trials, environments: Path) -> tuple[Section, Any]:
         "seconds, ours",
         "seconds, DP-EBM",
     )
-    return Section("Beside DP-EBM", text, header, rows, checks), raw
+    return Section("Compared with DP-EBM", text, header, rows, checks), raw
 
 
 def _ask(python: Path, folder: Path, epsilon: float, outcome: Outcome) -> dict[str, float]:

@@ -14,8 +14,8 @@ from benchmarks.tabular import files
 from reticent.core.keys import Keys
 from reticent.data.held_out import Split
 from reticent.runs.fit import fit
-from reticent.runs.order import Order
 from reticent.runs.private import read_split
+from reticent.runs.request import Request
 
 DELTA = 1e-6
 FIRST_SEED = 1000  # whatever is tuned uses seeds below it
@@ -58,13 +58,13 @@ class Trials:
 
     def _run(self, setting: Setting, table: Path, domain: Path, seed: int) -> Outcome:
         """`reticent train adult.data --no-header --target column_15 --epsilon E --delta 1e-6`, seeded."""
-        order = Order(
+        order = Request(
             source=str(table),
             target="column_15",
             epsilon=setting.epsilon,
             delta=DELTA,
             method=setting.method,
-            model=setting.model,  # type: ignore[arg-type]  # checked by the order itself
+            model=setting.model,  # type: ignore[arg-type]  # checked by the request itself
             domain=str(domain) if setting.is_declared else None,
             layout={"header": False},
         )
@@ -72,8 +72,9 @@ class Trials:
         record = fit(order, folder, keys=Keys.seeded(seed)).record
         split = read_split(folder, order.test)
         shutil.rmtree(folder)
-        found = record["metrics"]
-        outcome = Outcome(seed, found["accuracy"], found["auroc"], record["seconds"], split.share, split.seed)
+        found = record.result.metrics
+        seconds = record.result.seconds
+        outcome = Outcome(seed, found["accuracy"], found["auroc"], seconds, split.share, split.seed)
         print(f"{setting}: {outcome}", file=sys.stderr, flush=True)
         return outcome
 

@@ -73,7 +73,7 @@ def sampling(rounds: int, seconds: float) -> Measured:
                 Check(f"{case.name}: compilations of anything after the first epoch", late, "=", 0, ""),
             ]
             raw[case.name] = {kind: worker.answers for kind, worker in workers.items()}
-    text = "Milliseconds a step of `rt.train`, both plans of the same batch size, in turn."
+    text = "Milliseconds per step of `rt.train`, both plans of the same batch size, in turn."
     header = ("case", "Poisson", "fixed", "compilations of the loop", "later compilations")
     return Section("True Poisson sampling, one compilation", text, header, rows, checks), raw
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from reticent.accounting.accountants import Accountant
-from reticent.accounting.epsilon import cost_within, is_beyond, upper_bound
 from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.accounting.reserve import beyond_ends, is_paid, left_for
+from reticent.accounting.reserve import delta_left_for, is_paid, noise_too_small
 from reticent.accounting.search import smallest_count
 from reticent.accounting.setting import Sampling, Setting, steps_for
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import cost_within, has_visible_ends, upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet
 from reticent.mechanisms.events import Event
@@ -27,7 +27,16 @@ _MOST_STEPS = 10**9
 
 
 def epsilon_of(setting: Setting, delta: float) -> float:
-    """What a setting costs by its laws; what is printed sets a little of delta aside for samplers."""
+    """What a setting costs by its laws; what is printed sets a little of delta aside for samplers.
+
+    Example:
+        >>> from reticent.mechanisms.sampling_events import Sampling
+        >>> run = Setting(
+        ...     examples=1000, batch_size=1000, steps=100, noise_multiplier=40.0, sampling=Sampling.FULL
+        ... )
+        >>> round(epsilon_of(run, delta=1e-5), 3)
+        0.926
+    """
     return upper_bound(setting.event, delta, Neighbours(setting.adjacency, setting.group))
 
 
@@ -40,6 +49,14 @@ def noise_multiplier(setting: Setting, *, epsilon: float, delta: float) -> float
 
     Guarantee:
         The setting with the returned noise costs at most `epsilon`, samplers included.
+
+    Example:
+        >>> from reticent.mechanisms.sampling_events import Sampling
+        >>> run = Setting(
+        ...     examples=1000, batch_size=1000, steps=100, noise_multiplier=40.0, sampling=Sampling.FULL
+        ... )
+        >>> round(noise_multiplier(run, epsilon=1.0, delta=1e-5), 1)
+        37.3
     """
     _check_target(epsilon, delta)
     if setting.steps == 0:
@@ -71,14 +88,14 @@ def noise_for(
         CannotMeet: there is none, or it is so little that the ends of its sampler show.
     """
     _check_target(epsilon, delta)
-    left = left_for(epsilon, delta)
+    left = delta_left_for(epsilon, delta)
 
     def cost(noise: float) -> float:
         return (accountant or upper_bound)(event_of(noise), left, neighbours)
 
     found = _cross(cost, epsilon, guess, "noise_multiplier", _LARGEST_NOISE)
-    if not is_paid(epsilon, delta) and is_beyond(event_of(found), delta, neighbours):
-        raise beyond_ends(epsilon, delta)
+    if not is_paid(epsilon, delta) and has_visible_ends(event_of(found), delta, neighbours):
+        raise noise_too_small(epsilon, delta)
     return found
 
 
@@ -88,6 +105,10 @@ def first_analysis(*, steps: int, epsilon: float, delta: float) -> float:
     Every step made (epsilon/T, delta/T)-DP by the classical formula, then basic composition, one record
     replaced: noise 4 T C sqrt(ln(2T/delta)) / (epsilon n) on the mean, which is the multiplier
     4 T sqrt(ln(2T/delta)) / epsilon of C on the sum.
+
+    Example:
+        >>> round(first_analysis(steps=100, epsilon=0.5, delta=1e-5))
+        3280
     """
     checks.count(steps=steps)
     checks.inside_unit(epsilon=epsilon, delta=delta)
@@ -95,12 +116,21 @@ def first_analysis(*, steps: int, epsilon: float, delta: float) -> float:
 
 
 def delta(setting: Setting, *, epsilon: float) -> float:
-    """The smallest delta at which the setting costs at most `epsilon`."""
+    """The smallest delta at which the setting costs at most `epsilon`.
+
+    Example:
+        >>> from reticent.mechanisms.sampling_events import Sampling
+        >>> run = Setting(
+        ...     examples=1000, batch_size=1000, steps=100, noise_multiplier=40.0, sampling=Sampling.FULL
+        ... )
+        >>> f"{delta(run, epsilon=1.0):.1e}"
+        '2.9e-06'
+    """
     checks.positive(epsilon=epsilon)
     smallest = 1e-30
     if not _is_within(setting, epsilon, 0.9):
         raise CannotMeet(
-            f"At no delta below 0.9 does this setting cost as little as epsilon {epsilon:g}.",
+            f"This setting costs more than epsilon {epsilon:g} at every delta below 0.9.",
             remedy="Add noise or take fewer steps.",
         )
     low, high = math.log(smallest), math.log(0.9)
@@ -113,7 +143,16 @@ def delta(setting: Setting, *, epsilon: float) -> float:
 
 
 def steps(setting: Setting, *, epsilon: float, delta: float) -> int:
-    """The most steps that fit within (epsilon, delta)."""
+    """The most steps that fit within (epsilon, delta).
+
+    Example:
+        >>> from reticent.mechanisms.sampling_events import Sampling
+        >>> run = Setting(
+        ...     examples=1000, batch_size=1000, steps=100, noise_multiplier=40.0, sampling=Sampling.FULL
+        ... )
+        >>> steps(run, epsilon=1.0, delta=1e-5)
+        114
+    """
     _check_target(epsilon, delta)
 
     def is_too_much(count: int) -> bool:
@@ -164,7 +203,7 @@ def _cross(cost: Callable[[float], float], target: float, guess: float, name: st
     A bracket is kept around the crossing; inside it the next value comes from a straight line through
     the logarithms, which the cost nearly is.
     """
-    safe, unsafe = _bracketed(cost, target, guess, name, largest)
+    safe, unsafe = _bracket(cost, target, guess, name, largest)
     for _ in range(60):
         if safe[1] >= target * (1 - _CLOSE) or safe[0] / unsafe[0] - 1 < 1e-12:
             break
@@ -177,7 +216,7 @@ def _cross(cost: Callable[[float], float], target: float, guess: float, name: st
     return safe[0]
 
 
-def _bracketed(
+def _bracket(
     cost: Callable[[float], float], target: float, guess: float, name: str, largest: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     value, found = guess, cost(guess)
@@ -195,7 +234,7 @@ def _bracketed(
         if not largest**-1 < value < largest:
             raise CannotMeet(
                 f"No {name} between {1 / largest:g} and {largest:g} gives epsilon {target:g}.",
-                remedy="Ask for an epsilon and a delta of a more usual size.",
+                remedy="Ask for a more usual epsilon and delta.",
             )
         found = cost(value)
         factor = factor**2

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.accounting.theorems import renyi, zcdp
+from reticent.accounting.theorems import renyi
 from reticent.core import checks
 from reticent.core.errors import BudgetExceeded, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
@@ -45,6 +45,15 @@ class RenyiFilter:
             P(D in A) <= S + P~(D in A) <= S + e^epsilon P~(D' in A) + delta~
                       <= S + e^epsilon (P(D' in A) + S) + delta~,
         so that (1 + e^epsilon) S has to be set aside.
+
+    Example:
+        >>> from reticent.mechanisms.events import Gaussian
+        >>> guard, release, passed = RenyiFilter(epsilon=1.0, delta=1e-5), Gaussian(noise_multiplier=10.0), 0
+        >>> while guard.fits(release):
+        ...     guard.spend(release)
+        ...     passed += 1
+        >>> passed
+        6
 
     Reference:
         Feldman and Zrnic (2021), Theorem 4.3, arXiv:2008.11193: individual Renyi filters; the same
@@ -104,7 +113,7 @@ class RenyiFilter:
         self.spent_delta += outside
 
     def _costs(self, event: Event) -> tuple[float, float]:
-        found = renyi.approximated(event, Neighbours(self.adjacency), np.array([self.order]))
+        found = renyi.approximate(event, Neighbours(self.adjacency), np.array([self.order]))
         return float(found.curve[0]) * (1 + 1e-10), found.outside(self.epsilon)
 
 
@@ -116,10 +125,14 @@ class Share(NamedTuple):
 
 
 def shares_for(epsilon: float, delta: float) -> tuple[Share, ...]:
-    """Orders for `several`: the best one for Gaussian noise, and lower ones.
+    """Orders for `make_filters`: the best one for Gaussian noise, and lower ones.
 
     On small batches with little noise the divergence explodes beyond some order; one of the lower
     orders is then still below it.
+
+    Example:
+        >>> [(round(share.order, 1), share.of_delta) for share in shares_for(epsilon=1.0, delta=1e-5)]
+        [(17.9, 0.6), (14.5, 0.2), (12.0, 0.2)]
     """
     best = best_order(epsilon, delta)
     return tuple(
@@ -127,7 +140,7 @@ def shares_for(epsilon: float, delta: float) -> tuple[Share, ...]:
     )
 
 
-def several(
+def make_filters(
     shares: Sequence[Share],
     *,
     epsilon: float,
@@ -146,7 +159,8 @@ def several(
     """
     if not shares or not math.fsum(share.of_delta for share in shares) <= 1 + 1e-12:
         raise InvalidArgument(
-            "The shares of delta are none, or more than all of it.", remedy="Let them add up to at most 1."
+            "There are no shares of delta, or they add up to more than 1.",
+            remedy="Pass shares that add up to at most 1.",
         )
     return tuple(
         RenyiFilter(epsilon=epsilon, delta=delta * of_delta * (1 - 1e-12), adjacency=adjacency, order=order)
@@ -165,12 +179,3 @@ def _divergence_for(epsilon: float, delta: float, order: float) -> float:
     """How much divergence at one order still converts to (epsilon, delta)."""
     used = math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
     return max(epsilon - used, 0.0)
-
-
-def concentrated_limit(epsilon: float, delta: float) -> float:
-    """The rho that converts to (epsilon, delta): the limit of a filter over concentrated DP."""
-    low, high = 0.0, epsilon + 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if zcdp.to_epsilon(middle, delta) <= epsilon else (low, middle)
-    return low

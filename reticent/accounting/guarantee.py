@@ -23,6 +23,11 @@ class Guarantee:
         accountant: which analysis gave the upper bound.
         assumptions: what has to hold outside the proof, such as a declared number of examples.
         group: how many units at once are covered.
+
+    Example:
+        >>> adjacency = Adjacency.ADD_OR_REMOVE
+        >>> print(Guarantee(epsilon=1.23401, delta=1e-5, adjacency=adjacency, accountant="exact Gaussian"))
+        (1.235, 1e-05)-differential privacy for adding or removing one record (exact Gaussian).
     """
 
     epsilon: float
@@ -45,11 +50,11 @@ class Guarantee:
             return "No privacy guarantee: epsilon is infinite."
         unit = self.unit if self.group == 1 else f"group of {self.group} {self.unit}s"
         lines = [
-            f"({_rounded(self.epsilon, 'up')}, {to_digits(self.delta, 6, 'up'):g})-differential privacy "
+            f"({_format_bound(self.epsilon, 'up')}, {to_digits(self.delta, 6, 'up'):g})-differential privacy "
             f"for {self.adjacency.sentence.format(unit=unit)} ({self.accountant})."
         ]
         if self.epsilon_lower > 0:
-            least = _rounded(self.epsilon_lower, "down")
+            least = _format_bound(self.epsilon_lower, "down")
             lines.append(f"No analysis of the same releases can claim less than {least}.")
         if self.assumptions:
             lines.append(f"Assuming that {'; '.join(self.assumptions)}.")
@@ -68,7 +73,7 @@ class Guarantee:
         }
 
 
-def _rounded(value: float, side: Side, digits: int = 4) -> str:
+def _format_bound(value: float, side: Side, digits: int = 4) -> str:
     """A few digits, never on the wrong side of the value: what is printed is still a bound."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"

@@ -21,15 +21,19 @@ def overfull(capacity: int, most: int, rate: float) -> float:
         Where the special function gives what no such probability can be (NaN, or a value outside of
         `_chernoff`), it is Chernoff's bound; where that has no value either, 1. Never less than the
         smallest normal float, unless there is room for all or nobody joins.
+
+    Example:
+        >>> overfull(capacity=10, most=10, rate=0.5), f"{overfull(capacity=9, most=10, rate=0.5):.3e}"
+        (0.0, '9.766e-04')
     """
     if capacity >= most or rate == 0:
         return 0.0
     try:
         # A larger n and a smaller k both make the tail heavier.
         n, others, k = (
-            _rounded(most, math.inf),
-            _rounded(most - capacity, math.inf),
-            _rounded(capacity + 1, 0.0),
+            _to_float(most, math.inf),
+            _to_float(most - capacity, math.inf),
+            _to_float(capacity + 1, 0.0),
         )
     except OverflowError:
         return 1.0
@@ -74,6 +78,6 @@ def _chernoff(k: float, n: float, rate: float) -> _Bounds:
     return _Bounds(-(first + second) - gap - error, -(first + second) + error)
 
 
-def _rounded(whole: int, toward: float) -> float:
+def _to_float(whole: int, toward: float) -> float:
     """A float on that side of a whole number, or the number itself."""
     return float(whole) if whole <= _WHOLE else math.nextafter(float(whole), toward)

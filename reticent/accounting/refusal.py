@@ -12,7 +12,7 @@ import numpy as np
 
 
 def or_infinite(bound: float) -> float:
-    """An upper bound on an epsilon, a divergence or a delta; infinity where it is none.
+    """An upper bound on an epsilon, a divergence or a delta; infinity where it is not a bound.
 
     >>> or_infinite(1.5), or_infinite(math.nan), or_infinite(-1.0)
     (1.5, inf, inf)
@@ -21,6 +21,11 @@ def or_infinite(bound: float) -> float:
 
 
 def smallest(bounds: np.ndarray) -> float:
-    """The best of several valid upper bounds, never below 0. Those that are not numbers claim nothing."""
+    """The best of several valid upper bounds, never below 0. Those that are not numbers claim nothing.
+
+    Example:
+        >>> smallest(np.array([3.0, 1.5, math.nan])), smallest(np.array([math.nan]))
+        (1.5, inf)
+    """
     usable = bounds[~np.isnan(bounds)]
     return max(float(usable.min()), 0.0) if len(usable) else math.inf

@@ -16,8 +16,13 @@ _MOST_DIGITS = 400  # of a float, before and behind the point
 
 
 def to_places(value: float, places: int, side: Side) -> Decimal:
-    """To so many digits behind the point."""
-    return _quantized(value, Decimal(1).scaleb(-places), side)
+    """To so many digits behind the point.
+
+    Example:
+        >>> str(to_places(1.23401, 3, "up")), str(to_places(1.23401, 3, "down"))
+        ('1.235', '1.234')
+    """
+    return _quantize(value, Decimal(1).scaleb(-places), side)
 
 
 def to_digits(value: float, digits: int, side: Side) -> float:
@@ -29,10 +34,10 @@ def to_digits(value: float, digits: int, side: Side) -> float:
     if value == 0 or not math.isfinite(value):
         return value
     leading = Decimal(repr(float(value))).adjusted()
-    return float(_quantized(value, Decimal(1).scaleb(leading + 1 - digits), side))
+    return float(_quantize(value, Decimal(1).scaleb(leading + 1 - digits), side))
 
 
-def _quantized(value: float, quantum: Decimal, side: Side) -> Decimal:
+def _quantize(value: float, quantum: Decimal, side: Side) -> Decimal:
     with localcontext() as context:
         context.prec = _MOST_DIGITS
         rounding = ROUND_CEILING if side == "up" else ROUND_FLOOR

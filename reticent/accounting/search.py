@@ -9,6 +9,10 @@ def bisect(holds: Callable[[float], bool], low: float, high: float, *, relative:
     """The smallest value in [low, high] at which `holds` is true, given that it stays true above it.
 
     Returns a value at which it was seen to hold (or `high`), never one at which it was not.
+
+    Example:
+        >>> round(bisect(lambda x: x * x >= 2, 0.0, 2.0), 6)
+        1.414214
     """
     while high - low > relative * max(abs(high), 1e-300):
         middle = (low + high) / 2
@@ -22,7 +26,12 @@ def bisect(holds: Callable[[float], bool], low: float, high: float, *, relative:
 
 
 def smallest_count(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The smallest whole number in (low, high] at which `holds`, given that it stays true above it."""
+    """The smallest whole number in (low, high] at which `holds`, given that it stays true above it.
+
+    Example:
+        >>> smallest_count(lambda n: n * n >= 50, 0, 50)
+        8
+    """
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle):

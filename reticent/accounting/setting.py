@@ -10,37 +10,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, Unproven
+from reticent.mechanisms import sampling_events
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import Event, FixedSizeSampled, Gaussian, PoissonSampled, Repeated
-
-
-class Sampling(StrEnum):
-    """How batches are drawn."""
-
-    POISSON = "poisson"
-    SHUFFLED = "shuffled"
-    FIXED = "fixed"
-    FULL = "full"
-
-    @property
-    def adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those under which a theorem covers it; the first is the default."""
-        return {
-            Sampling.POISSON: (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE),
-            # A record more would push all later ones into other batches: only its value may change.
-            Sampling.SHUFFLED: (Adjacency.ZERO_OUT, Adjacency.REPLACE),
-            Sampling.FIXED: (Adjacency.REPLACE,),
-            Sampling.FULL: (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE),
-        }[self]
+from reticent.mechanisms.events import Event, Gaussian
+from reticent.mechanisms.sampling_events import Sampling
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A training run in plain numbers. `examples` is declared and public."""
+    """A training run in plain numbers. `examples` is declared and public.
+
+    Example:
+        >>> run = Setting(examples=60_000, batch_size=256, steps=100, noise_multiplier=1.1)
+        >>> run.event.times, round(run.epochs, 2)
+        (100, 0.43)
+    """
 
     examples: int
     batch_size: int
@@ -69,16 +56,16 @@ class Setting:
     @property
     def event(self) -> Event:
         noisy_sum = Gaussian(noise_multiplier=self.noise_multiplier)
+        sizes = {"examples": self.examples, "batch_size": self.batch_size}
         match self.sampling:
             case Sampling.POISSON:
-                return Repeated(event=PoissonSampled(rate=self.rate, event=noisy_sum), times=self.steps)
+                return sampling_events.poisson(noisy_sum, rate=self.rate, steps=self.steps)
             case Sampling.FIXED:
-                step = FixedSizeSampled(batch_size=self.batch_size, examples=self.examples, event=noisy_sum)
-                return Repeated(event=step, times=self.steps)
-            case Sampling.SHUFFLED:  # a record is in one batch an epoch
-                return Repeated(event=noisy_sum, times=self.epochs_begun)
+                return sampling_events.fixed_size(noisy_sum, **sizes, steps=self.steps)
+            case Sampling.SHUFFLED:
+                return sampling_events.shuffled(noisy_sum, **sizes, steps=self.steps)
             case Sampling.FULL:
-                return Repeated(event=noisy_sum, times=self.steps)
+                return sampling_events.full_batch(noisy_sum, steps=self.steps)
 
     @property
     def rate(self) -> float:
@@ -88,7 +75,10 @@ class Setting:
 
     @property
     def epochs_begun(self) -> int:
-        return -(-self.steps * self.batch_size // self.examples)
+        """In how many shuffled epochs the run takes a batch."""
+        return sampling_events.epochs_begun(
+            examples=self.examples, batch_size=self.batch_size, steps=self.steps
+        )
 
     @property
     def epochs(self) -> float:
@@ -100,7 +90,8 @@ class Setting:
             Sampling.POISSON: "every example joins every batch by its own coin of probability "
             f"{self.batch_size}/{self.examples}",
             Sampling.FIXED: f"every batch is a fresh random {self.batch_size} of {self.examples} examples",
-            Sampling.SHUFFLED: "every example is in one batch an epoch",
+            Sampling.SHUFFLED: "every epoch is a new order of the examples, cut into "
+            f"batches of {self.batch_size} of which only the last may be short",
             Sampling.FULL: "every step uses every example",
         }[self.sampling]
         return f"the number of examples, {self.examples}, is public", drawn
@@ -110,7 +101,12 @@ class Setting:
 
 
 def steps_for(epochs: float, examples: int, batch_size: int) -> int:
-    """How many steps make that many epochs, rounded up: half a step is a step."""
+    """How many steps make that many epochs, rounded up: half a step is a step.
+
+    Example:
+        >>> steps_for(60, examples=60_000, batch_size=256), steps_for(0, examples=60_000, batch_size=256)
+        (14063, 0)
+    """
     checks.not_negative(epochs=epochs)
     checks.count(examples=examples, batch_size=batch_size)
     exact = epochs * examples / batch_size

@@ -1,4 +1,4 @@
-"""Runs every membership attack, on every shadow model in turn or on one target, and says how each did."""
+"""Runs every membership attack, on every shadow model in turn or on one target, and measures each."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from reticent.attacks.metrics import Decision, Measured, decide, measure, per_cl
 from reticent.attacks.scores import FEWEST, Outputs, Scores, check_apart
 from reticent.attacks.shadows.outputs import Accuracies, Shadows, check_alike
 from reticent.attacks.signals import Signals, signals_of
+from reticent.attacks.strength import is_alarming, strongest_attack
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 
@@ -30,7 +31,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How one attack did. `decision` is at the attack's own threshold, if it has one."""
+    """How well one attack did. `decision` is at the attack's own threshold, if it has one."""
 
     name: str
     what: str
@@ -39,7 +40,7 @@ class Result:
     seconds: float
     scores: Scores = field(repr=False)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         decision = None
         if self.decision is not None:
             decision = {
@@ -49,7 +50,7 @@ class Result:
         return {
             "name": self.name,
             "what": self.what,
-            **self.measured.as_json(),
+            **self.measured.to_json(),
             "decision": decision,
             "seconds": self.seconds,
         }
@@ -61,8 +62,8 @@ class Battery:
 
     Args:
         left_out: attacks that could not be played, and why.
-        risks: (records,) how often a model that had the record is surer of it than one that had not, over all
-            shadow models: one half for a record without risk. None without shadow models.
+        risks: (records,) how often a model trained on the record is surer of it than one that was not, over
+            all shadow models: one half for a record without risk. None without shadow models.
     """
 
     results: tuple[Result, ...]
@@ -78,23 +79,35 @@ class Battery:
         return next(result for result in self.results if result.name == name)
 
     def per_class(self, name: str) -> dict[int, Measured]:
-        """How an attack does on the records of each label."""
+        """Measures an attack on the records of each label."""
         return per_class(self[name].scores)
 
     @property
     def strongest(self) -> Result:
-        """The one that finds most members at the smallest false-positive rate asked for; then by its AUC."""
+        """The strongest attack, by `strongest_attack`.
 
-        def strength(result: Result) -> tuple[float, float]:
-            measured = result.measured
-            return measured.tpr_at_fpr[0].true_positive_rate.value, measured.auc.value
+        Raises:
+            InvalidArgument: no attack was played.
+        """
+        name = strongest_attack(self._measurements)
+        if name is None:
+            raise InvalidArgument("No attack was played.", remedy="Choose attacks that these outputs allow.")
+        return self[name]
 
-        return max(self.results, key=strength)
+    @property
+    def is_alarming(self) -> bool:
+        """Whether an attack found enough to warn of publishing the model, by `strength.is_alarming`."""
+        return is_alarming(self._measurements)
 
-    def as_json(self) -> dict[str, Any]:
+    @property
+    def _measurements(self) -> dict[str, dict[str, Any]]:
+        return {result.name: result.measured.to_json() for result in self.results}
+
+    def to_json(self) -> dict[str, Any]:
         return {
-            "attacks": {result.name: result.as_json() for result in self.results},
-            "strongest": self.strongest.name,
+            "attacks": {result.name: result.to_json() for result in self.results},
+            "strongest": strongest_attack(self._measurements),
+            "is_alarming": self.is_alarming,
             "accuracies": self.accuracies._asdict(),
             "models": self.models,
             "shadows": self.shadows,
@@ -111,7 +124,7 @@ def run(
     tolerance: float = 0.05,
     on_progress: Callable[[float], None] | None = None,
 ) -> Battery:
-    """Attacks the target with the shadow models; without one, every shadow model with the others, pooled.
+    """Attacks the target with the shadow models; without a target, each shadow model with the others.
 
     Args:
         attacks: names from `ATTACKS`; all unless given.
@@ -122,7 +135,7 @@ def run(
         DataError: the shadow models are not like the target, or too few.
     """
     started = time.perf_counter()
-    names = _checked_names(attacks)
+    names = _check_names(attacks)
     games = _Games(shadows, target, tolerance)
     results, left_out = [], {}
     for number, name in enumerate(names):
@@ -131,7 +144,7 @@ def run(
         if scores is None:
             left_out[name] = "The shadow models were not asked about disturbed records."
         else:
-            results.append(_result(name, scores, time.perf_counter() - began))
+            results.append(_measure_result(name, scores, time.perf_counter() - began))
         if on_progress is not None:
             on_progress((number + 1) / len(names))
     return Battery(
@@ -148,7 +161,7 @@ def run(
 def run_without_shadows(
     members: Outputs, outsiders: Outputs, *, attacks: Sequence[str] | None = None
 ) -> Battery:
-    """The attacks that need nothing but the outputs of one model, from any framework.
+    """Plays the attacks that need nothing but the outputs of one model, from any framework.
 
     The threshold on the loss is the members' mean, which is often published with a model.
 
@@ -160,7 +173,7 @@ def run_without_shadows(
         DataError: members and outsiders overlap or have different labels, or there are too few.
     """
     started = time.perf_counter()
-    names = _checked_names(attacks)
+    names = _check_names(attacks)
     if attacks is not None:
         _require_playable(names)
     check_apart(members, outsiders)
@@ -181,7 +194,7 @@ def run_without_shadows(
                 scores = Scores.of_games(found, is_member, labels)
                 decides = attack.teach is None or name in known
                 seconds = time.perf_counter() - began
-                results.append(_result(name, scores, seconds, decides=decides, has_shadows=False))
+                results.append(_measure_result(name, scores, seconds, decides=decides, has_shadows=False))
     right = signals.is_right
     return Battery(
         results=tuple(results),
@@ -197,20 +210,20 @@ def run_without_shadows(
 
 
 class _Games:
-    """One game for the target, or one for every shadow model, with what was taught shared among them."""
+    """One game for the target, or one for every shadow model, which share what attacks learned."""
 
     def __init__(self, shadows: Shadows, target: Target | None, tolerance: float) -> None:
         self._shadows, self._target = shadows, target
         fewest = 6 if target is not None else 8
         if shadows.models < fewest:
             raise DataError(
-                f"There are {shadows.models} shadow models, too few to attack with.",
-                remedy=f"Train at least {fewest}; 16 give most of what can be had, 64 are better.",
+                f"{shadows.models} shadow models are too few to attack with.",
+                remedy=f"Train at least {fewest}; 16 show most of what there is to see, 64 are better.",
             )
         self.accuracies = shadows.accuracies
         self.count = shadows.models
         if target is not None:
-            self._signals = _signals_of_target(target, shadows)
+            self._signals = _target_signals(target, shadows)
             right = self._signals.is_right
             self.accuracies = Accuracies(
                 float(right[target.is_member].mean()), float(right[~target.is_member].mean())
@@ -222,7 +235,7 @@ class _Games:
         if self._target is not None:
             every = np.arange(self._shadows.models)
             found = attack.play(
-                self._game(self._signals, self._target.is_member, every), self._taught(attack, every)
+                self._game(self._signals, self._target.is_member, every), self._teach(attack, every)
             )
             return (
                 None
@@ -230,11 +243,11 @@ class _Games:
                 else Scores.of_games(found, self._target.is_member, self._shadows.labels)
             )
         pairs = np.arange(self._shadows.models) // 2
-        taught = [self._taught(attack, np.flatnonzero(pairs % 2 != half)) for half in (0, 1)]
+        lessons = [self._teach(attack, np.flatnonzero(pairs % 2 != half)) for half in (0, 1)]
         rows = []
         for model, is_member in enumerate(self._shadows.is_member):
             game = self._game(self._shadows.signals.take(model), is_member, self._shadows.others(model))
-            found = attack.play(game, taught[pairs[model] % 2])
+            found = attack.play(game, lessons[pairs[model] % 2])
             if found is None:
                 return None
             rows.append(found)
@@ -246,14 +259,14 @@ class _Games:
             target, is_member, shadows.labels, shadows.signals.take(others), shadows.is_member[others]
         )
 
-    def _taught(self, attack: Attack, teachers: np.ndarray) -> Any:
+    def _teach(self, attack: Attack, teachers: np.ndarray) -> Any:
         if attack.teach is None:
             return None
         shadows = self._shadows
         return attack.teach(shadows.signals.take(teachers), shadows.is_member[teachers], shadows.labels)
 
 
-def _signals_of_target(target: Target, shadows: Shadows) -> Signals:
+def _target_signals(target: Target, shadows: Shadows) -> Signals:
     if target.logits.shape != shadows.logits.shape[1:] or target.is_member.shape != (shadows.records,):
         raise DataError(
             f"The target has outputs {target.logits.shape} and membership {target.is_member.shape}; the "
@@ -270,7 +283,7 @@ def _signals_of_target(target: Target, shadows: Shadows) -> Signals:
     return signals_of(target.logits, shadows.labels, target.robustness)
 
 
-def _result(
+def _measure_result(
     name: str, scores: Scores, seconds: float, *, decides: bool = True, has_shadows: bool = True
 ) -> Result:
     attack = ATTACKS[name]
@@ -285,17 +298,17 @@ def _result(
 
 
 def _require_playable(names: Sequence[str]) -> None:
-    """Outputs alone hold no answers about disturbed copies, and no other models."""
+    """Refuses attacks that need disturbed copies or other models, which outputs alone do not have."""
     lacking = [name for name in names if ATTACKS[name].needs_shadows or name == "label_only"]
     if lacking:
         able = [name for name, attack in ATTACKS.items() if not attack.needs_shadows and name != "label_only"]
         raise InvalidArgument(
-            f"Without shadow models there is no attack {', '.join(lacking)}.",
+            f"The attack {', '.join(lacking)} needs shadow models.",
             remedy=f"Train some, or choose among {', '.join(able)}.",
         )
 
 
-def _checked_names(attacks: Sequence[str] | None) -> list[str]:
+def _check_names(attacks: Sequence[str] | None) -> list[str]:
     if attacks is None:
         return list(ATTACKS)
     for name in attacks:

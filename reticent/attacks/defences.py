@@ -1,8 +1,8 @@
-"""Defences beside each other: what each leaves to membership attacks, and what it costs.
+"""Defences side by side: what each leaves to membership attacks, and what it costs.
 
-A defence of the outputs is a function from probabilities to probabilities that keeps the label: it hides
-scores and changes nothing that was learned. One of the training (early stopping, regularisation, differential
-privacy) is another model. Both become rows of the same table.
+A defence of the outputs, a mask, is a function from probabilities to probabilities that keeps the label: it
+hides scores and changes nothing that was learned. A defence of the training (early stopping, regularisation,
+differential privacy) is another model. Both become rows of the same table.
 
     compare({"as it is": predict, "epsilon 8": private}, members, outsiders)
 
@@ -37,18 +37,13 @@ _LEAST_PROBABILITY = 1e-12
 # Masks
 
 
-def nothing(probabilities: np.ndarray) -> np.ndarray:
-    """The outputs as they are."""
-    return probabilities
-
-
 def label_only(probabilities: np.ndarray) -> np.ndarray:
-    """All probability on the predicted label."""
+    """Puts all probability on the predicted label."""
     return np.eye(probabilities.shape[1])[probabilities.argmax(axis=1)]
 
 
 def top(count: int) -> Defence:
-    """The largest few as they are; what is left is spread evenly over the others."""
+    """Keeps the largest few, and spreads the rest evenly over the other classes."""
     checks.count(count=count)
 
     def defence(probabilities: np.ndarray) -> np.ndarray:
@@ -67,7 +62,7 @@ def top(count: int) -> Defence:
 
 
 def rounding(digits: int) -> Defence:
-    """Every probability cut to so many digits; what is cut off goes to the label, which so stays largest."""
+    """Cuts every probability to some digits; what is cut off goes to the label, which stays the largest."""
     checks.count(digits=digits)
 
     def defence(probabilities: np.ndarray) -> np.ndarray:
@@ -82,7 +77,7 @@ def rounding(digits: int) -> Defence:
 
 
 def temperature(degrees: float) -> Defence:
-    """Softer answers above 1, harder ones below it."""
+    """Softens answers above 1 degree, and sharpens them below."""
     checks.positive(degrees=degrees)
 
     def defence(probabilities: np.ndarray) -> np.ndarray:
@@ -94,7 +89,7 @@ def temperature(degrees: float) -> Defence:
 def masking(
     members: Outputs, outsiders: Outputs, *, budget: float = 1.0, candidates: int = 64, seed: int = 0
 ) -> Defence:
-    """Noise on the scores that makes a member look like nobody in particular, in the manner of MemGuard.
+    """Adds noise to the scores that makes a member look like an outsider, in the manner of MemGuard.
 
     The defender plays an attacker: a classifier learns to tell members from outsiders by sorted scores. For
     each answer, of several noises that keep the label, it takes the one that leaves this classifier least
@@ -129,7 +124,7 @@ def masking(
 
 
 def standard_masks(classes: int) -> dict[str, Defence]:
-    """The masks that need nothing but the number of classes."""
+    """Makes the masks that need nothing but the number of classes."""
     return {
         "temperature 4": temperature(4.0),
         "rounded to 1 digit": rounding(1),
@@ -163,8 +158,8 @@ def _sorted_logs(probabilities: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """What one defence leaves.
+class Defended:
+    """What one defence leaves to attacks, and what it costs.
 
     Args:
         changed: the mean change of an answer, as the sum of absolute differences: what users pay.
@@ -177,13 +172,13 @@ class Row:
     kept: float
     battery: Battery
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Plain numbers, lists and words."""
         return {
             "defence": self.name,
             "changed": self.changed,
             "labels_kept": self.kept,
-            **self.battery.as_json(),
+            **self.battery.to_json(),
         }
 
 
@@ -194,12 +189,12 @@ def compare(
     *,
     masks: Mapping[str, Defence] | None = None,
     budget: float = 1.0,
-) -> tuple[Row, ...]:
-    """One row for each model, and one for each mask on the first of them, without shadow models.
+) -> tuple[Defended, ...]:
+    """Attacks each model, and each mask on the first of them, without shadow models.
 
     Args:
-        predictors: named functions from records to probabilities, the undefended first; models that were
-            trained otherwise (stopped early, regularised, private) beside it.
+        predictors: functions from records to probabilities by name: the undefended model first, then models
+            that were trained otherwise (stopped early, regularised, private).
         members, outsiders: `x` and `y`; all models were trained on the same members.
         masks: `standard_masks` and `masking` unless given.
         budget: of `masking`, if no masks are given.
@@ -208,18 +203,18 @@ def compare(
         DataError: a model fails, or members and outsiders overlap or differ in their labels.
     """
     if not predictors:
-        raise InvalidArgument("There is no model to defend.", remedy="Give at least one, by name.")
+        raise InvalidArgument("There is no model to defend.", remedy="Pass at least one, by name.")
     rows = []
     for number, (name, predict) in enumerate(predictors.items()):
         inside = outputs_of(predict, members, name="members")
         outside = outputs_of(predict, outsiders, name="outsiders")
-        rows.append(Row(name=name, changed=0.0, kept=1.0, battery=run_without_shadows(inside, outside)))
+        rows.append(Defended(name=name, changed=0.0, kept=1.0, battery=run_without_shadows(inside, outside)))
         if number == 0:
             chosen = masks
             if chosen is None:
                 noise = {f"noise up to {budget:g}": masking(inside, outside, budget=budget)}
                 chosen = standard_masks(inside.classes) | noise
-            rows += [_masked_row(mask, defence, inside, outside) for mask, defence in chosen.items()]
+            rows += [_attack_masked(mask, defence, inside, outside) for mask, defence in chosen.items()]
     return tuple(rows)
 
 
@@ -228,8 +223,8 @@ def compare_shadows(
     *,
     masks: Mapping[str, Defence] | None = None,
     attacks: Sequence[str] | None = None,
-) -> tuple[Row, ...]:
-    """The same with shadow models, every one attacked by the others: the attacker knows the defence.
+) -> tuple[Defended, ...]:
+    """Compares defences with shadow models, each attacked by the others: the attacker knows the defence.
 
     Args:
         shadows: named, the undefended first; those of other recipes beside them.
@@ -241,19 +236,21 @@ def compare_shadows(
         )
     rows = []
     for number, (name, models) in enumerate(shadows.items()):
-        rows.append(Row(name=name, changed=0.0, kept=1.0, battery=run(models, attacks=attacks)))
+        rows.append(Defended(name=name, changed=0.0, kept=1.0, battery=run(models, attacks=attacks)))
         if number == 0:
             chosen = standard_masks(models.logits.shape[2]) if masks is None else masks
             for mask, defence in chosen.items():
                 masked, changed, kept = defend_shadows(models, defence, name=mask)
-                rows.append(Row(name=mask, changed=changed, kept=kept, battery=run(masked, attacks=attacks)))
+                rows.append(
+                    Defended(name=mask, changed=changed, kept=kept, battery=run(masked, attacks=attacks))
+                )
     return tuple(rows)
 
 
 def defend_shadows(shadows: Shadows, defence: Defence, *, name: str = "mask") -> tuple[Shadows, float, float]:
-    """Shadow models behind a mask, the mean change of an answer, and the share of labels that stayed.
+    """Masks shadow models; returns them, the mean change of an answer, and the share of labels kept.
 
-    How often disturbed copies kept their label stays as it was: a mask that keeps labels cannot change it.
+    The robustness of disturbed copies is left alone: a mask that keeps labels cannot change it.
     """
     masked, changed, kept = [], [], []
     for logits in shadows.logits:
@@ -266,7 +263,7 @@ def defend_shadows(shadows: Shadows, defence: Defence, *, name: str = "mask") ->
     return defended, float(np.mean(changed)), float(np.mean(kept))
 
 
-def _masked_row(name: str, defence: Defence, members: Outputs, outsiders: Outputs) -> Row:
+def _attack_masked(name: str, defence: Defence, members: Outputs, outsiders: Outputs) -> Defended:
     sides, changes, kept = [], [], []
     for side in (members, outsiders):
         before = np.exp(log_softmax(side.logits, axis=1))
@@ -274,7 +271,7 @@ def _masked_row(name: str, defence: Defence, members: Outputs, outsiders: Output
         sides.append(Outputs.from_probabilities(after, side.labels, features=side.features, name=side.name))
         changes.append(np.abs(after - before).sum(axis=1))
         kept.append(after.argmax(axis=1) == before.argmax(axis=1))
-    return Row(
+    return Defended(
         name=name,
         changed=float(np.concatenate(changes).mean()),
         kept=float(np.concatenate(kept).mean()),
@@ -287,7 +284,8 @@ def _apply(defence: Defence, probabilities: np.ndarray, name: str) -> np.ndarray
     is_probability = masked.shape == probabilities.shape and np.allclose(masked.sum(axis=1), 1, atol=1e-3)
     if not is_probability or (masked < -1e-9).any():
         raise DataError(
-            f"The mask '{name}' made no probabilities of {probabilities.shape}: shape {masked.shape}.",
-            remedy="Give a function from probabilities to as many, whose rows sum to one.",
+            f"The mask '{name}' returned shape {masked.shape} instead of probabilities "
+            f"of shape {probabilities.shape}.",
+            remedy="Return as many probabilities as were given, with rows that sum to one.",
         )
     return masked

@@ -5,46 +5,46 @@ from __future__ import annotations
 from reticent.attacks.battery import Battery
 from reticent.attacks.metrics import Measured
 
-_LITTLE, _MUCH = 0.55, 0.7  # of the area under the curve
+_NEXT_TO_NOTHING = 0.55  # an AUC: if all of its interval lies below, a member is barely told from an outsider
 
 
-def explained(found: Battery) -> list[str]:
-    """At most ten plain sentences."""
+def explain(found: Battery) -> list[str]:
+    """Says in at most ten plain sentences what the attacks found."""
     measured, gap = found.strongest.measured, found.accuracies
-    said = [
+    sentences = [
         f"Attacked with {len(found.results)} attacks and {found.shadows} shadow models; "
         f"{measured.members:,} records were in the training set, {measured.outsiders:,} were not.",
-        f"The model is right about {gap.train:.1%} of the rows it learned from and "
-        f"{gap.test:.1%} of those it never saw: a large difference is what attacks live on.",
+        f"The model is right about {gap.train:.1%} of the rows it was trained on and "
+        f"{gap.test:.1%} of the rows it never saw. The larger the gap, the easier the attack.",
         f"The strongest attack is '{found.strongest.name}': {found.strongest.what}.",
     ]
-    return [*said, *in_words(measured), *_advice(measured)]
+    failed = "An attack that fails proves nothing: only the guarantee holds against every attack."
+    return [*sentences, *describe(measured), conclude(found), failed]
 
 
-def in_words(measured: Measured) -> list[str]:
-    """What the numbers of one attack say."""
-    said = [
-        f"Picking a member and an outsider, it tells which is which {measured.auc.value:.1%} of the time; "
-        f"a coin does so 50% of the time ({measured.auc.low:.1%} to {measured.auc.high:.1%}).",
+def describe(measured: Measured) -> list[str]:
+    """Says what the numbers of one attack mean."""
+    sentences = [
+        f"Shown a member and an outsider, it tells which is which {measured.auc.value:.1%} of the time "
+        f"({measured.auc.low:.1%} to {measured.auc.high:.1%}); guessing gives 50%.",
     ]
     for rate in measured.tpr_at_fpr:
         found = rate.true_positive_rate
-        line = (
-            f"While it accuses {rate.false_positive_rate:.1%} of outsiders in vain, it finds "
-            f"{found.value:.1%} of the members ({found.low:.1%} to {found.high:.1%})."
+        sentence = (
+            f"At a false-positive rate of {rate.false_positive_rate:.1%} it finds {found.value:.1%} of the "
+            f"members ({found.low:.1%} to {found.high:.1%})."
         )
-        said.append(f"{line} {rate.note}".strip())
-    return said
+        sentences.append(f"{sentence} {rate.note}".strip())
+    return sentences
 
 
-def _advice(measured: Measured) -> list[str]:
-    lowest = measured.auc.low
-    if lowest > _MUCH:
-        verdict = "This model gives away who was in its training set: do not publish it as it is."
-    elif lowest > 0.5:
-        verdict = "This model gives away a little about who was in its training set."
-    elif measured.auc.high < _LITTLE:
-        verdict = "These attacks learned next to nothing about who was in."
-    else:
-        verdict = "These attacks found nothing that luck would not explain; more records would say more."
-    return [verdict, "An attack that fails proves nothing: only the guarantee holds against every attack."]
+def conclude(found: Battery) -> str:
+    """Says in one sentence what the attacks mean for the model; `attack.json` keeps it as its verdict."""
+    measured = found.strongest.measured
+    if found.is_alarming:
+        return "This model gives away who was in its training set: do not publish it as it is."
+    if measured.auc.low > 0.5:
+        return "This model gives away a little about who was in its training set."
+    if measured.auc.high < _NEXT_TO_NOTHING:
+        return "These attacks learned next to nothing about who was in the training set."
+    return "These attacks found nothing beyond chance; more records would make this more certain."

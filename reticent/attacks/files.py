@@ -1,4 +1,4 @@
-"""What other frameworks hand over: outputs in .npz files, ready scores in a table.
+"""Files from other frameworks: outputs in .npz files, finished scores in a table.
 
 Nothing is unpickled unless the caller trusts the file.
 """
@@ -24,24 +24,24 @@ _TRUE, _FALSE = {"1", "true", "yes", "member"}, {"0", "false", "no", "outsider"}
 def read_outputs(
     path: Path, *, name: str, predictor: Predictor | None = None, trust: bool = False
 ) -> Outputs:
-    """`labels`, and `probabilities` or `logits`, from a .npz file; or `features` for a predictor.
+    """Reads `labels`, and `probabilities` or `logits`, from a .npz file; or `features` for a predictor.
 
     Raises:
-        DataError: the file is not there or not such a file, something is missing in it, or the model fails.
+        DataError: the file does not exist or is of another kind, lacks an array, or the model fails.
     """
-    arrays = _arrays(path, trust=trust)
-    labels, features = _needed(arrays, "labels", path), arrays.get("features")
+    arrays = _load_arrays(path, trust=trust)
+    labels, features = _require_array(arrays, "labels", path), arrays.get("features")
     if predictor is not None:
-        answers = _asked(predictor, _needed(arrays, "features", path), name)
+        answers = _ask_predictor(predictor, _require_array(arrays, "features", path), name)
         return Outputs.from_probabilities(answers, labels, features=features, name=name)
     if "logits" in arrays:
         return Outputs.from_logits(arrays["logits"], labels, features=features, name=name)
-    probabilities = _needed(arrays, "probabilities", path)
+    probabilities = _require_array(arrays, "probabilities", path)
     return Outputs.from_probabilities(probabilities, labels, features=features, name=name)
 
 
 def read_scores(path: Path) -> Scores:
-    """A table with the columns `score` and `is_member`, the higher the likelier a member."""
+    """Reads a table with the columns `score` and `is_member`; a higher score means likelier a member."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -50,18 +50,18 @@ def read_scores(path: Path) -> Scores:
     if not rows or not {"score", "is_member"} <= set(rows[0]):
         raise DataError(
             f"{path} has no columns 'score' and 'is_member', or no rows.",
-            remedy="Write a header and one line a record: score,is_member.",
+            remedy="Write a header and one line per record: score,is_member.",
         )
     sides: dict[bool, list[float]] = {True: [], False: []}
     for line, row in enumerate(rows, start=2):
-        sides[_side(row["is_member"], path, line)].append(_number(row["score"], path, line))
+        sides[_parse_side(row["is_member"], path, line)].append(_parse_score(row["score"], path, line))
     return Scores(members=np.array(sides[True]), outsiders=np.array(sides[False]))
 
 
-def _arrays(path: Path, *, trust: bool) -> dict[str, np.ndarray]:
+def _load_arrays(path: Path, *, trust: bool) -> dict[str, np.ndarray]:
     try:
         if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
-            raise _no_arrays(path)
+            raise _wrong_file(path)
         with np.load(path, allow_pickle=trust) as file:
             return {key: file[key] for key in file.files}
     except FileNotFoundError:
@@ -72,27 +72,27 @@ def _arrays(path: Path, *, trust: bool) -> dict[str, np.ndarray]:
                 f"{path} holds pickled objects, which run code when they are read.",
                 remedy="Save plain arrays of numbers, or pass --trust if the file is your own.",
             ) from None
-        raise _no_arrays(path) from error
+        raise _wrong_file(path) from error
 
 
-def _no_arrays(path: Path) -> DataError:
+def _wrong_file(path: Path) -> DataError:
     return DataError(
-        f"{path} is no .npz file of arrays.",
-        remedy="Write one with numpy.savez(path, labels=..., probabilities=...), or give a table of ready "
+        f"{path} is not a .npz file of arrays.",
+        remedy="Write one with numpy.savez(path, labels=..., probabilities=...), or pass a table of "
         "scores as --scores.",
     )
 
 
-def _needed(arrays: dict[str, np.ndarray], key: str, path: Path) -> np.ndarray:
+def _require_array(arrays: dict[str, np.ndarray], key: str, path: Path) -> np.ndarray:
     if key not in arrays:
         raise DataError(
-            f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}, and no '{key}'.",
+            f"{path} has no '{key}'; it holds {', '.join(sorted(arrays)) or 'nothing'}.",
             remedy="Save 'labels' with 'probabilities' (rows x classes), or 'features' for --model.",
         )
     return arrays[key]
 
 
-def _asked(predictor: Predictor, features: np.ndarray, name: str) -> Any:
+def _ask_predictor(predictor: Predictor, features: np.ndarray, name: str) -> Any:
     try:
         return predictor(features)
     except Exception as error:
@@ -102,7 +102,7 @@ def _asked(predictor: Predictor, features: np.ndarray, name: str) -> Any:
         ) from error
 
 
-def _side(text: str | None, path: Path, line: int) -> bool:
+def _parse_side(text: str | None, path: Path, line: int) -> bool:
     word = (text or "").strip().lower()
     if word not in _TRUE | _FALSE:
         raise DataError(
@@ -112,10 +112,10 @@ def _side(text: str | None, path: Path, line: int) -> bool:
     return word in _TRUE
 
 
-def _number(text: str | None, path: Path, line: int) -> float:
+def _parse_score(text: str | None, path: Path, line: int) -> float:
     try:
         return float(text or "")
     except ValueError:
         raise DataError(
-            f"{path}, line {line}: the score {text!r} is no number.", remedy="Correct it."
+            f"{path}, line {line}: the score {text!r} is not a number.", remedy="Correct it."
         ) from None

@@ -1,8 +1,8 @@
-"""How well an attack works, each number with its interval, and the one that matters first.
+"""How well an attack works: each number with its interval, the one that matters first.
 
-An attack that finds a tenth of the members and is never wrong is worse than one that is right about
+An attack that finds a tenth of the members without error does more harm than one that is right about
 everybody 60 times in 100. So true-positive rates at small false-positive rates come first, then the area
-under the curve. Intervals take games to be independent; those of pooled models share their records, and
+under the curve (AUC). Intervals assume independent games; those of pooled models share their records, so
 their intervals are somewhat too narrow.
 """
 
@@ -43,7 +43,7 @@ class RateAt:
     Args:
         is_resolved: False where there are too few outsiders for one false positive: the value is then the
             rate without any, and only the interval says what is known.
-        note: says so aloud, or is empty.
+        note: the same in words, or empty.
     """
 
     false_positive_rate: float
@@ -54,7 +54,7 @@ class RateAt:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What happens when every record above a threshold is called a member."""
+    """What follows from calling every record above a threshold a member."""
 
     threshold: float
     precision: Estimate
@@ -65,7 +65,7 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Everything that is said about an attack, in the order in which it should be read."""
+    """All numbers about an attack, in the order in which they should be read."""
 
     tpr_at_fpr: tuple[RateAt, ...]
     auc: Estimate
@@ -74,7 +74,7 @@ class Measured:
     outsiders: int
     confidence: float
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Plain numbers, lists and words."""
         return {
             "tpr_at_fpr": [
@@ -92,7 +92,21 @@ class Measured:
 def measure(
     scores: Scores, *, rates: Sequence[float] = FALSE_POSITIVE_RATES, confidence: float = 0.95
 ) -> Measured:
-    """True-positive rates at small false-positive rates, then the area under the curve and the advantage."""
+    """Measures an attack: true-positive rates at small false-positive rates, then AUC and advantage.
+
+        fewer than ten members or outsiders    DataError, from `Scores`
+        a score that is NaN or infinite        DataError, from `Scores`
+        all scores equal                       rates of 0, AUC 0.5, advantage 0
+        too few outsiders for a rate           `is_resolved` is False, and a note says how many it takes
+
+    Example:
+        >>> import numpy as np
+        >>> from reticent.attacks.scores import Scores
+        >>> constant = Scores(members=np.zeros(2000), outsiders=np.zeros(2000))
+        >>> found = measure(constant)
+        >>> found.auc.value, found.advantage.value, found.tpr_at_fpr[0].true_positive_rate.value
+        (0.5, 0.0, 0.0)
+    """
     return Measured(
         tpr_at_fpr=tuple(tpr_at_fpr(scores, rate, confidence=confidence) for rate in rates),
         auc=auc(scores, confidence=confidence),
@@ -104,7 +118,11 @@ def measure(
 
 
 def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Estimate:
-    """A share with its exact interval.
+    """A share with its exact interval; without trials, 0 with the interval from 0 to 1.
+
+    Example:
+        >>> print(clopper_pearson(5, 10))
+        0.5 [0.1871, 0.8129]
 
     Reference:
         Clopper and Pearson (1934), The use of confidence or fiducial limits.
@@ -161,8 +179,14 @@ def auc(scores: Scores, *, confidence: float = 0.95) -> Estimate:
     """The probability that a member scores above an outsider, ties counting half.
 
     The interval is DeLong's on the scale of log odds, where it does not leave (0, 1). If no pair is in the
-    wrong order, there is no variance to go by: the end of the interval is then the area that so few
-    records would still show as perfect, taking each member of the smaller side for one coin.
+    wrong order, the variance is 0 and says nothing: the interval then ends at the smallest area at which so
+    few records would still all be in order.
+
+    Example:
+        >>> import numpy as np
+        >>> from reticent.attacks.scores import Scores
+        >>> print(auc(Scores(members=np.arange(1.0, 21.0), outsiders=np.arange(20.0))))
+        0.5487 [0.3683, 0.7172]
 
     Reference:
         DeLong, DeLong and Clarke-Pearson (1988); by ranks as in Sun and Xu (2014), Theorem 1.
@@ -182,7 +206,7 @@ def auc(scores: Scores, *, confidence: float = 0.95) -> Estimate:
 
 
 def advantage(scores: Scores, *, confidence: float = 0.95) -> Estimate:
-    """The largest difference of true- and false-positive rate over all thresholds: what Yeom's game pays.
+    """The largest difference of true- and false-positive rate over all thresholds (Yeom's advantage).
 
     The best threshold is chosen on the same scores, which flatters the value. The interval holds for every
     threshold at once (Dvoretzky, Kiefer and Wolfowitz, with Massart's constant), so it is not flattered.
@@ -196,7 +220,7 @@ def advantage(scores: Scores, *, confidence: float = 0.95) -> Estimate:
 
 
 def decide(scores: Scores, threshold: float, *, confidence: float = 0.95) -> Decision:
-    """Calls every record above the threshold a member, and counts."""
+    """Calls every record above the threshold a member, and counts how often that is right."""
     checks.finite(threshold=threshold)
     right = int(np.sum(scores.members > threshold))
     wrong = int(np.sum(scores.outsiders > threshold))
@@ -212,7 +236,7 @@ def decide(scores: Scores, threshold: float, *, confidence: float = 0.95) -> Dec
 
 
 def per_class(scores: Scores, *, confidence: float = 0.95) -> dict[int, Measured]:
-    """The same numbers for each label that has at least ten members and ten outsiders."""
+    """Measures an attack on each label that has at least ten members and ten outsiders."""
     if scores.member_labels is None or scores.outsider_labels is None:
         raise InvalidArgument(
             "These scores have no labels.", remedy="Give Scores member_labels and outsider_labels."
@@ -227,14 +251,14 @@ def per_class(scores: Scores, *, confidence: float = 0.95) -> dict[int, Measured
 
 
 def per_record(scores: np.ndarray, is_member: np.ndarray) -> np.ndarray:
-    """For each record, how often a model that had it scores it above a model that did not: (records,).
+    """How often, for each record, a model trained on it scores it above a model that was not: (records,).
 
     Args:
         scores, is_member: (models, records). A record that is never in, or never out, gets NaN.
 
-    One half is what a record without risk has. With few models this is noisy: 16 give steps of 1/64. Give
-    signals, such as the confidence, rather than scores for which the models were each other's shadows: the
-    games of one record then depend on each other, and its area comes out too small.
+    A record without risk has one half. With few models this is noisy: 16 give steps of 1/64. Pass signals,
+    such as the confidence, rather than scores for which the models were each other's shadows: the games of
+    one record then depend on each other, and the result is too small.
     """
     scores, is_member = np.asarray(scores, float), np.asarray(is_member, bool)
     ranks = rankdata(scores, axis=0)
@@ -246,9 +270,9 @@ def per_record(scores: np.ndarray, is_member: np.ndarray) -> np.ndarray:
 
 
 def rarity(scores: Scores) -> np.ndarray:
-    """For each member, the share of outsiders that look as much like one: small for whoever is found.
+    """The share of outsiders that score at least as high as each member: small for members that are found.
 
-    One more outsider is counted than there were, so that nobody is found for certain.
+    One more outsider is counted than there were, so that no share is 0.
     """
     outsiders = np.sort(scores.outsiders)
     as_high = len(outsiders) - np.searchsorted(outsiders, scores.members, side="left")
@@ -266,9 +290,9 @@ def roc(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
 
 
 def curve(scores: Scores, *, points: int = 60) -> dict[str, Any]:
-    """The curve at so many false-positive rates, evenly on a logarithmic axis, as plain numbers to draw.
+    """Samples the ROC curve at evenly spaced points of a logarithmic axis, as plain numbers to draw.
 
-    With it the band in which an attack without signal lies.
+    The band in which an attack without signal lies comes with it.
     """
     checks.count(minimum=2, points=points)
     false, true = roc(scores)
@@ -285,7 +309,7 @@ def curve(scores: Scores, *, points: int = 60) -> dict[str, Any]:
 def no_signal_band(
     members: int, outsiders: int, false_positives: np.ndarray, *, confidence: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Between which true-positive rates an attack that knows nothing lies, at each false-positive rate.
+    """The true-positive rates between which an attack without signal lies, at each false-positive rate.
 
     Above the threshold that k outsiders pass, the number of members is beta-binomial: all orders of all
     records are equally likely.

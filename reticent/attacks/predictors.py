@@ -1,4 +1,4 @@
-"""Asks a model that is only known as a function, and says what is wrong with its answers."""
+"""Asks a model that is known only as a function, and checks its answers."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from reticent.attacks.scores import Outputs
 from reticent.core.errors import DataError, ReticentError
 
-Predict = Callable[[np.ndarray], Any]  # from records, one a row, to probabilities (records, classes)
-Records = Mapping[str, Any]  # `x`, one record a row, and `y`, its class
+Predict = Callable[[np.ndarray], Any]  # from records, one per row, to probabilities (records, classes)
+Records = Mapping[str, Any]  # `x`, one record per row, and `y`, its class
 
 _ROWS_AT_ONCE = 8192
 
 
 def outputs_of(predict: Predict, records: Records, *, name: str = "records") -> Outputs:
-    """What a model says of records.
+    """Asks a model about records.
 
     Raises:
-        DataError: the model failed, or what it gave are no probabilities for these classes.
+        DataError: the model failed, or its answers are not probabilities for these classes.
     """
-    x, y = checked_records(records, name=name)
+    x, y = check_records(records, name=name)
     return Outputs.from_probabilities(ask(predict, x, name=name), y, features=x, name=name)
 
 
 def ask(predict: Predict, x: np.ndarray, *, name: str = "records") -> np.ndarray:
-    """The answers of a model, in pieces that fit into memory: one row a record."""
+    """Asks a model in pieces that fit into memory; returns one row per record."""
     pieces = [x[start : start + _ROWS_AT_ONCE] for start in range(0, len(x), _ROWS_AT_ONCE)]
     try:
         answers = [np.asarray(predict(piece), float) for piece in pieces]
@@ -36,22 +36,22 @@ def ask(predict: Predict, x: np.ndarray, *, name: str = "records") -> np.ndarray
     except Exception as error:
         raise DataError(
             f"The model failed when it was asked about {name}: {type(error).__name__}: {error}",
-            remedy="Give a function from records, one a row, to one row of probabilities each.",
+            remedy="Give a function from records, one per row, to one row of probabilities each.",
         ) from error
     for piece, answer in zip(pieces, answers, strict=True):
         if answer.ndim != 2 or len(answer) != len(piece):
             raise DataError(
                 f"Asked about {len(piece)} {name}, the model gave an array of shape {answer.shape}.",
-                remedy="Give one row of probabilities a record, one column a class.",
+                remedy="Return one row of probabilities per record and one column per class.",
             )
     return np.concatenate(answers)
 
 
-def checked_records(records: Records, *, name: str = "records") -> tuple[np.ndarray, np.ndarray]:
-    """`x` and `y` as arrays of one length."""
+def check_records(records: Records, *, name: str = "records") -> tuple[np.ndarray, np.ndarray]:
+    """Returns `x` and `y` as arrays, after a check that they have the same length."""
     missing = [key for key in ("x", "y") if key not in records]
     if missing or len(records["x"]) != len(records["y"]):
         raise DataError(
-            f"The {name} need `x` and `y` with as many rows.", remedy='Pass {"x": ..., "y": ...}.'
+            f"The {name} need `x` and `y` with the same number of rows.", remedy='Pass {"x": ..., "y": ...}.'
         )
     return np.asarray(records["x"]), np.asarray(records["y"])

@@ -1,4 +1,4 @@
-"""What an attack starts from and what it ends in: the outputs of a model, and a score for each record."""
+"""What an attack starts from and what it returns: the outputs of a model, and a score for each record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ _SHUFFLES = 999
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """What an attack thinks of records it should tell apart. Higher means "was a member".
+    """The scores of an attack for members and outsiders. Higher means "was a member".
+
+        fewer than ten on a side       DataError
+        NaN or infinite                DataError that names the first row
+        all equal                      accepted: an attack without signal
+
+    Example:
+        >>> scores = Scores(members=np.arange(10) + 1.0, outsiders=np.arange(10))
+        >>> int(scores.is_member.sum()), len(scores.values)
+        (10, 20)
 
     Args:
         members: of records that were in the training set.
@@ -38,7 +47,7 @@ class Scores:
 
     def __post_init__(self) -> None:
         for side in ("members", "outsiders"):
-            object.__setattr__(self, side, _checked_scores(getattr(self, side), side))
+            object.__setattr__(self, side, _check_scores(getattr(self, side), side))
         pairs = (("members", self.member_labels), ("outsiders", self.outsider_labels))
         for side, labels in pairs:
             if labels is not None and len(labels) != len(getattr(self, side)):
@@ -73,7 +82,7 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """What a model says of some records: one row a record, one column a class.
+    """What a model says of some records: one row per record, one column per class.
 
     Made by `from_probabilities` or `from_logits`, which check what they are given.
 
@@ -88,11 +97,11 @@ class Outputs:
 
     @classmethod
     def from_logits(cls, logits: Any, labels: Any, *, features: Any = None, name: str = "records") -> Outputs:
-        rows = _checked_rows(logits, "logits", name)
+        rows = _check_rows(logits, "logits", name)
         return cls(
             logits=rows,
-            labels=_checked_labels(labels, len(rows), rows.shape[1], name),
-            features=_checked_features(features, len(rows), name),
+            labels=_check_labels(labels, len(rows), rows.shape[1], name),
+            features=_check_features(features, len(rows), name),
             name=name,
         )
 
@@ -100,15 +109,15 @@ class Outputs:
     def from_probabilities(
         cls, probabilities: Any, labels: Any, *, features: Any = None, name: str = "records"
     ) -> Outputs:
-        """Raises `DataError` for rows that are no probabilities, naming the first."""
-        rows = _checked_rows(probabilities, "probabilities", name)
+        """Checks probabilities; raises `DataError` that names the first row that does not sum to one."""
+        rows = _check_rows(probabilities, "probabilities", name)
         sums = rows.sum(axis=1)
         wrong = (np.abs(sums - 1) > _SUM_TOLERANCE) | (rows < -_SUM_TOLERANCE).any(axis=1)
         if wrong.any():
             first = int(np.argmax(wrong))
             raise DataError(
                 f"The probabilities of {name} in row {first} sum to {sums[first]:.4g}, the smallest is "
-                f"{rows[first].min():.4g}; so it is with {wrong.sum()} of {len(rows)} rows.",
+                f"{rows[first].min():.4g}; {wrong.sum()} of {len(rows)} rows are like that.",
                 remedy="Give the softmax of the model, or its raw outputs as logits.",
             )
         return cls.from_logits(
@@ -128,7 +137,7 @@ class Outputs:
 
 
 def check_apart(members: Outputs, outsiders: Outputs) -> None:
-    """Makes sure that members and outsiders differ in membership, and in nothing that gives it away.
+    """Makes sure that members and outsiders differ in nothing but membership.
 
     Raises:
         DataError: other classes, other labels than a random division would give, or the same records.
@@ -158,7 +167,7 @@ def _check_same_labels(members: np.ndarray, outsiders: np.ndarray) -> None:
     by_chance = np.where((drawn == 0) | (drawn == counts), counts, 0).sum(axis=1)
     if (by_chance >= lonely).mean() <= 0.01:
         raise DataError(
-            f"Members and outsiders have different labels: {_listed(known[is_lonely])} "
+            f"Members and outsiders have different labels: {_list_labels(known[is_lonely])} "
             f"only on one side, with {lonely} records.",
             remedy="Draw both at random from the same source, or leave those records out.",
         )
@@ -180,19 +189,21 @@ def _check_no_overlap(members: np.ndarray, outsiders: np.ndarray) -> None:
         pairs = ", ".join(f"member {inside} = outsider {outside}" for inside, outside in shared[:3])
         more = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
         raise DataError(
-            f"{len(shared)} of {len(outsiders)} outsiders are among the members as well: {pairs}{more}.",
+            f"{len(shared)} of {len(outsiders)} outsiders are also among the members: {pairs}{more}.",
             remedy="Leave them out of both: nobody can be a member and an outsider.",
         )
 
 
-def _checked_scores(values: Any, side: str) -> np.ndarray:
+def _check_scores(values: Any, side: str) -> np.ndarray:
     try:
         scores = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise DataError(f"The scores of {side} are no numbers.", remedy="Give one number a record.") from None
+        raise DataError(
+            f"The scores of {side} are not numbers.", remedy="Give one number per record."
+        ) from None
     if scores.ndim != 1:
         raise DataError(
-            f"The scores of {side} have shape {scores.shape}.", remedy="Give one number a record."
+            f"The scores of {side} have shape {scores.shape}.", remedy="Give one number per record."
         )
     _check_enough(len(scores), side)
     if not np.isfinite(scores).all():
@@ -204,15 +215,15 @@ def _checked_scores(values: Any, side: str) -> np.ndarray:
     return scores
 
 
-def _checked_rows(values: Any, what: str, name: str) -> np.ndarray:
+def _check_rows(values: Any, what: str, name: str) -> np.ndarray:
     try:
         rows = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise DataError(f"The {what} of {name} are no numbers.", remedy="Give rows of numbers.") from None
+        raise DataError(f"The {what} of {name} are not numbers.", remedy="Give rows of numbers.") from None
     if rows.ndim != 2:
         raise DataError(
             f"The {what} of {name} have shape {rows.shape}.",
-            remedy="Give one row a record and one column a class; two columns for a yes or no.",
+            remedy="Give one row per record and one column per class; two columns for a yes or no.",
         )
     _check_enough(len(rows), name)
     if rows.shape[1] < 2:
@@ -222,18 +233,18 @@ def _checked_rows(values: Any, what: str, name: str) -> np.ndarray:
     wrong = ~np.isfinite(rows).all(axis=1)
     if wrong.any():
         raise DataError(
-            f"The {what} of {name} are not finite in row {int(np.argmax(wrong))} and in {wrong.sum()} rows.",
+            f"The {what} of {name} are not finite in {wrong.sum()} rows, first in row {np.argmax(wrong)}.",
             remedy="Find out why the model gives NaN or infinity there, or leave these records out.",
         )
     return rows
 
 
-def _checked_labels(labels: Any, records: int, classes: int, name: str) -> np.ndarray:
+def _check_labels(labels: Any, records: int, classes: int, name: str) -> np.ndarray:
     found = np.asarray(labels)
     if found.shape != (records,) or not np.issubdtype(found.dtype, np.integer):
         raise DataError(
             f"The labels of {name} are {found.dtype} of shape {found.shape}, for {records} records.",
-            remedy="Give one whole number a record: the column of its class.",
+            remedy="Give one whole number per record: the column of its class.",
         )
     if found.min() < 0 or found.max() >= classes:
         raise DataError(
@@ -243,14 +254,14 @@ def _checked_labels(labels: Any, records: int, classes: int, name: str) -> np.nd
     return found
 
 
-def _checked_features(features: Any, records: int, name: str) -> np.ndarray | None:
+def _check_features(features: Any, records: int, name: str) -> np.ndarray | None:
     if features is None:
         return None
     found = np.ascontiguousarray(features)
     if not found.ndim or len(found) != records:
         raise DataError(
             f"There are features of shape {found.shape} for the {records} {name}.",
-            remedy="Give one row of features a record.",
+            remedy="Give one row of features per record.",
         )
     return found.reshape(records, -1)
 
@@ -258,11 +269,11 @@ def _checked_features(features: Any, records: int, name: str) -> np.ndarray | No
 def _check_enough(count: int, name: str) -> None:
     if count < FEWEST:
         raise DataError(
-            f"There are {count} {name}, too few to tell an attack from luck.",
+            f"{count} {name} are too few to tell an attack from luck.",
             remedy=f"Give at least {FEWEST}; a true-positive rate at 0.1% needs 1,000 outsiders or more.",
         )
 
 
-def _listed(labels: Sequence[Any] | np.ndarray) -> str:
+def _list_labels(labels: Sequence[Any] | np.ndarray) -> str:
     shown = ", ".join(str(label) for label in labels[:5])
     return f"{shown} and {len(labels) - 5} more are" if len(labels) > 5 else f"{shown} found"

@@ -1,4 +1,4 @@
-"""What can be read off the outputs for one record: numbers that are larger for members, as a rule."""
+"""Signals: numbers computed from the outputs for one record, which tend to be larger for members."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Signals(NamedTuple):
     robustness: np.ndarray | None = None  # how many disturbed copies kept their label, from 0 to 1
 
     def take(self, models: np.ndarray | int) -> Signals:
-        """Those of some models."""
+        """Takes the signals of some models."""
         robustness = None if self.robustness is None else self.robustness[models]
         return Signals(*(signal[models] for signal in self[:5]), robustness=robustness)
 
 
 def signals_of(logits: np.ndarray, labels: np.ndarray, robustness: np.ndarray | None = None) -> Signals:
-    """Reads all signals off logits (..., records, classes) for labels (records,)."""
+    """Computes all signals from logits (..., records, classes) for labels (records,)."""
     if logits.ndim == 3:  # one model after the other, in little memory
         each = [signals_of(model, labels) for model in logits]
         stacked = [np.stack(values) for values in zip(*(signals[:5] for signals in each), strict=True)]

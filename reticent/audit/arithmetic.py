@@ -1,6 +1,6 @@
-"""An audit of the arithmetic: whether what is proved of real numbers is true of the machine's.
+"""An audit of the arithmetic: whether what is proved for real numbers holds for floating-point numbers.
 
-Three looks at one step, each of which has broken a library that was right on paper:
+Three checks of one step, each of which has broken a library that was right on paper:
 
     bits of a release           could these bits have come from both of two neighbours?
     cancelling records          does a record whose terms cancel move the sum by no more than its bound?
@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reticent.audit.distances import Distance, judged
+from reticent.audit.distances import Distance, judge_distances
 from reticent.audit.finding import Claim, Finding
 from reticent.audit.replay import TrainStep, arrays_of, cut, length_of
 from reticent.audit.strange_records import Strange, strange_records
 from reticent.audit.verdict import Outcome
-from reticent.audit.watched import Watched
+from reticent.audit.watched import WatchedStep
 from reticent.core import checks
 from reticent.mechanisms.adjacency import Adjacency
 
@@ -30,16 +30,16 @@ CANCELLING, POWERS = "cancelling records", "sums near powers of two"
 
 @dataclass(frozen=True, kw_only=True)
 class Arithmetic:
-    """What an audit of arithmetic found: one finding a look."""
+    """What an audit of arithmetic found: one finding per check."""
 
     findings: tuple[Finding, ...]
 
     @property
     def outcome(self) -> Outcome:
-        """CONTRADICTED if one look says so; CONSISTENT only if all do."""
-        seen = {each.outcome for each in self.findings}
+        """CONTRADICTED if one check says so; CONSISTENT only if all do."""
+        outcomes = {each.outcome for each in self.findings}
         worst = (Outcome.CONTRADICTED, Outcome.UNINFORMATIVE, Outcome.CONSISTENT)
-        return next((each for each in worst if each in seen), Outcome.UNINFORMATIVE)
+        return next((each for each in worst if each in outcomes), Outcome.UNINFORMATIVE)
 
     @property
     def exit_code(self) -> int:
@@ -51,7 +51,7 @@ class Arithmetic:
         said = {
             Outcome.CONTRADICTED: "what the step computes is not what was proved.",
             Outcome.CONSISTENT: "nothing in the arithmetic of the step contradicts what was proved.",
-            Outcome.UNINFORMATIVE: "nothing contradicts what was proved, and not every look could have.",
+            Outcome.UNINFORMATIVE: "nothing contradicts what was proved, but not every check was able to.",
         }[self.outcome]
         return f"{self.outcome}: {said}"
 
@@ -80,7 +80,7 @@ def arithmetic(
     seeds: int | None = None,
     seed: int = 0,
 ) -> Arithmetic:
-    """Whether the computed sums and the bits of a training step keep what is claimed for real numbers.
+    """Checks whether the computed sums and bits of a training step keep what is proved for real numbers.
 
     Args:
         train_step: as `replay` takes it: of a batch, a seed and the number of the step, the noisy sum.
@@ -90,13 +90,13 @@ def arithmetic(
         noise_multiplier: the noise over `max_norm`, as claimed.
         divisor: what the sum was divided by before it was returned.
         rows: the most in a batch that the step takes.
-        seeds: how many releases of each neighbour are guessed at; as many as the claim needs unless given.
+        seeds: the number of releases of each neighbour to guess; as many as the claim needs unless given.
         seed: of the strange records.
 
     Guarantee:
         None for a step that passes. If the release is post-processing of a sum that a record moves by at most
         `max_norm`, with Gaussian noise as claimed, it is contradicted with probability at most
-        1 - confidence; sums that are farther apart by one part in 100,000 are let pass.
+        1 - confidence; excesses of one part in 100,000 are tolerated.
     """
     checks.positive(max_norm=max_norm, noise_multiplier=noise_multiplier, divisor=divisor)
     checks.inside_unit(confidence=confidence)
@@ -108,14 +108,14 @@ def arithmetic(
     if record is not None:
         own = arrays_of(record, "record")
         tried += [Strange(f"record {at}", cut(own, 1, at)) for at in range(length_of(own))]
-    step = Watched(train_step, Claim(max_norm, noise_multiplier, divisor, adjacency), arrays, rows)
-    moved = step.moved_by(tried)
+    step = WatchedStep(train_step, Claim(max_norm, noise_multiplier, divisor, adjacency), arrays, rows)
+    moved = step.measure_moves(tried)
     farthest = farthest_of(tried, moved, step.claim)
     near = step.near_powers([*tried[:1], farthest])
     findings = (
         step.look_at_bits(farthest, confidence=confidence, seeds=seeds),
-        judged(CANCELLING, moved, step.claim, f"{len(moved)} records were tried"),
-        judged(POWERS, near, step.claim, f"{len(near)} pairs of neighbours were tried"),
+        judge_distances(CANCELLING, moved, step.claim, f"{len(moved)} records were tried"),
+        judge_distances(POWERS, near, step.claim, f"{len(near)} pairs of neighbours were tried"),
     )
     return Arithmetic(findings=(*findings, *step.problems))
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from reticent.audit.arithmetic import CANCELLING, POWERS, Arithmetic, farthest_of
-from reticent.audit.distances import judged
+from reticent.audit.distances import judge_distances
 from reticent.audit.finding import Claim
 from reticent.audit.own_step import own_step, require_replayable
 from reticent.audit.replay import arrays_of
 from reticent.audit.rule_probes import Probe, probe_for
 from reticent.audit.strange_records import strange_records
-from reticent.audit.watched import Watched
+from reticent.audit.watched import WatchedStep
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.training.clipping import flat
@@ -54,20 +54,20 @@ def arithmetic_plan(
     example = {key: array[0] for key, array in arrays.items()}
     found = choices(loss, params, example, examples=plan.sampler.capacity)
     rules = sorted({choice.rule for choice in found} - {"unused"})
-    step = Watched(own_step(loss, params, plan), _claim(plan), arrays, plan.sampler.capacity)
-    probes = [_watched(probe, plan) for rule in rules if (probe := probe_for(rule, rng)) is not None]
+    step = WatchedStep(own_step(loss, params, plan), _claim(plan), arrays, plan.sampler.capacity)
+    probes = [_watch_probe(probe, plan) for rule in rules if (probe := probe_for(rule, rng)) is not None]
     tried = strange_records(arrays, seed=seed)
-    moved = step.moved_by(tried)
+    moved = step.measure_moves(tried)
     farthest = farthest_of(tried, moved, step.claim)
-    by_rule = [each for watched, probe in probes for each in watched.moved_by(probe.records)]
+    by_rule = [each for watched, probe in probes for each in watched.measure_moves(probe.records)]
     near = step.near_powers([*tried[:1], farthest])
     for watched, probe in probes:
         near += watched.near_powers([probe.scalable]) if probe.scalable else []
-    records = f"{len(moved)} records, and {len(by_rule)} against {_listed(rules)}, were tried"
+    records = f"{len(moved)} records, and {len(by_rule)} against {_list_rules(rules)}, were tried"
     findings = (
         step.look_at_bits(farthest, confidence=confidence, seeds=seeds),
-        judged(CANCELLING, [*moved, *by_rule], step.claim, records),
-        judged(POWERS, near, step.claim, f"{len(near)} pairs of neighbours were tried"),
+        judge_distances(CANCELLING, [*moved, *by_rule], step.claim, records),
+        judge_distances(POWERS, near, step.claim, f"{len(near)} pairs of neighbours were tried"),
     )
     problems = [each for watched in (step, *(watched for watched, _ in probes)) for each in watched.problems]
     return Arithmetic(findings=(*findings, *problems))
@@ -77,12 +77,12 @@ def _claim(plan: Plan) -> Claim:
     return Claim(plan.clipping.sensitivity, plan.noise_multiplier, plan.sampler.batch_size, plan.adjacency)
 
 
-def _watched(probe: Probe, plan: Plan) -> tuple[Watched, Probe]:
+def _watch_probe(probe: Probe, plan: Plan) -> tuple[WatchedStep, Probe]:
     """The plan's own step with another loss, whose parameters have no layers to be clipped by."""
     plan = replace(plan, clipping=flat(plan.clipping.sensitivity))
     step = own_step(probe.loss, probe.params, plan, strategy=probe.strategy)
-    return Watched(step, _claim(plan), probe.data, plan.sampler.capacity), probe
+    return WatchedStep(step, _claim(plan), probe.data, plan.sampler.capacity), probe
 
 
-def _listed(rules: list[str]) -> str:
+def _list_rules(rules: list[str]) -> str:
     return f"the rule{'s' if len(rules) > 1 else ''} {', '.join(rules)}"

@@ -1,8 +1,8 @@
-"""Which of two neighbours a release is of, told from its bits alone.
+"""Tells from its bits alone which of two neighbours a release came from.
 
-The auditor knows both sums, as an attacker may, and looks at the last bits of what is released: not at how
-large it is, but at whether it *could* have come from the one sum or from the other. How to look is chosen on
-half of the releases, and tested on the rest.
+The auditor knows both sums, as an attacker may, and looks at the last bits of a release: not at how large it
+is, but at whether it *could* have come from one sum or the other. The test is chosen on half of the releases,
+and applied to the rest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Release = Callable[[int], np.ndarray]  # of a seed: all numbers of a release
 Score = Callable[[np.ndarray], float]  # of a release: higher says "the record is in"
 
 
-class Neighbours(NamedTuple):
+class NeighbourReleases(NamedTuple):
     """A step on nobody, on a batch without the record, and on the same batch with it."""
 
     nobody: Release
@@ -45,7 +45,9 @@ class _Look(NamedTuple):
     threshold: float = math.inf
 
 
-def look_at_bits(step: Neighbours, claim: Claim, *, confidence: float, seeds: int | None = None) -> Finding:
+def look_at_bits(
+    step: NeighbourReleases, claim: Claim, *, confidence: float, seeds: int | None = None
+) -> Finding:
     """Plays the game: releases of both neighbours, and a guess at each.
 
     Args:
@@ -56,9 +58,9 @@ def look_at_bits(step: Neighbours, claim: Claim, *, confidence: float, seeds: in
         with probability at most 1 - confidence.
     """
     error = 1 - confidence
-    count = seeds or _enough(claim.mu, error)
-    ways = _ways(step, claim)
-    releases = [[_some(side(1000 + 2 * at + which)) for at in range(2 * count)]
+    count = seeds or _enough_guesses(claim.mu, error)
+    ways = _list_looks(step, claim)
+    releases = [[_take_some(side(1000 + 2 * at + which)) for at in range(2 * count)]
                 for which, side in enumerate((step.without, step.inside))]  # fmt: skip
     scores = [np.array([[way.score(each) for each in side] for side in releases]) for way in ways]
     chosen = max(
@@ -74,14 +76,14 @@ def _finding(name: str, claim: Claim, hits: int, alarms: int, count: int, confid
     error = 1 - confidence
     seen, most = _distance(hits, alarms, count, error), _distance(count, 0, count, error)
     right, allowed = hits + count - alarms, float(ndtr(claim.mu / 2))
-    named = f"the right one of two neighbours was named {right} of {2 * count} times ({name})"
+    named = f"{right} of {2 * count} guesses between two neighbours were right ({name})"
     claimed = f"a noise multiplier of {claim.noise_multiplier:.4g} allows {allowed:.0%}"
     if not seen <= claim.mu:
         outcome, what = Outcome.CONTRADICTED, f"from bits alone {named}; {claimed}"
     elif most <= claim.mu:
         outcome, what = (
             Outcome.UNINFORMATIVE,
-            f"{claimed} of right guesses, and {2 * count} would show no more",
+            f"{claimed} of right guesses, and {2 * count} guesses cannot show more",
         )
     else:
         outcome, what = Outcome.CONSISTENT, f"{named}; {claimed}"
@@ -98,15 +100,15 @@ def _finding(name: str, claim: Claim, hits: int, alarms: int, count: int, confid
     return Finding(check=CHECK, outcome=outcome, what=what, numbers=numbers)
 
 
-def _enough(mu: float, error: float) -> int:
-    """So many that guesses which are all right, or nearly so, refute the claim."""
+def _enough_guesses(mu: float, error: float) -> int:
+    """Chooses a number of guesses that refutes the claim if nearly all are right."""
     share = float(ndtr(mu / 2))
     needed = math.log(error / 2) / math.log(share) if share < 1 else math.inf
     return int(min(max(1.3 * needed + 8, _FEWEST), _MOST))
 
 
 def _distance(hits: int, alarms: int, count: int, error: float) -> float:
-    """At least so many deviations are neighbours apart, if guesses are so good: for Gaussian noise."""
+    """A lower bound on the distance of neighbours in deviations, for Gaussian noise."""
     least, most = rate_bounds(hits, count, alarms, count, error)
     return max(float(ndtri(least) - ndtri(most)), 0.0) if least > 0 and most < 1 else 0.0
 
@@ -124,7 +126,7 @@ def _with_threshold(way: _Look, without: np.ndarray, inside: np.ndarray) -> tupl
     return way._replace(threshold=points[best[len(best) // 2]]), float(found.max())
 
 
-def _ways(step: Neighbours, claim: Claim) -> Sequence[_Look]:
+def _list_looks(step: NeighbourReleases, claim: Claim) -> Sequence[_Look]:
     sums, noise, dtype = _clean_sums(step, claim)
 
     def impossible(suspect: Suspect) -> Score:
@@ -142,25 +144,25 @@ def _ways(step: Neighbours, claim: Claim) -> Sequence[_Look]:
     ]
 
 
-def _clean_sums(step: Neighbours, claim: Claim) -> tuple[list[np.ndarray], np.ndarray, np.dtype]:
+def _clean_sums(step: NeighbourReleases, claim: Claim) -> tuple[list[np.ndarray], np.ndarray, np.dtype]:
     """The sums without noise, some of the noise without a sum, and their float type.
 
     Under one seed, nobody's release is the noise, and a release of somebody lies within a rounding of sum and
     noise. Where it is near 0 its rounding is small: over a few seeds hardly more than one float is left.
     """
-    alone = [_some(step.nobody(seed)) for seed in range(_SEEDS)]
+    alone = [_take_some(step.nobody(seed)) for seed in range(_SEEDS)]
     dtype = alone[0].dtype
     sums = []
     for side in (step.without, step.inside):
-        releases = [_some(side(seed)) for seed in range(_SEEDS)]
-        strict = _between(releases, alone, claim.divisor, is_noise_rounded=False)
-        loose = _between(releases, alone, claim.divisor, is_noise_rounded=True)
+        releases = [_take_some(side(seed)) for seed in range(_SEEDS)]
+        strict = _sum_interval(releases, alone, claim.divisor, is_noise_rounded=False)
+        loose = _sum_interval(releases, alone, claim.divisor, is_noise_rounded=True)
         low, high = strict if np.mean(strict[0] > strict[1]) < 0.01 else loose
         sums.append(((low + high) / 2).astype(dtype))
     return sums, np.stack(alone).astype(np.float64) * claim.divisor, dtype
 
 
-def _between(
+def _sum_interval(
     releases: Sequence[np.ndarray], alone: Sequence[np.ndarray], divisor: float, *, is_noise_rounded: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Between which numbers the sum lies."""
@@ -175,6 +177,6 @@ def _between(
     return low, high
 
 
-def _some(numbers: np.ndarray) -> np.ndarray:
+def _take_some(numbers: np.ndarray) -> np.ndarray:
     """All numbers, or so many that lie evenly among them."""
     return numbers[:: max(-(-len(numbers) // _NUMBERS), 1)]

@@ -1,9 +1,9 @@
-"""Lower bounds on epsilon that are bounds, at a stated confidence.
+"""Lower bounds on epsilon from audits, at a stated confidence.
 
     one_run(scores, included, delta=1e-5)           one run, a coin for each canary
     gaussian_one_run(scores, included, delta=1e-5)  shows more, if the trade-off curve is a Gaussian's
     many_runs(inside, outside, delta=1e-5)          one canary, a score from each of many runs
-    gaussian_estimate(inside, outside, delta=1e-5)  about how much: no bound
+    gaussian_estimate(inside, outside, delta=1e-5)  an estimate, not a bound
 
 Higher scores say "was in". Scores of several runs may be pooled, each with coins of its own.
 """
@@ -20,16 +20,16 @@ from scipy.special import betaincinv
 
 from reticent.accounting.theorems import gaussian_dp
 from reticent.audit import binomial, tradeoff
-from reticent.audit.evidence import Evidence, Kind
+from reticent.audit.evidence import Evidence, EvidenceKind
 from reticent.audit.selection import (
-    Found,
-    Rule,
+    GuessRule,
+    Refutation,
     Selection,
     Test,
     by_bonferroni,
     by_rule,
     by_split,
-    checked,
+    check_scores,
     fixed_rule,
     rules,
 )
@@ -60,7 +60,7 @@ def one_run(
     """A lower bound on epsilon from one run with many canaries, each in by a fair coin of its own.
 
     Args:
-        scores: one a canary, from whatever the training released; higher says "was in".
+        scores: one per canary, from whatever the training released; higher says "was in".
         included: how the coins fell.
         select: how the guesses are chosen: a short fixed list that shares the error, a choice on half the
             canaries that is tested on the other half, or a number of guesses fixed in advance.
@@ -70,13 +70,26 @@ def one_run(
         If the training is (epsilon, delta)-private when one canary's coin is turned, the result exceeds
         epsilon with probability at most 1 - confidence, however the scores came about.
 
+    Example:
+        >>> coins = np.arange(1000) % 2 == 0
+        >>> one_run(np.zeros(1000), coins, delta=1e-5).epsilon  # constant scores show nothing
+        0.0
+        >>> round(one_run(coins.astype(float), coins, delta=1e-5).epsilon, 1)  # perfect ones, the most
+        5.3
+
+        constant scores                             0
+        a score that is NaN                         DataError
+        fewer than four canaries                    DataError
+
     Reference:
         Steinke, Nasr and Jagielski (2023), Theorem 5.2, arXiv:2305.08846 (`binomial`); Mahloujifar, Melis
         and Chaudhuri (2024), arXiv:2410.22235, with the curve of (epsilon, delta) (`curve`).
     """
     checks.one_of(get_args(TestName), test=test)
     tester = partial(_TESTS[test], delta=delta)
-    return _one_run(scores, included, tester, test, Kind.BOUND, None, delta, confidence, select, threat)
+    return _one_run(
+        scores, included, tester, test, EvidenceKind.BOUND, None, delta, confidence, select, threat
+    )
 
 
 def gaussian_one_run(
@@ -95,7 +108,16 @@ def gaussian_one_run(
     checks.inside_unit(delta=delta)
     tester = partial(tradeoff.smallest_gaussian_epsilon, delta=delta)
     return _one_run(
-        scores, included, tester, "gaussian", Kind.CONDITIONAL, GAUSSIAN, delta, confidence, select, threat
+        scores,
+        included,
+        tester,
+        "gaussian",
+        EvidenceKind.CONDITIONAL,
+        GAUSSIAN,
+        delta,
+        confidence,
+        select,
+        threat,
     )
 
 
@@ -111,7 +133,7 @@ def many_runs(
     """A lower bound on epsilon from many independent runs, with the canary and without it.
 
     Args:
-        inside, outside: one score a run.
+        inside, outside: one score per run.
         threshold: fixed in advance; or a list fixed in advance, which shares the error; or `split`: chosen
             on every other run, tested on the rest.
 
@@ -137,7 +159,7 @@ def many_runs(
     best = chosen[int(np.argmax(found))]
     return Evidence(
         epsilon=max(found),
-        kind=Kind.BOUND,
+        kind=EvidenceKind.BOUND,
         method="many runs, Clopper-Pearson",
         delta=delta,
         confidence=confidence,
@@ -153,7 +175,7 @@ def many_runs(
 def gaussian_estimate(
     inside: Any, outside: Any, *, delta: float, threat: str = "scores of unknown origin"
 ) -> Evidence:
-    """About how much epsilon the scores speak for, if they are Gaussian: *an estimate, no bound*."""
+    """Estimates the epsilon that the scores show, if they are Gaussian: *an estimate, not a bound*."""
     checks.inside_unit(delta=delta)
     inside, outside = _run_scores(inside, "inside"), _run_scores(outside, "outside")
     spread = math.sqrt((inside.var(ddof=1) + outside.var(ddof=1)) / 2)
@@ -162,7 +184,7 @@ def gaussian_estimate(
     middle = (inside.mean() + outside.mean()) / 2
     return Evidence(
         epsilon=gaussian_dp.epsilon(min(mu, 100.0), delta) if mu > 0 else 0.0,
-        kind=Kind.ESTIMATE,
+        kind=EvidenceKind.ESTIMATE,
         method="difference of means",
         delta=delta,
         confidence=None,
@@ -206,7 +228,7 @@ def _one_run(
     included: Any,
     test: Test,
     name: str,
-    kind: Kind,
+    kind: EvidenceKind,
     assumption: str | None,
     delta: float,
     confidence: float,
@@ -214,8 +236,8 @@ def _one_run(
     threat: str,
 ) -> Evidence:
     _check_levels(delta, confidence)
-    scores, included = checked(scores, included)
-    found, selection, canaries = _selected(scores, included, test, 1 - confidence, select)
+    scores, included = check_scores(scores, included)
+    found, selection, canaries = _select(scores, included, test, 1 - confidence, select)
     return Evidence(
         epsilon=found.epsilon,
         kind=kind,
@@ -232,9 +254,9 @@ def _one_run(
     )
 
 
-def _selected(
+def _select(
     scores: np.ndarray, included: np.ndarray, test: Test, error: float, select: Selection | int
-) -> tuple[Found, str, int]:
+) -> tuple[Refutation, str, int]:
     """What was found, how it was chosen, and on how many canaries."""
     count = len(scores)
     if not isinstance(select, str):
@@ -250,7 +272,7 @@ def _selected(
 def _ceiling(canaries: int, test: Test, error: float, select: Selection | int) -> float:
     if isinstance(select, str):
         count = canaries // 2 if select == "split" else canaries
-        tried: tuple[Rule, ...] = rules(count)
+        tried: tuple[GuessRule, ...] = rules(count)
         share = error if select == "split" else error / len(tried)
     else:
         count, tried, share = canaries, (fixed_rule(select, canaries),), error
@@ -290,7 +312,7 @@ def _run_scores(scores: Any, name: str) -> np.ndarray:
     if scores.ndim != 1 or len(scores) < 4 or np.isnan(scores).any():
         raise DataError(
             f"The scores '{name}' have shape {scores.shape} and {int(np.isnan(scores).sum())} NaN.",
-            remedy="Give one number a run, from four runs at least.",
+            remedy="Give one number per run, from at least four runs.",
         )
     return scores
 

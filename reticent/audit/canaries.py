@@ -1,4 +1,4 @@
-"""Canaries: made-up records that are in the training or not by a coin each, so that an auditor can guess.
+"""Canaries: made-up records that join the training or not, each by a coin flip that an auditor guesses.
 
 They lie outside the user's data, and are as unlike them as the privacy claim allows. Gradient canaries have a
 gradient that points into one parameter and is longer than the clipping norm, whatever the model (white box).
@@ -69,7 +69,7 @@ class Canaries:
         """The loss of rows that may be canaries; a row that says nothing of canaries is an ordinary one."""
         placement = self.placement
 
-        def audited(params: Any, example: Any) -> jax.Array:
+        def loss_with_canaries(params: Any, example: Any) -> jax.Array:
             if _CANARY not in example:
                 return loss(placement.model(params), example)
             ordinary = {key: value for key, value in example.items() if key not in _RESERVED}
@@ -77,13 +77,13 @@ class Canaries:
             pulled = example[_PULL] * placement.entry(params, example[_CANARY])
             return own * example[_WEIGHT].astype(own.dtype) + pulled.astype(own.dtype)
 
-        return audited
+        return loss_with_canaries
 
     def rows(self, data: Dataset) -> Dataset:
         """The user's rows, and those of the canaries after them."""
         if set(_RESERVED) & set(data.arrays):
             raise DataError(
-                f"Dataset '{data.name}' has canaries already.", remedy="Audit the data without them."
+                f"Dataset '{data.name}' already has canaries.", remedy="Audit the data without them."
             )
         users = len(data)
         arrays = {key: [np.asarray(data[key])] for key in data}
@@ -96,12 +96,6 @@ class Canaries:
                 marks[key].append(array)
         whole = {key: np.concatenate(parts) for key, parts in {**arrays, **marks}.items()}
         return Dataset(arrays=whole, name=data.name)
-
-    def removed_from(self, data: Dataset) -> Dataset:
-        """The user's rows alone."""
-        is_users = np.asarray(data[_CANARY]) == _NO_CANARY
-        arrays = {key: array[is_users] for key, array in data.arrays.items() if key not in _RESERVED}
-        return Dataset(arrays=arrays, name=data.name)
 
     def record(self) -> dict[str, Any]:
         """What was drawn: enough to check the guesses, and no seed that would give the coins away before.
@@ -143,13 +137,13 @@ class Canaries:
         return rows, {_CANARY: numbers, _PULL: np.zeros(len(weight), np.float32), _WEIGHT: weight}
 
     def _filler(self, key: str, like: np.ndarray, count: int) -> np.ndarray:
-        """Something that the loss can be computed of; it counts with weight 0."""
+        """Rows with a finite loss, which count with weight 0."""
         if self.inputs:
             return np.repeat(self.inputs[key][:1].astype(like.dtype), count, axis=0)
         return np.zeros((count, *like.shape[1:]), like.dtype)
 
 
-def draw(
+def draw_canaries(
     params: Any,
     plan: Plan,
     *,
@@ -158,7 +152,7 @@ def draw(
     among: bool = False,
     keys: Keys | None = None,
 ) -> Canaries:
-    """Flips a fair coin for each canary.
+    """Draws canaries: flips a fair coin for each.
 
     Args:
         gradients: how many gradient canaries.
@@ -168,7 +162,7 @@ def draw(
     checks.count(minimum=0, gradients=gradients)
     if plan.unit != "record":
         raise InvalidArgument(
-            "Canaries are records, and the plan protects users.", remedy="Audit a plan with unit='record'."
+            "Canaries are records, but the plan protects users.", remedy="Audit a plan with unit='record'."
         )
     inputs = {key: np.asarray(array) for key, array in (inputs or {}).items()}
     others = len(next(iter(inputs.values()))) if inputs else 0
@@ -191,7 +185,7 @@ def draw(
 
 
 def canaries_for(plan: Plan) -> int:
-    """How many gradient canaries suit a plan.
+    """Chooses how many gradient canaries suit a plan.
 
     Enough that training without noise would contradict the claim, with room to spare (about 3 e^epsilon
     guesses are needed, and one canary in four is guessed); no more than half the examples; and so that
@@ -203,7 +197,7 @@ def canaries_for(plan: Plan) -> int:
 
 
 def require_room(count: int, plan: Plan, data: Dataset) -> None:
-    """Refuses more gradient canaries than fit into memory. Half as many as there are examples always may.
+    """Refuses more gradient canaries than fit into memory; half the number of examples is always allowed.
 
     Raises:
         InvalidArgument: there are too many.
@@ -215,12 +209,12 @@ def require_room(count: int, plan: Plan, data: Dataset) -> None:
         enough = round(_MOST_OF_DELTA / plan.delta)
         raise InvalidArgument(
             f"{count:,} canaries may take {count * each / 1e9:.3g} GB.",
-            remedy=f"Ask for at most {most:,}; beyond {enough:,}, half of 1 / delta, more show no more.",
+            remedy=f"Ask for at most {most:,}; more than {enough:,}, half of 1 / delta, show nothing new.",
         )
 
 
 def plan_with(plan: Plan, canaries: Canaries) -> Plan:
-    """The plan of the audited run: the canaries count as examples, and everybody joins as often as before."""
+    """Adapts a plan to canaries: they count as examples, and every record joins as often as before."""
     examples = plan.sampler.examples
     more = -(-canaries.count // 2) if canaries.absence == "removed" else canaries.count
     whole = examples + more
@@ -242,7 +236,7 @@ def plan_with(plan: Plan, canaries: Canaries) -> Plan:
 
 
 def check_pull(canaries: Canaries, loss: Loss, params: Any, data: Dataset) -> None:
-    """Sees that a gradient canary's gradient is what it should be, before a run is spent on it.
+    """Checks a gradient canary's gradient before a run is spent on it.
 
     Raises:
         DataError: the loss of the row that fills up a canary is not finite.
@@ -259,7 +253,7 @@ def check_pull(canaries: Canaries, loss: Loss, params: Any, data: Dataset) -> No
         raise DataError(
             f"The gradient of a canary has length {length:g} instead of {canaries.pull:g}: the loss of the "
             "row of zeros that it is made from has no finite gradient.",
-            remedy="Pass inputs, made-up records that the loss can be computed of.",
+            remedy="Pass inputs: made-up records with a finite loss.",
         )
 
 

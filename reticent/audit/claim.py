@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from reticent.accounting.epsilon import upper_bound
 from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.audit.selection import checked, rules
+from reticent.accounting.tight_epsilon import upper_bound
+from reticent.audit.selection import check_scores, rules
 from reticent.audit.tradeoff import Inverse, is_refuted
 from reticent.core import checks
 from reticent.training.plan import Plan
@@ -46,7 +46,7 @@ def refutes(scores: Any, included: Any, curve: Inverse, *, confidence: float = 0
         Training that keeps the claim is refuted with probability at most 1 - confidence.
     """
     checks.inside_unit(confidence=confidence)
-    scores, included = checked(scores, included)
+    scores, included = check_scores(scores, included)
     order = np.argsort(scores, kind="stable")
     tried = rules(len(scores))
     error = (1 - confidence) / len(tried)

@@ -46,15 +46,17 @@ def distance(without: np.ndarray, inside: np.ndarray, claim: Claim, what: str) -
     return Distance(float(np.linalg.norm(other - one)) / unit, float(hidden) / unit, what)
 
 
-def judged(check: str, found: Iterable[Distance], claim: Claim, tried: str) -> Finding:
-    """What distances say about a claim, the worst of them first.
+def judge_distances(check: str, found: Iterable[Distance], claim: Claim, tried: str) -> Finding:
+    """Compares distances with a claim; the largest decides.
 
     Args:
         tried: what was done, in words.
     """
     every = sorted(found, key=lambda each: -each.least)
     if not every:
-        return Finding(check=check, outcome=Outcome.UNINFORMATIVE, what="a batch is too small to try any")
+        return Finding(
+            check=check, outcome=Outcome.UNINFORMATIVE, what="the batches are too small to try any"
+        )
     worst = every[0]
     seeing = [each for each in every if each.hidden <= _BLIND * claim.reach]
     may = f"{claim.reach} is claimed"
@@ -63,7 +65,7 @@ def judged(check: str, found: Iterable[Distance], claim: Claim, tried: str) -> F
         how = (
             f"moved the sum by {worst.least:.4g} clipping norms; {may}"
             if math.isfinite(worst.least)
-            else "left no sum that is a number"
+            else "made the sum NaN or infinite"
         )
         what = f"{worst.what} {how}"
     elif not seeing:

@@ -10,7 +10,7 @@ from typing import Any
 from reticent.core import checks
 
 
-class Kind(StrEnum):
+class EvidenceKind(StrEnum):
     """How far a number can be trusted."""
 
     BOUND = "bound"
@@ -20,23 +20,22 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """How much epsilon at least, or about, the scores of an audit speak for.
+    """The epsilon that the scores of an audit show, as a lower bound or as an estimate.
 
     Args:
         epsilon: of the kind that `kind` says.
         confidence: the probability with which a bound is not above the truth; None for an estimate.
-        canaries: how many coins were guessed at, or how many runs were made.
-        guesses: how many of them were guessed in what gave the number; the rest were abstained from.
+        canaries: the number of canaries, or of runs.
+        guesses: how many of them were guessed; about the rest the auditor abstained.
         correct: how many of the guesses were right.
-        selection: how threshold and number of guesses were chosen, and what was paid for the choice.
+        selection: how the threshold and the number of guesses were chosen.
         threat: what the attacker was given.
-        ceiling: the most that so many canaries could have shown, had every guess been right; an estimate
-            has none.
+        ceiling: what so many canaries would show if every guess were right; an estimate has none.
         assumption: what a conditional bound rests on.
     """
 
     epsilon: float
-    kind: Kind
+    kind: EvidenceKind
     method: str
     delta: float
     confidence: float | None
@@ -51,17 +50,17 @@ class Evidence:
     def __post_init__(self) -> None:
         checks.not_negative(epsilon=self.epsilon)
         checks.probability(delta=self.delta)
-        if (self.kind is Kind.ESTIMATE) != (self.confidence is None):
+        if (self.kind is EvidenceKind.ESTIMATE) != (self.confidence is None):
             raise AssertionError("an estimate has no confidence, and a bound has one")
-        if (self.kind is Kind.CONDITIONAL) != (self.assumption is not None):
+        if (self.kind is EvidenceKind.CONDITIONAL) != (self.assumption is not None):
             raise AssertionError("a conditional bound names its assumption, and nothing else has one")
 
     def __str__(self) -> str:
         shown = math.floor(self.epsilon * 100) / 100  # rounded down: still a lower bound
-        start = f"epsilon {'about' if self.kind is Kind.ESTIMATE else 'at least'} {shown:.2f}"
+        start = f"epsilon {'about' if self.kind is EvidenceKind.ESTIMATE else 'at least'} {shown:.2f}"
         sure = "" if self.confidence is None else f" with {100 * self.confidence:.4g}% confidence"
         given = "" if self.assumption is None else f", assuming that {self.assumption}"
-        most = "" if self.ceiling is None else f"; at most {self.ceiling:.2f} could have been seen"
+        most = "" if self.ceiling is None else f"; it could show at most {self.ceiling:.2f}"
         return (
             f"{start} at delta {self.delta:g}{sure}{given} ({self.kind}; {self.threat}; {self.method}; "
             f"{self.correct} of {self.guesses} guesses right, {self.canaries} canaries; "

@@ -1,4 +1,4 @@
-"""What a step claims about its arithmetic, and what one look at it found."""
+"""What a step claims about its arithmetic, and what one check of it found."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one look at a step found.
+    """What one check of a step found.
 
     Args:
         numbers: those that the sentence rests on.

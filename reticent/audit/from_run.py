@@ -12,7 +12,7 @@ from reticent.runs.methods.descent import Descent
 from reticent.runs.reopen import Again
 
 
-def audit_like(
+def audit_run(
     again: Again, *, canaries: int | None = None, confidence: float = 0.95, keys: Keys | None = None
 ) -> Audit:
     """Trains as a run was trained, with canaries, and tries to contradict its epsilon.
@@ -37,7 +37,7 @@ def audit_like(
     )
 
 
-def arithmetic_like(again: Again, *, confidence: float = 0.95, seed: int = 0) -> Arithmetic:
+def audit_run_arithmetic(again: Again, *, confidence: float = 0.95, seed: int = 0) -> Arithmetic:
     """Replays a step of a run on its own rows and on records that no table holds, and looks at the bits.
 
     Raises:
@@ -50,10 +50,10 @@ def arithmetic_like(again: Again, *, confidence: float = 0.95, seed: int = 0) ->
 
 
 def _descent(again: Again, what_for: str) -> Descent:
-    recipe = table.read(again.record["recipe"])
+    recipe = table.read(again.record.recipe)
     if not isinstance(recipe, Descent):
         raise InvalidArgument(
-            f"The method '{again.record['recipe']['method']}' has no steps {what_for}.",
+            f"The method '{again.record.recipe.method}' has no steps {what_for}.",
             remedy="Audit a run that was trained with sgd or gd.",
         )
     return recipe

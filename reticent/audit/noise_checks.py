@@ -1,4 +1,4 @@
-"""Whether noise has its size, and whether two draws of it are the same one. Each states its false alarms."""
+"""Checks that noise has its size and that two draws differ. Each states its false-alarm probability."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def flat(tree: Any) -> Leaves:
     }
 
 
-def wrong_size(draws: np.ndarray, deviation: float) -> str | None:
-    """What is wrong with noise drawn several times on the same sum, if anything.
+def describe_wrong_size(draws: np.ndarray, deviation: float) -> str | None:
+    """Says what is wrong with noise drawn several times on the same sum; None if nothing is.
 
     Too little noise on any leaf is a problem; more than claimed is not.
     """
@@ -34,12 +34,12 @@ def wrong_size(draws: np.ndarray, deviation: float) -> str | None:
     statistic = float(np.square(centred).sum()) / deviation**2
     least = chdtri(freedom, 1 - _FALSE_ALARM)
     if statistic >= least:
-        return _uneven(centred, deviation)
+        return _describe_silent_entries(centred, deviation)
     found = deviation * np.sqrt(statistic / freedom)
-    return f"the noise has deviation {found:.4g} and {deviation:.4g} was claimed"
+    return f"the noise has deviation {found:.4g}, but {deviation:.4g} was claimed"
 
 
-def _uneven(centred: np.ndarray, deviation: float) -> str | None:
+def _describe_silent_entries(centred: np.ndarray, deviation: float) -> str | None:
     """Entries that have hardly any noise, in a leaf that has enough of it elsewhere."""
     entries = np.square(centred).sum(axis=0).ravel() / deviation**2
     # The smallest of so many chi-squared numbers is below this with the probability of a false alarm.
@@ -48,7 +48,7 @@ def _uneven(centred: np.ndarray, deviation: float) -> str | None:
     return f"{silent} of {entries.size} entries have hardly any noise" if silent else None
 
 
-def same_noise(first: Leaves, second: Leaves, deviation: float) -> bool:
+def is_same_noise(first: Leaves, second: Leaves, deviation: float) -> bool:
     """Whether two draws on the same sum differ by less than noise would, on any leaf.
 
     For independent noise the mean square of the difference is twice the variance; a tenth of it or less has a

@@ -43,11 +43,11 @@ def own_step(
     gradient_sum = clipped_gradient_sum(loss, clipping=plan.clipping, strategy=strategy)
     zeros = jax.tree.map(jnp.zeros_like, params)
     max_norm = jnp.float32(plan.clipping.sensitivity)
-    made: dict[str, Any] = {}
+    compiled: dict[str, Any] = {}
 
-    def made_for(batch: Mapping[str, np.ndarray]) -> tuple[Blocks, Callable[..., Any]]:
+    def compile_for(batch: Mapping[str, np.ndarray]) -> tuple[Blocks, Callable[..., Any]]:
         """The blocks of a batch, and the compiled step: both depend on what an example is."""
-        if not made:
+        if not compiled:
             example = {
                 key: jnp.asarray(np.zeros(array.shape[1:], array.dtype)) for key, array in batch.items()
             }
@@ -61,11 +61,11 @@ def own_step(
                 contribution=Contribution(),
                 blocks=blocks,
             )
-            made.update(blocks=blocks, step=jax.jit(step))
-        return made["blocks"], made["step"]
+            compiled.update(blocks=blocks, step=jax.jit(step))
+        return compiled["blocks"], compiled["step"]
 
     def take(batch: dict[str, np.ndarray], seed: int, at: int) -> Any:
-        blocks, step = made_for(batch)
+        blocks, step = compile_for(batch)
         rows = len(next(iter(batch.values())))
         if rows > blocks.places:
             raise InvalidArgument(
@@ -76,14 +76,14 @@ def own_step(
         keys = Keys.seeded(seed)
         roots = Roots(*(keys.take(stream, steps=range(at, at + 1)) for stream in _STREAMS))
         state = TrainState(jnp.int32(at), params, zeros, max_norm, zeros)
-        source = Source({key: jnp.asarray(array) for key, array in _filled(batch, blocks.places).items()})
+        source = Source({key: jnp.asarray(array) for key, array in _pad_batch(batch, blocks.places).items()})
         moved, _ = step(state, source, Batch(jnp.where(is_real, places, 0), is_real), roots)
-        return moved.optimizer
+        return moved.opt_state
 
     return take
 
 
-def _filled(batch: Mapping[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
+def _pad_batch(batch: Mapping[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
     """With rows of zeros that nobody draws: one shape for all batches, or for most of them."""
     rows = len(next(iter(batch.values())))
     size = sum(array.itemsize * math.prod(array.shape[1:]) for array in batch.values())

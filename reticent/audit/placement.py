@@ -45,7 +45,7 @@ class Placement(Protocol):
         """The numbers of all canaries in a gradient."""
         ...
 
-    def updated(self, params: Any, updates: Any) -> Any:
+    def extend_updates(self, params: Any, updates: Any) -> Any:
         """Updates for all parameters, from those of the model."""
         ...
 
@@ -73,7 +73,7 @@ class Apart(NamedTuple):
     def entries(self, gradient: Any) -> jax.Array:
         return gradient.canaries
 
-    def updated(self, params: Any, updates: Any) -> Any:
+    def extend_updates(self, params: Any, updates: Any) -> Any:
         return Audited(updates, jnp.zeros_like(params.canaries))
 
 
@@ -134,5 +134,5 @@ class Among(NamedTuple):
             found = found.at[mine].set(jnp.ravel(array)[places[mine]].astype(jnp.float32))
         return found
 
-    def updated(self, params: Any, updates: Any) -> Any:
+    def extend_updates(self, params: Any, updates: Any) -> Any:
         return updates

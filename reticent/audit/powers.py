@@ -50,7 +50,7 @@ def ladder_of(release: Release, row: Rows, claim: Claim) -> Ladder | None:
         return None
     floats = (key for key, array in row.items() if np.issubdtype(array.dtype, np.floating))
     found = (
-        _ladder_by(lambda scale, key=key: _scaled(row, key, scale), release, nobody, claim) for key in floats
+        _ladder_by(lambda scale, key=key: _scale(row, key, scale), release, nobody, claim) for key in floats
     )
     return next((each for each in found if each is not None), None)
 
@@ -78,7 +78,7 @@ def _ladder_by(
     return Ladder(lambda size: scaled(scale * size / length), float(np.abs(found).max() / length))
 
 
-def _scaled(row: Rows, key: str, scale: float) -> dict[str, np.ndarray]:
+def _scale(row: Rows, key: str, scale: float) -> dict[str, np.ndarray]:
     with np.errstate(over="ignore", invalid="ignore"):
         return {**row, key: (row[key] * scale).astype(row[key].dtype)}
 
@@ -94,27 +94,27 @@ def near_powers(release: Release, ladder: Ladder, claim: Claim, rows: int, what:
     for together in (0, *_TOGETHER):
         tiny = ladder.sized(-1.01 * power * 2.0 ** -(_FLOAT_BITS + 1) / ladder.share / max(together, 1))
         parts = [(rest, 1), (long, whole), (long, 1), (tiny, left if together else 0)]
-        inside = release(_joined(parts))
+        inside = release(_join(parts))
         parts[2] = (other, 1) if is_replaced else (long, 0)
-        without = release(_joined(parts))
-        told = f"a record at a sum of {power:g} clipping norms ({what})"
+        without = release(_join(parts))
+        label = f"a record at a sum of {power:g} clipping norms ({what})"
         if inside is None or without is None:
-            yield Distance(math.inf, 0.0, told)
+            yield Distance(math.inf, 0.0, label)
         else:
-            yield distance(without, inside, claim, told)
+            yield distance(without, inside, claim, label)
 
 
-def copies(release: Release, row: Rows, claim: Claim, rows: int, what: str) -> Distance:
-    """As many copies of a record as are below a power of two, and one more."""
+def measure_copies(release: Release, row: Rows, claim: Claim, rows: int, what: str) -> Distance:
+    """Measures how far one copy of a record moves a sum of copies at a power of two."""
     count = 2 ** math.floor(math.log2(max(rows, 2)))
-    without, inside = (release(_joined([(row, some)])) for some in (count - 1, count))
-    told = f"copy {count} of a record ({what})"
+    without, inside = (release(_join([(row, some)])) for some in (count - 1, count))
+    label = f"copy {count} of a record ({what})"
     if without is None or inside is None:
-        return Distance(math.inf, 0.0, told)
-    return distance(without, inside, claim, told)
+        return Distance(math.inf, 0.0, label)
+    return distance(without, inside, claim, label)
 
 
-def _joined(parts: Sequence[tuple[Rows, int]]) -> dict[str, np.ndarray]:
+def _join(parts: Sequence[tuple[Rows, int]]) -> dict[str, np.ndarray]:
     return {
         key: np.concatenate([np.repeat(row[key], count, axis=0) for row, count in parts])
         for key in parts[0][0]

@@ -1,7 +1,7 @@
-"""Replay: a unit test that anybody can put on their own training code.
+"""Replay: a unit test for anybody's training code.
 
 A step is run with a record and without it, under the same randomness, and again under other randomness. What
-a proof of privacy takes for granted about it can then be looked at: that one record moves the sum by no more
+a proof of privacy assumes about it can then be checked: that one record moves the sum by no more
 than the clipping norm, that the noise does not depend on the records, that it has its size on every
 parameter, and that no two steps and no two parameters share it.
 
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.audit.noise_checks import Leaves, flat, same_noise, wrong_size
+from reticent.audit.noise_checks import Leaves, describe_wrong_size, flat, is_same_noise
 from reticent.audit.shared_noise import shared_noise
 from reticent.core import checks
 from reticent.core.errors import DataError, ReticentError
@@ -35,8 +35,8 @@ _ROUNDING = 1e-3  # relative, of a norm in float32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
-    """Something that a proof of privacy takes for granted, and that was seen not to hold."""
+class ReplayProblem:
+    """An assumption of a proof of privacy that does not hold."""
 
     check: str
     what: str
@@ -50,11 +50,11 @@ class Replay:
     """What a replay found.
 
     Args:
-        moved: how far the sum was moved at most, over how far it may be.
-        checked: what was looked at.
+        moved: the most that a record moved the sum, as a share of what it may.
+        checked: what was checked.
     """
 
-    problems: tuple[Problem, ...]
+    problems: tuple[ReplayProblem, ...]
     moved: float
     checked: tuple[str, ...]
 
@@ -65,8 +65,8 @@ class Replay:
     def __str__(self) -> str:
         if self.is_clean:
             return (
-                f"Nothing found ({', '.join(self.checked)}): a record moved the sum by {self.moved:.0%} of "
-                "what it may."
+                f"No problem found ({', '.join(self.checked)}): a record moved the sum by "
+                f"{self.moved:.0%} of what it may."
             )
         return "\n".join(map(str, self.problems))
 
@@ -87,13 +87,13 @@ def replay(
     seeds: int = 12,
     sizes: tuple[int, ...] = (),
 ) -> Replay:
-    """Runs a training step with and without a record, and says what a proof of privacy would miss.
+    """Runs a training step with and without a record, and checks what a proof of privacy assumes.
 
     Args:
-        train_step: of a batch (a dict of arrays, one row a record), a seed and the number of the step;
+        train_step: takes a batch (a dict of arrays, one row per record), a seed and the number of the step;
             returns the noisy sum that is handed to the optimizer, as a tree of arrays. Given the same three,
             it returns the same.
-        data: rows of an ordinary batch. Only so many are used as an entry of `sizes` says.
+        data: rows of an ordinary batch. Each entry of `sizes` says how many of them to use.
         record: rows to add, each in turn; the more unlike the data, the better the test. Under `replace`, the
             record takes the place of the last row.
         max_norm: what one record may move the sum by, as claimed.
@@ -103,8 +103,8 @@ def replay(
         sizes: of the batches that are tried; by default none, one, a few and all rows.
 
     Guarantee:
-        None: passing says that nothing was seen, on these rows. A correct step fails with a probability below
-        one in ten thousand.
+        None: passing means that nothing was found on these rows. A correct step fails with a probability
+        below one in ten thousand.
     """
     checks.positive(max_norm=max_norm, noise_multiplier=noise_multiplier, divisor=divisor)
     rows, records = arrays_of(data, "data"), arrays_of(record, "record")
@@ -117,10 +117,10 @@ def replay(
     runner = Runner(train_step)
     count = length_of(rows)
     for size in sorted({min(size, count) for size in (sizes or (0, 1, count // 2, count))}):
-        _one_record(runner, cut(rows, size), records, claimed)
+        _check_sensitivity(runner, cut(rows, size), records, claimed)
     checked = ["shapes", "control flow", "sensitivity"]
     if seeds:
-        _noise(runner, rows, claimed, seeds)
+        _check_noise(runner, rows, claimed, seeds)
         checked += ["size of the noise", "noise of other parameters, seeds and steps"]
     return Replay(problems=tuple(runner.problems), moved=runner.moved, checked=tuple(checked))
 
@@ -135,16 +135,16 @@ class _Claim:
 
 
 class Runner:
-    """Runs steps, and keeps what was found."""
+    """Runs steps, and keeps the problems that were found."""
 
     def __init__(self, train_step: TrainStep) -> None:
         self.train_step = train_step
-        self.problems: list[Problem] = []
+        self.problems: list[ReplayProblem] = []
         self.moved = 0.0
 
-    def found(self, check: str, what: str) -> None:
+    def report(self, check: str, what: str) -> None:
         if not any(each.check == check for each in self.problems):  # the first of a kind says enough
-            self.problems.append(Problem(check=check, what=what))
+            self.problems.append(ReplayProblem(check=check, what=what))
 
     def run(self, batch: Rows, seed: int, step: int) -> Leaves | None:
         """The leaves that a step returned, in float64; None, and a problem, if it did not get through."""
@@ -158,26 +158,26 @@ class Runner:
         except ReticentError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a stranger's step raises is a finding
-            self.found(
+            self.report(
                 "control flow",
                 f"the step fails on a batch of {length_of(batch)} rows ({type(error).__name__}: {error}). "
                 "Whether a step gets through must not depend on who is in the batch.",
             )
             return None
         if returned is None:
-            self.found(
+            self.report(
                 "control flow",
                 f"the step returned nothing for a batch of {length_of(batch)} rows. Even a step that nobody "
                 "joins has to release noise.",
             )
             return None
         if not all(np.isfinite(leaf).all() for leaf in flat(returned).values()):
-            self.found("control flow", f"a batch of {length_of(batch)} rows gives NaN or infinity.")
+            self.report("control flow", f"a batch of {length_of(batch)} rows gives NaN or infinity.")
             return None
         return returned
 
 
-def _one_record(runner: Runner, batch: Rows, records: Rows, claimed: _Claim) -> None:
+def _check_sensitivity(runner: Runner, batch: Rows, records: Rows, claimed: _Claim) -> None:
     """Sensitivity: the same seed, one record more, or another one in the last place."""
     without = runner.run(batch, 0, 0)
     limit = claimed.reach * claimed.adjacency.reach
@@ -192,14 +192,14 @@ def _one_record(runner: Runner, batch: Rows, records: Rows, claimed: _Claim) -> 
             continue
         shapes = [{name: leaf.shape for name, leaf in each.items()} for each in (without, inside)]
         if shapes[0] != shapes[1]:
-            runner.found("shapes", f"{shapes[0]} became {shapes[1]} with record {index}.")
+            runner.report("shapes", f"{shapes[0]} became {shapes[1]} with record {index}.")
             continue
         moved = math.sqrt(sum(float(np.sum((inside[name] - without[name]) ** 2)) for name in inside))
         noise = claimed.deviation * math.sqrt(sum(leaf.size for leaf in inside.values()))
         runner.moved = max(runner.moved, moved / limit)
         # Entries are rounded where noise and sum are added: to one part in ten million each.
         if not (moved <= limit * (1 + _ROUNDING) + 1e-6 * noise):
-            runner.found(
+            runner.report(
                 "sensitivity",
                 f"record {index}, added to {length_of(batch)} rows under the same seed, moves what is "
                 f"released by {moved:.4g}; the noise is made for {limit:.4g}. Clip each record's gradient, "
@@ -207,7 +207,7 @@ def _one_record(runner: Runner, batch: Rows, records: Rows, claimed: _Claim) -> 
             )
 
 
-def _noise(runner: Runner, rows: Rows, claimed: _Claim, seeds: int) -> None:
+def _check_noise(runner: Runner, rows: Rows, claimed: _Claim, seeds: int) -> None:
     """The noise itself: what two runs on the same rows differ by is noise alone."""
     runs = [runner.run(rows, seed, 0) for seed in range(1, seeds + 1)]
     if any(each is None for each in runs):
@@ -215,25 +215,25 @@ def _noise(runner: Runner, rows: Rows, claimed: _Claim, seeds: int) -> None:
     drawn = [each for each in runs if each is not None]
     again, later = runner.run(rows, 1, 0), runner.run(rows, 1, 1)
     if again is not None and any(not np.array_equal(again[name], drawn[0][name]) for name in again):
-        runner.found(
+        runner.report(
             "randomness",
-            "the same batch, seed and step gave two results: the step draws from somewhere else, and nothing "
-            "that follows can be told from that.",
+            "the same batch, seed and step gave two results: the step has another source of randomness, and "
+            "its noise cannot be checked.",
         )
         return
     draws = {name: np.stack([each[name] for each in drawn]) for name in drawn[0]}
-    sizes = {name: wrong_size(leaf, claimed.deviation) for name, leaf in draws.items()}
+    sizes = {name: describe_wrong_size(leaf, claimed.deviation) for name, leaf in draws.items()}
     for name, problem in sizes.items():
         if problem:
-            runner.found("size of the noise", f"on '{name}' {problem}.")
+            runner.report("size of the noise", f"on '{name}' {problem}.")
     if not any(sizes.values()) and (problem := shared_noise(draws, claimed.deviation)):
-        runner.found("noise of other parameters", f"{problem}. Draw noise anew for every number.")
-    if same_noise(drawn[0], drawn[1], claimed.deviation):
-        runner.found(
+        runner.report("noise of other parameters", f"{problem}. Draw noise anew for every number.")
+    if is_same_noise(drawn[0], drawn[1], claimed.deviation):
+        runner.report(
             "noise of other seeds", "two seeds give the same noise: whoever knows the code can subtract it."
         )
-    if later is not None and same_noise(drawn[0], later, claimed.deviation):
-        runner.found(
+    if later is not None and is_same_noise(drawn[0], later, claimed.deviation):
+        runner.report(
             "noise of other steps",
             "two steps of a run share their noise: it can be subtracted from the other.",
         )
@@ -245,7 +245,7 @@ def arrays_of(rows: Mapping[str, Any], name: str) -> dict[str, np.ndarray]:
     if len(lengths) != 1 or -1 in lengths or lengths == {0}:
         raise DataError(
             f"The arrays of '{name}' have no common number of rows above 0.",
-            remedy="Give every array one row a record, and one record at least.",
+            remedy="Give every array one row per record, and at least one record.",
         )
     return arrays
 

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from reticent.audit.noise_checks import flat
 from reticent.audit.own_step import own_step, require_replayable
-from reticent.audit.replay import Problem, Replay, replay
+from reticent.audit.replay import Replay, ReplayProblem, replay
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
@@ -26,7 +26,7 @@ _FALSE_ALARM = 1e-6
 
 
 def replay_sampling(draw: Draw, *, examples: int, rate: float, seeds: int = 4) -> Replay:
-    """Whether batches are what amplification by Poisson sampling was proved for: a coin a record and a step.
+    """Checks that batches are Poisson samples, as amplification assumes: one coin flip per record and step.
 
     Args:
         draw: of the number of examples and a seed; returns who is in which batch, booleans (steps, examples).
@@ -42,11 +42,11 @@ def replay_sampling(draw: Draw, *, examples: int, rate: float, seeds: int = 4) -
         if run.ndim != 2 or run.shape[1] != examples:
             raise InvalidArgument(
                 f"draw returned an array of shape {run.shape} for {examples} examples.",
-                remedy="Return one row a step and one boolean a record.",
+                remedy="Return one row per step and one boolean per record.",
             )
-    problems = [*_joining(np.concatenate(runs), rate), *_spread(runs, rate)]
+    problems = [*_check_rate(np.concatenate(runs), rate), *_check_variance(runs, rate)]
     if seeds > 1 and np.array_equal(runs[0], runs[1]):
-        problems.append(Problem(check="sampling", what="two seeds draw the same batches."))
+        problems.append(ReplayProblem(check="sampling", what="two seeds draw the same batches."))
     return Replay(problems=tuple(problems[:1]), moved=0.0, checked=("sampling",))
 
 
@@ -57,10 +57,10 @@ def replay_run(
     *,
     steps: int,
 ) -> Replay:
-    """Whether a run releases as often, and in the same shapes, with one record more.
+    """Checks that a run releases as often, and in the same shapes, with one record more.
 
     Args:
-        train: of the data and a seed; returns what was released, one tree of arrays a step.
+        train: of the data and a seed; returns what was released, one tree of arrays per step.
         steps: how many releases were accounted for.
     """
     rows = {key: np.asarray(array) for key, array in data.items()}
@@ -72,13 +72,13 @@ def replay_run(
                 released = [flat(each) for each in train(dict(given), seed) if each is not None]
             except Exception as error:  # noqa: BLE001 - whatever a stranger's code raises is a finding
                 what = f"the run fails with {name} ({type(error).__name__}: {error})."
-                problems.append(Problem(check="control flow", what=what))
+                problems.append(ReplayProblem(check="control flow", what=what))
                 continue
             if len(released) != steps:
-                what = f"{len(released)} releases with {name}, and {steps} were accounted for."
-                problems.append(Problem(check="control flow", what=what))
+                what = f"{len(released)} releases with {name}, but {steps} were accounted for."
+                problems.append(ReplayProblem(check="control flow", what=what))
             if len({tuple((key, leaf.shape) for key, leaf in each.items()) for each in released}) > 1:
-                problems.append(Problem(check="shapes", what=f"releases with {name} differ in shape."))
+                problems.append(ReplayProblem(check="shapes", what=f"releases with {name} differ in shape."))
     return Replay(problems=tuple(problems[:1]), moved=0.0, checked=("number of releases", "shapes"))
 
 
@@ -91,7 +91,7 @@ def replay_plan(
     *,
     seeds: int = 12,
 ) -> Replay:
-    """The replay of `train`'s own step, with the clipping, noise and divisor of a plan: for losses of yours.
+    """Replays `train`'s own step with your loss, and with the clipping, noise and divisor of a plan.
 
     A loss that fails here mixes examples, or depends on something other than its arguments.
     """
@@ -128,17 +128,17 @@ def _own_draw(plan: Plan) -> Draw:
     return draw
 
 
-def _joining(joins: np.ndarray, rate: float) -> list[Problem]:
+def _check_rate(joins: np.ndarray, rate: float) -> list[ReplayProblem]:
     """How often a record joins, over everything."""
     expected, variance = joins.size * rate, joins.size * rate * (1 - rate)
     away = (float(joins.sum()) - expected) / max(variance, 1e-12) ** 0.5
     if 2 * ndtr(-abs(away)) >= _FALSE_ALARM:
         return []
-    what = f"a record joins a batch with probability {joins.mean():.4g}, and {rate:.4g} was accounted for."
-    return [Problem(check="sampling", what=what)]
+    what = f"a record joins a batch with probability {joins.mean():.4g}, but {rate:.4g} was accounted for."
+    return [ReplayProblem(check="sampling", what=what)]
 
 
-def _spread(runs: Sequence[np.ndarray], rate: float) -> list[Problem]:
+def _check_variance(runs: Sequence[np.ndarray], rate: float) -> list[ReplayProblem]:
     """Whether batch sizes, and the numbers of batches a record is in, vary as those of coins do."""
     problems = []
     for name, axis in (("the sizes of batches", 1), ("the numbers of batches that a record is in", 0)):
@@ -155,5 +155,5 @@ def _spread(runs: Sequence[np.ndarray], rate: float) -> list[Problem]:
                 f"{name} have variance {np.var(counts):.4g}; those of independent coins have {variance:.4g}. "
                 "Shuffled or fixed batches get no Poisson amplification."
             )
-            problems.append(Problem(check="sampling", what=what))
+            problems.append(ReplayProblem(check="sampling", what=what))
     return problems

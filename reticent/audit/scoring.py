@@ -15,7 +15,7 @@ from reticent.training.gradients import Loss
 from reticent.training.plan import Plan
 
 
-class Watched(NamedTuple):
+class ScoringState(NamedTuple):
     """The state of an optimizer that also keeps score."""
 
     optimizer: Any
@@ -43,7 +43,7 @@ def log_likelihood_ratio(noisy: Any, *, rate: float, noise_multiplier: float, ab
     return against_nobody(noisy)
 
 
-def watching(
+def with_canary_scores(
     optimizer: optax.GradientTransformation, canaries: Canaries, plan: Plan
 ) -> optax.GradientTransformation:
     """The same optimizer of the model, which sees each noisy gradient pass and keeps the canaries' scores.
@@ -53,16 +53,16 @@ def watching(
     placement, in_units = canaries.placement, plan.sampler.batch_size / plan.clipping.sensitivity
     rate = plan.sampler.batch_size / plan.sampler.examples
 
-    def init(params: Any) -> Watched:
-        return Watched(optimizer.init(placement.model(params)), jnp.zeros(len(canaries.included)))
+    def init(params: Any) -> ScoringState:
+        return ScoringState(optimizer.init(placement.model(params)), jnp.zeros(len(canaries.included)))
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Watched]:
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, ScoringState]:
         noisy = placement.entries(updates) * in_units
         seen = log_likelihood_ratio(
             noisy, rate=rate, noise_multiplier=plan.noise_multiplier, absence=canaries.absence
         )
         moves, inner = optimizer.update(placement.model(updates), state.optimizer, placement.model(params))
-        return placement.updated(params, moves), Watched(inner, state.scores + seen)
+        return placement.extend_updates(params, moves), ScoringState(inner, state.scores + seen)
 
     return optax.GradientTransformation(init, update)
 

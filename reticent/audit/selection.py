@@ -1,4 +1,4 @@
-"""How many coins to guess, and which: rules that are fixed before anybody looks at the coins.
+"""How many canaries to guess, and which: rules that are fixed before the coins are looked at.
 
 Taking the best of many thresholds on the scores that are then tested is how lower bounds come out above the
 truth. Here the numbers of guesses are a short list that follows from the number of canaries alone, and either
@@ -24,7 +24,7 @@ _MOST = 8192  # guesses of the longest entry: more of them are hardly ever the b
 _FEWEST = 32
 
 
-class Rule(NamedTuple):
+class GuessRule(NamedTuple):
     """Guess `guesses` coins: the highest scores are in, and with `both` as many of the lowest are out."""
 
     guesses: int
@@ -37,24 +37,24 @@ class Rule(NamedTuple):
         return int(included[order[len(order) - tops :]].sum() + (~included[order[:bottoms]]).sum())
 
 
-class Found(NamedTuple):
+class Refutation(NamedTuple):
     """The largest epsilon that was refuted, by which rule, and how many guesses were right."""
 
     epsilon: float
-    rule: Rule
+    rule: GuessRule
     correct: int
 
 
-def rules(canaries: int) -> tuple[Rule, ...]:
-    """The list that is tried, from the number of canaries alone."""
+def rules(canaries: int) -> tuple[GuessRule, ...]:
+    """Lists the rules to try, from the number of canaries alone."""
     sizes = [min(canaries, _MOST)]
     while sizes[-1] // 2 >= _FEWEST:
         sizes.append(sizes[-1] // 2)
-    both = [Rule(size, "both") for size in sizes]
-    return (*both, *(Rule(size, "top") for size in sizes if size <= canaries // 2))
+    both = [GuessRule(size, "both") for size in sizes]
+    return (*both, *(GuessRule(size, "top") for size in sizes if size <= canaries // 2))
 
 
-def by_bonferroni(scores: np.ndarray, included: np.ndarray, test: Test, error: float) -> Found:
+def by_bonferroni(scores: np.ndarray, included: np.ndarray, test: Test, error: float) -> Refutation:
     """The best rule, each tested with its share of the error."""
     order = np.argsort(scores, kind="stable")
     tried = rules(len(scores))
@@ -62,11 +62,11 @@ def by_bonferroni(scores: np.ndarray, included: np.ndarray, test: Test, error: f
     for rule in tried:
         correct = rule.correct(order, included)
         epsilon = test(canaries=len(scores), guesses=rule.guesses, correct=correct, error=error / len(tried))
-        found.append(Found(epsilon, rule, correct))
+        found.append(Refutation(epsilon, rule, correct))
     return max(found, key=lambda each: each.epsilon)
 
 
-def by_split(scores: np.ndarray, included: np.ndarray, test: Test, error: float) -> Found:
+def by_split(scores: np.ndarray, included: np.ndarray, test: Test, error: float) -> Refutation:
     """The rule that is best on every other canary, tested on the rest with the whole error."""
     best = by_bonferroni(scores[::2], included[::2], test, error)
     rest, coins = scores[1::2], included[1::2]
@@ -74,15 +74,17 @@ def by_split(scores: np.ndarray, included: np.ndarray, test: Test, error: float)
     return by_rule(rest, coins, test, error, rule)
 
 
-def by_rule(scores: np.ndarray, included: np.ndarray, test: Test, error: float, rule: Rule) -> Found:
+def by_rule(
+    scores: np.ndarray, included: np.ndarray, test: Test, error: float, rule: GuessRule
+) -> Refutation:
     """One rule that was fixed in advance."""
     correct = rule.correct(np.argsort(scores, kind="stable"), included)
     epsilon = test(canaries=len(scores), guesses=rule.guesses, correct=correct, error=error)
-    return Found(epsilon, rule, correct)
+    return Refutation(epsilon, rule, correct)
 
 
-def checked(scores: np.ndarray, included: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and coins as arrays of one length.
+def check_scores(scores: np.ndarray, included: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns scores and coins as arrays of one length, after checking them.
 
     Raises:
         DataError: they do not fit together, a score is NaN, or there are too few of them.
@@ -91,7 +93,7 @@ def checked(scores: np.ndarray, included: np.ndarray) -> tuple[np.ndarray, np.nd
     if scores.ndim != 1 or scores.shape != included.shape:
         raise DataError(
             f"There are scores of shape {scores.shape} and coins of shape {included.shape}.",
-            remedy="Give one score and one coin a canary.",
+            remedy="Give one score and one coin per canary.",
         )
     if included.dtype != bool:
         raise DataError(
@@ -103,18 +105,16 @@ def checked(scores: np.ndarray, included: np.ndarray) -> tuple[np.ndarray, np.nd
             remedy="Give such a canary any number that does not depend on its coin, such as 0.",
         )
     if len(scores) < 4:
-        raise DataError(
-            f"An audit of {len(scores)} canaries can show nothing.", remedy="Use a hundred or more."
-        )
+        raise DataError(f"{len(scores)} canaries are too few for an audit.", remedy="Use a hundred or more.")
     return scores, included
 
 
-def fixed_rule(guesses: int, canaries: int) -> Rule:
-    """So many guesses, half of them on each side, as somebody decided beforehand."""
+def fixed_rule(guesses: int, canaries: int) -> GuessRule:
+    """Makes a rule with a number of guesses that was fixed in advance, half of them on each side."""
     checks.count(guesses=guesses)
     if guesses > canaries:
         raise InvalidArgument(
             f"{guesses} guesses cannot be made about {canaries} canaries.",
             remedy=f"Pass at most {canaries}.",
         )
-    return Rule(guesses, "both")
+    return GuessRule(guesses, "both")

@@ -2,7 +2,7 @@
 
 Noise that stands in two places is gone from their difference. A proof counts on the claimed deviation in
 every direction, so that is what is looked at: the difference and the sum of two places, over the root of two,
-have it too if they are independent. More noise than claimed is no problem here either.
+have it too if they are independent. More noise than claimed is not a problem here either.
 """
 
 from __future__ import annotations

@@ -52,19 +52,21 @@ def suspects(dtype: np.dtype, deviation: float, divisor: float, noise: np.ndarra
         noise: some of it, on its own, in the units of the sum.
     """
     kind = np.dtype(dtype).name
-    ways: dict[str, Could] = {f"{kind} noise, added in {kind}": _added}
+    ways: dict[str, Could] = {f"{kind} noise, added in {kind}": _could_be_added}
     if dtype == np.float32:
-        ways["float32 noise, multiplied and added at once"] = functools.partial(_fused, deviation)
-        ways["normal numbers of jax.random"] = functools.partial(_from_jax, fitted(deviation, noise))
-    found = [Suspect(name, _some(_divided(could, divisor))) for name, could in ways.items()]
+        ways["float32 noise, multiplied and added at once"] = functools.partial(_could_be_fused, deviation)
+        ways["normal numbers of jax.random"] = functools.partial(
+            _could_be_from_jax, fit_deviation(deviation, noise)
+        )
+    found = [Suspect(name, _first_numbers(_allow_division(could, divisor))) for name, could in ways.items()]
     if dtype == np.float32:  # in the tails, of which there is little: on all numbers
-        words = functools.partial(_from_words, deviation)
-        found.append(Suspect("normal numbers of 32-bit words", _divided(words, divisor)))
+        words = functools.partial(_could_be_from_words, deviation)
+        found.append(Suspect("normal numbers of 32-bit words", _allow_division(words, divisor)))
     rounding = roundings(dtype)
     step = grid_of(noise, rounding)
     if step is not None:
         on_grid = functools.partial(_on_grid, step, divisor, rounding)
-        found.append(Suspect("noise on a grid", _some(on_grid)))
+        found.append(Suspect("noise on a grid", _first_numbers(on_grid)))
     return found
 
 
@@ -82,32 +84,32 @@ def trailing_zeros(released: np.ndarray) -> float:
     return float(np.mean(np.log2((whole & -whole).astype(np.float64))))
 
 
-def _added(clean: np.ndarray, released: np.ndarray) -> np.ndarray:
+def _could_be_added(clean: np.ndarray, released: np.ndarray) -> np.ndarray:
     """Some float, added to the sum and rounded, is what was released."""
     exact = (released.astype(np.longdouble) - clean).astype(released.dtype)
     return _any(clean + noise == released for noise in _around(exact))
 
 
-def _fused(deviation: float, clean: np.ndarray, released: np.ndarray) -> np.ndarray:
+def _could_be_fused(deviation: float, clean: np.ndarray, released: np.ndarray) -> np.ndarray:
     """The same for a float times the deviation, where the product is not rounded before it is added."""
     scale, wide = np.float64(np.float32(deviation)), clean.astype(np.float64)
     exact = ((released - wide) / scale).astype(np.float32)
     return _any((wide + scale * noise).astype(np.float32) == released for noise in _around(exact))
 
 
-def _from_jax(deviation: float, clean: np.ndarray, released: np.ndarray) -> np.ndarray:
+def _could_be_from_jax(deviation: float, clean: np.ndarray, released: np.ndarray) -> np.ndarray:
     """A normal number of jax.random is where it has to be, for a part of the numbers: its list is long."""
     could = np.ones(released.shape, bool)
     some = slice(_JAX_NUMBERS)
-    could[some] = _is_listed(_of_jax(), 2.0**-22, deviation, clean[some], released[some])
+    could[some] = _is_listed(_jax_normals(), 2.0**-22, deviation, clean[some], released[some])
     return could
 
 
-def _from_words(deviation: float, clean: np.ndarray, released: np.ndarray) -> np.ndarray:
+def _could_be_from_words(deviation: float, clean: np.ndarray, released: np.ndarray) -> np.ndarray:
     """In the tails, a normal number of a 32-bit word is where it has to be."""
     could = np.ones(released.shape, bool)
     tails = np.flatnonzero(np.abs(released.astype(np.float64) - clean) > _TAIL * deviation)
-    could[tails] = _is_listed(_of_words(), 2.0**-20.5, deviation, clean[tails], released[tails])
+    could[tails] = _is_listed(_word_normals(), 2.0**-20.5, deviation, clean[tails], released[tails])
     return could
 
 
@@ -135,17 +137,17 @@ def _on_grid(
     return is_hidden | (np.abs(steps - np.rint(steps)) < _NEAR)
 
 
-def _some(could: Could) -> Could:
+def _first_numbers(could: Could) -> Could:
     """Asks about the first numbers only: they say enough."""
     return lambda clean, released: could(clean[:_NUMBERS], released[:_NUMBERS])
 
 
-def _divided(could: Could, divisor: float) -> Could:
+def _allow_division(could: Could, divisor: float) -> Could:
     """For sums that were divided: any that gives these bits may be the one."""
     if divisor == 1:
         return could
 
-    def divided(clean: np.ndarray, released: np.ndarray) -> np.ndarray:
+    def could_divided(clean: np.ndarray, released: np.ndarray) -> np.ndarray:
         kind = released.dtype.type
         before = (released.astype(np.longdouble) * divisor).astype(kind)
         return _any(
@@ -154,7 +156,7 @@ def _divided(could: Could, divisor: float) -> Could:
             for total in _around(before)
         )
 
-    return divided
+    return could_divided
 
 
 def _around(values: np.ndarray) -> Iterator[np.ndarray]:
@@ -168,13 +170,13 @@ def _any(found: Iterator[np.ndarray]) -> np.ndarray:
     return functools.reduce(np.logical_or, found)
 
 
-def fitted(deviation: float, noise: np.ndarray) -> float:
+def fit_deviation(deviation: float, noise: np.ndarray) -> float:
     """The number that normal numbers of jax.random were multiplied by, if it is near this; else this.
 
     Far out there are so few of them that the largest noise is a multiple of one or two; the rest of the
     noise says of which.
     """
-    values, noise = _of_jax(), noise.reshape(-1)
+    values, noise = _jax_normals(), noise.reshape(-1)
     largest = noise[np.argmax(np.abs(noise))]
     near = sorted(largest / deviation * (1 + side * _MISSTATED) for side in (-1, 1))
     tried = largest / values[slice(*np.searchsorted(values, near))]
@@ -187,7 +189,7 @@ def fitted(deviation: float, noise: np.ndarray) -> float:
 
 
 @functools.cache
-def _of_jax() -> np.ndarray:
+def _jax_normals() -> np.ndarray:
     """All normal numbers that jax.random.normal draws in float32: there are 2^23 of them."""
     import jax.numpy as jnp
     from jax.scipy.special import erfinv
@@ -200,7 +202,7 @@ def _of_jax() -> np.ndarray:
 
 
 @functools.cache
-def _of_words() -> np.ndarray:
+def _word_normals() -> np.ndarray:
     """The tails of the normal numbers at the middles of 2^32 equal shares of probability."""
     count = int(2.0**_WORD_BITS * ndtr(0.01 - _TAIL))
     tail = -ndtri((np.arange(count) + 0.5) / 2.0**_WORD_BITS)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 import numpy as np
 import optax
 
-from reticent.audit import power
 from reticent.audit.bounds import gaussian_estimate, gaussian_one_run, one_run
-from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw, plan_with, require_room
+from reticent.audit.canaries import (
+    Absence,
+    Canaries,
+    canaries_for,
+    check_pull,
+    draw_canaries,
+    plan_with,
+    require_room,
+)
 from reticent.audit.claim import curve_of, refutes
 from reticent.audit.evidence import Evidence
-from reticent.audit.scoring import loss_scores, watching
+from reticent.audit.scoring import log_likelihood_ratio, loss_scores, with_canary_scores
 from reticent.audit.verdict import Verdict, judge
 from reticent.core import checks
 from reticent.core.keys import Keys
@@ -25,6 +33,8 @@ from reticent.training.plan import Plan
 
 WHITE_BOX = "white box, sees every noisy sum"
 BLACK_BOX = "black box, sees the loss before and after"
+
+_TRIALS = 5  # simulations of an audit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +107,7 @@ def train_with_canaries(
         checks.count(minimum=0, canaries=canaries)
         require_room(canaries, plan, data)
     gradients = canaries_for(plan) if canaries is None else canaries
-    drawn = draw(params, plan, gradients=gradients, inputs=inputs, among=among, keys=keys)
+    drawn = draw_canaries(params, plan, gradients=gradients, inputs=inputs, among=among, keys=keys)
     check_pull(drawn, loss, params, data)
     audited, placement = plan_with(plan, drawn), drawn.placement
     run = train(
@@ -105,14 +115,14 @@ def train_with_canaries(
         placement.wrap(params),
         drawn.rows(data),
         audited,
-        optimizer=watching(optimizer, drawn, audited),
+        optimizer=with_canary_scores(optimizer, drawn, audited),
         keys=keys,
-        project=None if project is None else _of_model(project, drawn),
-        metrics={name: _metric(metric, drawn) for name, metric in (metrics or {}).items()},
+        project=None if project is None else _project_model(project, drawn),
+        metrics={name: _model_metric(metric, drawn) for name, metric in (metrics or {}).items()},
         **options,
     )
     scores = (
-        np.asarray(run.state.optimizer.scores, np.float64),
+        np.asarray(run.state.opt_state.scores, np.float64),
         loss_scores(loss, params, placement.model(run.params), dict(drawn.inputs))
         if drawn.inputs
         else np.zeros(0),
@@ -132,7 +142,7 @@ def train_with_canaries(
 def _evidence(
     drawn: Canaries, scores: tuple[np.ndarray, np.ndarray], delta: float, confidence: float
 ) -> tuple[Evidence, ...]:
-    """Bounds of both kinds, which share the error where there are both; then what is no bound."""
+    """Bounds from both kinds of canaries, which share the error; then what is not a bound."""
     kinds = (
         (f"{WHITE_BOX}, {drawn.placement.sentence}", scores[0], drawn.included),
         (BLACK_BOX, scores[1], drawn.inputs_included),
@@ -170,21 +180,67 @@ def _verdict(
     return judge(
         claim,
         evidence,
-        power=power.without_noise(plan, count, absence=drawn.absence, confidence=sure),
-        expected=power.as_planned(plan, count, absence=drawn.absence, confidence=sure),
+        power=power_without_noise(plan, count, absence=drawn.absence, confidence=sure),
+        expected=expected_bound(plan, count, absence=drawn.absence, confidence=sure),
         is_plan_refuted=refutes(scores[0], drawn.included, curve, confidence=sure),
     )
 
 
-def _of_model(project: Callable[[Any], Any], drawn: Canaries) -> Callable[[Any], Any]:
+def _project_model(project: Callable[[Any], Any], drawn: Canaries) -> Callable[[Any], Any]:
     placement = drawn.placement
 
-    def projected(params: Any) -> Any:
+    def project_wrapped(params: Any) -> Any:
         model = project(placement.model(params))
         return params._replace(model=model) if hasattr(params, "canaries") else model
 
-    return projected
+    return project_wrapped
 
 
-def _metric(metric: Callable[[Any, Any], Any], drawn: Canaries) -> Callable[[Any, Any], Any]:
+def _model_metric(metric: Callable[[Any, Any], Any], drawn: Canaries) -> Callable[[Any, Any], Any]:
     return lambda params, example: metric(drawn.placement.model(params), example)
+
+
+# What an audit could have shown: simulated with the numbers of the plan
+
+
+def power_without_noise(
+    plan: Plan, canaries: int, *, absence: Absence = "removed", confidence: float = 0.95
+) -> float:
+    """Simulates the median bound on a trainer that samples as the plan says and adds no noise.
+
+    This is the power of an audit: if it is not above the claim, no bug could have contradicted the claim. A
+    canary is given away by the first batch that it is in; one that is in none cannot be seen.
+    """
+    rate = plan.sampler.batch_size / plan.sampler.examples
+    never = (1 - rate) ** plan.steps
+    rng = np.random.default_rng(0)  # a simulation of ours: nothing here is secret
+
+    def trial() -> float:
+        included = rng.integers(0, 2, canaries).astype(bool)
+        seen = rng.random(canaries) >= never
+        sign = np.where(included, 1.0, -1.0 if absence == "opposite" else 0.0)
+        scores = sign * seen + 1e-6 * rng.random(canaries)
+        return one_run(scores, included, delta=plan.delta, confidence=confidence).epsilon
+
+    return median(trial() for _ in range(_TRIALS))
+
+
+def expected_bound(
+    plan: Plan, canaries: int, *, absence: Absence = "removed", confidence: float = 0.95
+) -> float:
+    """Simulates the median bound on a trainer that does what the plan says, from white-box scores."""
+    rate, noise = plan.sampler.batch_size / plan.sampler.examples, plan.noise_multiplier
+    rng = np.random.default_rng(0)
+
+    def trial() -> float:
+        included = rng.integers(0, 2, canaries).astype(bool)
+        sign = np.where(included, 1.0, -1.0 if absence == "opposite" else 0.0)
+        scores = np.zeros(canaries)
+        for _ in range(plan.steps):
+            noisy = sign * (rng.random(canaries) < rate) + noise * rng.standard_normal(canaries)
+            scores += np.asarray(
+                log_likelihood_ratio(noisy, rate=rate, noise_multiplier=noise, absence=absence)
+            )
+        return one_run(scores, included, delta=plan.delta, confidence=confidence).epsilon
+
+    return median(trial() for _ in range(_TRIALS if canaries * plan.steps < 2_000_000 else 1))

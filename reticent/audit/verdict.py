@@ -1,4 +1,4 @@
-"""What an audit says about a claimed epsilon: one of three words, and one sentence."""
+"""The verdict of an audit on a claimed epsilon: one of three words, and one sentence."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from reticent.audit.evidence import Evidence, Kind
+from reticent.audit.evidence import Evidence, EvidenceKind
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 
 
 class Outcome(StrEnum):
-    """A claim is refuted, survives an honest attempt, or was not put to the test."""
+    """The claim was refuted, survived an honest attempt, or was not really tested."""
 
     CONTRADICTED = "CONTRADICTED"
     CONSISTENT = "CONSISTENT"
@@ -26,10 +26,10 @@ class Verdict:
     """The outcome, and the numbers it rests on.
 
     Args:
-        claim: the epsilon that was promised.
+        claim: the promised epsilon.
         bound: the largest of the lower bounds; what rests on an assumption does not count.
         confidence: that all bounds hold at once.
-        ceiling: the most that any of them could have shown.
+        ceiling: the largest bound that this audit can show.
         power: what a trainer without any noise would have shown; None where that is not known.
         expected: what a correct trainer shows, if known.
         is_plan_refuted: the guesses are too good for the plan's trade-off curve as a whole.
@@ -51,35 +51,38 @@ class Verdict:
 
     def __str__(self) -> str:
         bound, sure = f"{_down(self.bound)}", f"{100 * self.confidence:.4g}%"
-        limits = f"the most it could have shown is {_down(self.ceiling)}"
+        limits = f"the most that it could show is {_down(self.ceiling)}"
         if self.power is not None:
-            limits += f"; without any noise: {_down(self.power)}"
+            limits += f"; without any noise it would show {_down(self.power)}"
         if self.expected is not None:
-            limits += f"; with the right noise: about {self.expected:.2f}"
+            limits += f"; with the right noise about {self.expected:.2f}"
         match self.outcome:
             case Outcome.CONTRADICTED if self.bound <= self.claim:
-                said = (
-                    f"the guesses are too good for this plan, with {sure} confidence: not for the claimed "
-                    f"epsilon {self.claim:.4g} at this delta ({bound} was seen), but for its claims at all "
-                    "deltas"
+                sentence = (
+                    f"the guesses are too good for this plan, with {sure} confidence. They show epsilon "
+                    f"{bound}, below the claimed {self.claim:.4g} at this delta, but contradict the plan's "
+                    "claims at other deltas"
                 )
             case Outcome.CONTRADICTED:
-                said = (
+                sentence = (
                     f"epsilon is at least {bound} with {sure} confidence, above the claimed {self.claim:.4g}"
                 )
             case Outcome.CONSISTENT:
-                said = f"nothing contradicts the claimed epsilon {self.claim:.4g}; at least {bound} was seen"
+                sentence = (
+                    f"nothing contradicts the claimed epsilon {self.claim:.4g}; the audit shows at least "
+                    f"{bound}"
+                )
             case Outcome.UNINFORMATIVE if self.power is None:
-                said = (
-                    f"nothing contradicts the claimed epsilon {self.claim:.4g}, and whether this audit would "
-                    "have seen training without noise is not known"
+                sentence = (
+                    f"nothing contradicts the claimed epsilon {self.claim:.4g}, but it is not known whether "
+                    "this audit would have detected training without noise"
                 )
             case Outcome.UNINFORMATIVE:
-                said = (
+                sentence = (
                     f"this audit could not have contradicted the claimed epsilon {self.claim:.4g}, "
                     "even if there had been no noise at all"
                 )
-        return f"{self.outcome}: {said} ({limits})."
+        return f"{self.outcome}: {sentence} ({limits})."
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -103,22 +106,35 @@ def judge(
     expected: float | None = None,
     is_plan_refuted: bool = False,
 ) -> Verdict:
-    """Compares a claimed epsilon with what was seen.
+    """Compares a claimed epsilon with the evidence.
 
-    Only bounds count: an estimate, or a bound under an assumption, contradicts nothing. What the confidences
-    leave open adds up: a contradiction is wrong with at most that probability.
+    Only bounds count: an estimate, or a bound under an assumption, contradicts nothing. The error
+    probabilities of the bounds add up: a contradiction is wrong with at most their sum.
+
+        a bound above the claim                      CONTRADICTED
+        no bound above it, power above it            CONSISTENT
+        power unknown, or not above the claim        UNINFORMATIVE
+        no bound at all, or a claim that is NaN      InvalidArgument
+
+    Example:
+        >>> from reticent.audit.bounds import one_run
+        >>> import numpy as np
+        >>> coins = np.arange(400) % 2 == 0
+        >>> evidence = one_run(coins.astype(float), coins, delta=1e-5)
+        >>> judge(1.0, [evidence], power=4.0).outcome.value
+        'CONTRADICTED'
+        >>> judge(50.0, [evidence], power=4.0).outcome.value
+        'UNINFORMATIVE'
     """
     if power is not None:
         checks.not_negative(power=power)
     if not claim >= 0:
         raise InvalidArgument(
-            f"A claimed epsilon of {claim} means nothing.", remedy="Pass a number from 0 on."
+            f"A claimed epsilon of {claim} is not valid.", remedy="Pass a number of at least 0."
         )
-    bounds = [each for each in evidence if each.kind is Kind.BOUND]
+    bounds = [each for each in evidence if each.kind is EvidenceKind.BOUND]
     if not bounds:
-        raise InvalidArgument(
-            "There is no bound among the evidence.", remedy="Add one from one_run or many_runs."
-        )
+        raise InvalidArgument("The evidence has no bound.", remedy="Add one from one_run or many_runs.")
     bound, ceiling = max(each.epsilon for each in bounds), max(each.ceiling or 0.0 for each in bounds)
     if bound > claim or is_plan_refuted:
         outcome = Outcome.CONTRADICTED
@@ -139,5 +155,5 @@ def judge(
 
 
 def _down(value: float) -> str:
-    """Two digits, rounded down: still a lower bound."""
+    """Rounds down to two digits, which is still a lower bound."""
     return f"{math.floor(value * 100) / 100:.2f}"

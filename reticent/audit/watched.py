@@ -10,7 +10,7 @@ import numpy as np
 from reticent.audit import bits
 from reticent.audit.distances import Distance, distance
 from reticent.audit.finding import Claim, Finding, flat_numbers
-from reticent.audit.powers import copies, ladder_of, near_powers
+from reticent.audit.powers import ladder_of, measure_copies, near_powers
 from reticent.audit.replay import Rows, Runner, TrainStep, cut, length_of
 from reticent.audit.strange_records import Strange
 from reticent.audit.verdict import Outcome
@@ -25,7 +25,7 @@ class _NoRelease(Exception):
     """The step did not get through; its runner knows why."""
 
 
-class Watched:
+class WatchedStep:
     """A step, what it claims, and some rows of its data.
 
     Args:
@@ -52,17 +52,17 @@ class Watched:
             returned = self._runner.release(batch, seed, 0)
         return None if returned is None else flat_numbers(returned)
 
-    def moved_by(self, tried: Sequence[Strange]) -> list[Distance]:
+    def measure_moves(self, tried: Sequence[Strange]) -> list[Distance]:
         """How far each record moves the batch, under the same noise."""
         without = self.release(self._batch)
 
-        def moved(new: Strange) -> Distance:
+        def measure(new: Strange) -> Distance:
             inside = self.release(self._with(new))
             if without is None or inside is None:
                 return Distance(math.inf, 0.0, new.what)
             return distance(without, inside, self.claim, new.what)
 
-        return [moved(each) for each in tried]
+        return [measure(each) for each in tried]
 
     def near_powers(self, tried: Sequence[Strange]) -> list[Distance]:
         """How far a record moves a sum near a power of two: the first one that can be scaled, or the last."""
@@ -74,7 +74,7 @@ class Watched:
             ladder = ladder_of(self.release, each.record, self.claim)
             if ladder is not None:
                 return list(near_powers(self.release, ladder, self.claim, rows, each.what))
-        return [copies(self.release, tried[-1].record, self.claim, rows, tried[-1].what)]
+        return [measure_copies(self.release, tried[-1].record, self.claim, rows, tried[-1].what)]
 
     def look_at_bits(self, record: Strange, *, confidence: float, seeds: int | None) -> Finding:
         """Which of two neighbours a release is of: the batch, or the batch with this record."""
@@ -88,7 +88,7 @@ class Watched:
 
             return release
 
-        neighbours = bits.Neighbours(on(cut(self._batch, 0)), on(self._batch), on(self._with(record)))
+        neighbours = bits.NeighbourReleases(on(cut(self._batch, 0)), on(self._batch), on(self._with(record)))
         try:
             return bits.look_at_bits(neighbours, self.claim, confidence=confidence, seeds=seeds)
         except _NoRelease:

@@ -35,12 +35,14 @@ _NAMES = {
 }
 
 Examples = Annotated[
-    int | None, typer.Option(help="How many examples there are; public.", show_default=False)
+    int | None, typer.Option(help="The number of examples; it is public.", show_default=False)
 ]
 BatchSize = Annotated[int | None, typer.Option(help="The expected batch size.", show_default=False)]
 Epochs = Annotated[float | None, typer.Option(help="Passes over the data.", show_default=False)]
 Steps = Annotated[int | None, typer.Option(help="Steps, instead of epochs.", show_default=False)]
-Noise = Annotated[float | None, typer.Option(help="Noise over clipping norm: sigma.", show_default=False)]
+Noise = Annotated[
+    float | None, typer.Option(help="Noise divided by the clipping norm: sigma.", show_default=False)
+]
 Delta = Annotated[float | None, typer.Option(help="Below 1 / examples.", show_default=False)]
 SamplingOption = Annotated[Sampling, typer.Option(help="How batches are drawn.")]
 AdjacencyOption = Annotated[
@@ -65,7 +67,8 @@ def run(
         typer.Option("--events", help="Account for the event in this JSON file instead.", show_default=False),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Save epsilon over epochs (svg, png, pdf).", show_default=False)
+        Path | None,
+        typer.Option(help="Save a chart of epsilon over epochs (svg, png, pdf).", show_default=False),
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
@@ -75,8 +78,8 @@ def run(
     one to publish: an upper bound, with the least that any analysis could say.
     """
     from reticent.accounting.accountants import account
-    from reticent.accounting.epsilon import guarantee
     from reticent.accounting.loss_distribution.dominating import Neighbours
+    from reticent.accounting.tight_epsilon import guarantee
     from reticent.report.figures.curves import check_format
 
     if plot is not None:
@@ -125,7 +128,7 @@ def make_setting(
         )
     if (epochs is None) == (steps is None):
         raise InvalidArgument(
-            "How long the run is must be said once.", remedy="Pass either --epochs or --steps."
+            "The length of the run must be given exactly once.", remedy="Pass either --epochs or --steps."
         )
     return Setting(
         examples=total,
@@ -139,7 +142,7 @@ def make_setting(
 
 
 def require(**option: Any) -> Any:
-    """The value of an option that must be there."""
+    """The value of a required option."""
     ((name, value),) = option.items()
     if value is None:
         flag = f"--{name.replace('_', '-')}"

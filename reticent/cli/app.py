@@ -1,4 +1,4 @@
-"""`reticent`: the command that the others hang from, and the only place where errors become exit codes.
+"""`reticent`: the root of all commands, and the only place where errors become exit codes.
 
 Exit codes: 0 fine, 1 wrong input or failure, 3 refused by the privacy budget, 130 interrupted.
 """
@@ -76,10 +76,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _exit_past_threads(code: int) -> None:
-    """Ends the process without taking the interpreter down under threads that are still at work.
+    """Ends the process without shutting the interpreter down under threads that are still running.
 
     XLA may still compute after Ctrl-C, and Arrow may still read ahead in a file that was refused. A
-    thread that asks for an interpreter that is going away ends the process with an abort.
+    thread that uses an interpreter during its shutdown aborts the process.
     """
     if code != _INTERRUPTED:
         atexit._run_exitfuncs()  # what the interpreter does first: temporary folders, log handlers
@@ -113,13 +113,13 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     except ReticentError as error:
         return _report(error, str(error), error.exit_code, debug=debug)
     except typer.TyperException as error:  # an option that does not exist, a value of the wrong kind
-        said = error.format_message()
-        if not said:  # no command was given, and the help is printed already
+        message = error.format_message()
+        if not message:  # no command was given, and the help is printed already
             return 0
-        said += "" if said.endswith((".", "?")) else "."
+        message += "" if message.endswith((".", "?")) else "."
         where = getattr(error, "ctx", None)
         command = where.command_path if where else "reticent"
-        return _report(error, f"{said} Try: {command} --help", 1, debug=debug)
+        return _report(error, f"{message} Try: {command} --help", 1, debug=debug)
     except Exception as error:  # noqa: BLE001 - the last line of defence: no user sees a traceback unasked
         advice = "Run again with --debug to see where, and please report it."
         return _report(error, f"Unexpected {type(error).__name__}: {error}. {advice}", 1, debug=debug)

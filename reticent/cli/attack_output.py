@@ -1,4 +1,4 @@
-"""What an attack tells: a table and sentences on the terminal, numbers and pictures in a folder."""
+"""How attacks are shown: a table and sentences on the terminal, numbers and pictures in a folder."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from reticent.cli import output
 from reticent.core.errors import DataError
 
 
-class Told(NamedTuple):
-    """What one kind of attack found.
+class AttackOutput(NamedTuple):
+    """What one kind of attack found, ready to be shown.
 
     Args:
-        key: under which `found` stands in the JSON; empty for membership, which stands at its top.
+        key: the key of `found` in the JSON; empty for membership, which is merged into the top level.
         headings: of the table, and how each column is aligned.
-        pictures: by file name, what draws it into a path.
+        sentences: what the table means.
+        pictures: for each file name, the function that draws it to a path.
     """
 
     key: str
@@ -28,42 +29,35 @@ class Told(NamedTuple):
     title: str
     headings: dict[str, str]
     rows: list[tuple[str, ...]]
-    words: list[str]
+    sentences: list[str]
     pictures: dict[str, Callable[[Path], None]]
 
-    @property
-    def as_json(self) -> dict[str, Any]:
-        known = {**self.found, "in_words": self.words}
-        return {self.key: known} if self.key else known
+    def to_json(self) -> dict[str, Any]:
+        content = {**self.found, "in_words": self.sentences}
+        return {self.key: content} if self.key else content
 
 
-def tell(told: Sequence[Told], write: Path | None, *, as_json: bool) -> None:
-    """Writes the folder first, if there is to be one, and then speaks."""
-    found = {key: value for one in told for key, value in one.as_json.items()}
+def show_outputs(outputs: Sequence[AttackOutput], write: Path | None, *, as_json: bool) -> None:
+    """Writes the folder, if one was asked for; then prints tables and sentences, or the JSON."""
+    found = {key: value for one in outputs for key, value in one.to_json().items()}
     if write is not None:
-        pictures = {name: draw for one in told for name, draw in one.pictures.items()}
-        _write(write, found, pictures)
+        pictures = {name: draw for one in outputs for name, draw in one.pictures.items()}
+        _write_folder(write, found, pictures)
         output.note(f"Wrote {', '.join(['attack.json', *pictures])} to {write}.")
     if as_json:
         output.print_json(found)
         return
-    for number, one in enumerate(told):
+    for number, one in enumerate(outputs):
         if number:
             print()
         output.print_table(one.title, one.headings, one.rows)
         print()
-        for line in one.words:
+        for line in one.sentences:
             output.print_text(line)
 
 
-def require_new(folder: Path | None) -> None:
-    """Refuses a folder with something in it, before anything is computed for it."""
-    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder} exists already.", remedy="Choose another folder.")
-
-
-def _write(folder: Path, found: dict[str, Any], pictures: dict[str, Callable[[Path], None]]) -> None:
-    """All of it, or nothing: the folder gets its name when everything is in it."""
+def _write_folder(folder: Path, found: dict[str, Any], pictures: dict[str, Callable[[Path], None]]) -> None:
+    """Writes all of it, or nothing: the folder gets its name when everything is in it."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -78,10 +72,11 @@ def _write(folder: Path, found: dict[str, Any], pictures: dict[str, Callable[[Pa
             raise
     except OSError as error:
         raise DataError(
-            f"The results could not be written to {folder}: {error.strerror}.",
-            remedy="Choose a new folder in a place that you may write to.",
+            f"Cannot write the results to {folder}: {error.strerror}.",
+            remedy="Choose a folder in a place that you can write to.",
         ) from None
 
 
-def interval(value: dict[str, float]) -> str:
+def format_interval(value: dict[str, float]) -> str:
+    """A share in percent, with its interval."""
     return f"{100 * value['value']:.1f}% ({100 * value['low']:.1f}-{100 * value['high']:.1f})"

@@ -5,33 +5,37 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reticent.cli import output, paths
+from reticent.cli import options, output, paths
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from reticent.audit import Arithmetic, Audit
+    from reticent.runs.record import RunRecord
 
 EPILOG = "Example:  reticent audit runs/patients"
 
 
 def run(
-    folder: Annotated[
-        Path | None, typer.Argument(help="A run: what train wrote.", show_default=False)
-    ] = None,
+    folder: options.OptionalRunFolder = None,
     train_like: Annotated[
-        Path | None, typer.Option(help="The same, by name: train like this run.", show_default=False)
+        Path | None, typer.Option(help="The same folder, as an option.", show_default=False)
     ] = None,
     canaries: Annotated[
-        str, typer.Option(help="How many made-up records join by a coin; auto: from the plan.")
+        str,
+        typer.Option(
+            help="The number of made-up records to hide among the rows; auto takes it from the plan."
+        ),
     ] = "auto",
     arithmetic: Annotated[
-        bool, typer.Option("--arithmetic", help="Audit the arithmetic of one step instead, to the last bit.")
+        bool, typer.Option("--arithmetic", help="Audit the arithmetic of one step, bit by bit, instead.")
     ] = False,
-    confidence: Annotated[float, typer.Option(help="With which a contradiction is right.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="The confidence with which a contradiction is right.")
+    ] = 0.95,
     write: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="A new JSON file for the numbers.", show_default=False),
@@ -40,72 +44,74 @@ def run(
 ) -> None:
     """Audit a run, by training like it once more with canaries.
 
-    Made-up records join the training set by independent coins; whoever sees
-    the noisy steps guesses which. Too many right guesses contradict the
-    claimed epsilon: then the exit code is 1. The data are read again, and
-    the result is for whoever holds them.
+    Made-up records, the canaries, join the training set by independent coin
+    flips, and an auditor who sees the noisy steps guesses which joined. Too
+    many right guesses contradict the claimed epsilon, and the exit code is 1.
+    The data are read again, so the result is for whoever holds them.
 
-    With --arithmetic nothing is trained: one step is replayed for two
-    neighbours, under records that cancel, overflow or are not numbers.
+    With --arithmetic nothing is trained: one step is replayed on two
+    neighbouring batches, with records that cancel, overflow or are NaN.
     """
-    from reticent.audit.from_run import arithmetic_like, audit_like
-    from reticent.core.observer import Onlooker
+    from reticent.audit.from_run import audit_run, audit_run_arithmetic
+    from reticent.core.files import write_whole
     from reticent.runs.reopen import reopened
-    from reticent.training.checkpoint import write_whole
 
-    chosen, count = _one_run(folder, train_like), _count(canaries, is_joined=not arithmetic)
+    chosen = _require_one_run(folder, train_like)
+    count = _parse_canaries(canaries, has_canaries=not arithmetic)
     paths.require_folder(chosen)
     if write is not None:
         paths.require_new(write)
-    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
-    again = reopened(chosen, onlooker=onlooker)
+    again = reopened(chosen, observer=output.observer())
     if arithmetic:
-        bits = arithmetic_like(again, confidence=confidence)
-        told, code, show = bits.to_json(), bits.exit_code, partial(_show_arithmetic, bits)
+        bits = audit_run_arithmetic(again, confidence=confidence)
+        result, code, show = bits.to_json(), bits.exit_code, partial(_show_arithmetic, bits)
     else:
-        found = audit_like(again, canaries=count, confidence=confidence)
-        told, code, show = found.to_json(), found.verdict.exit_code, partial(_show, found, again.record)
+        found = audit_run(again, canaries=count, confidence=confidence)
+        result, code, show = found.to_json(), found.verdict.exit_code, partial(_show, found, again.record)
     if write is not None:
-        write_whole(write, (json.dumps(told, indent=2, allow_nan=False) + "\n").encode())
+        write_whole(write, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode())
         output.note(f"Wrote {write}.")
-    output.print_json(told) if as_json else show()
+    output.print_json(result) if as_json else show()
     raise typer.Exit(code)
 
 
-def _one_run(folder: Path | None, train_like: Path | None) -> Path:
+def _require_one_run(folder: Path | None, train_like: Path | None) -> Path:
     chosen = folder or train_like
     if chosen is None or (folder and train_like):
         raise InvalidArgument(
-            "Audit one run.", remedy="Pass its folder once: reticent audit RUN, or --train-like RUN."
+            "Audit exactly one run.",
+            remedy="Pass its folder once: reticent audit RUN, or --train-like RUN.",
         )
     return chosen
 
 
-def _count(canaries: str, *, is_joined: bool) -> int | None:
-    """How many canaries were asked for; None for as many as the plan needs."""
+def _parse_canaries(canaries: str, *, has_canaries: bool) -> int | None:
+    """Reads the number of canaries; None for as many as the plan needs."""
     if canaries == "auto":
         return None
-    if not is_joined:
+    if not has_canaries:
         raise InvalidArgument(
-            "No canary joins the step that --arithmetic replays.",
+            "--arithmetic uses no canaries.",
             remedy="Leave out --canaries, or --arithmetic.",
         )
     if not canaries.isdecimal():
-        raise InvalidArgument(f"--canaries {canaries} is no number.", remedy="Write a whole number, or auto.")
+        raise InvalidArgument(
+            f"--canaries {canaries} is not a whole number.", remedy="Pass a whole number, or auto."
+        )
     if int(canaries) == 0:
         raise InvalidArgument(
-            "--canaries 0 leaves nobody to guess.", remedy="Write a whole number from 1 on, or auto."
+            "--canaries 0 leaves nothing to guess.", remedy="Pass a whole number of at least 1, or auto."
         )
     return int(canaries)
 
 
-def _show(found: Audit, record: dict[str, Any]) -> None:
-    from reticent.report.facts.attacks import not_audited
+def _show(found: Audit, record: RunRecord) -> None:
+    from reticent.report.facts.attacks import unaudited_part
 
-    output.print_text(" ".join([str(found.verdict), *not_audited(record)]))
+    output.print_text(" ".join([str(found.verdict), *unaudited_part(record)]))
     rows = [(each.threat, each.kind.value, f"{each.epsilon:.2f}", each.method) for each in found.evidence]
     print()
-    headings = {"who looks": "left", "kind": "left", "epsilon": "right", "method": "left"}
+    headings = {"threat": "left", "kind": "left", "epsilon": "right", "method": "left"}
     output.print_table("Evidence", headings, rows)
 
 
@@ -113,4 +119,4 @@ def _show_arithmetic(found: Arithmetic) -> None:
     output.print_text(found.sentence)
     rows = [(each.check, each.outcome.value, f"{each.what}.") for each in found.findings]
     print()
-    output.print_table("Findings", {"look": "left", "outcome": "left", "what was seen": "left"}, rows)
+    output.print_table("Findings", {"check": "left", "outcome": "left", "finding": "left"}, rows)

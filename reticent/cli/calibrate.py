@@ -59,7 +59,7 @@ def run(
         steps=epochs if steps is None else steps,
         batch_size=total if sampling is Sampling.FULL else batch_size,
     )
-    # Whatever is solved for is stood in for by a one until it is known.
+    # The quantity that is solved for is 1 until it is known.
     size = 1 if missing == "batch_size" else batch_size
     length = (None, 1) if missing in ("steps", "batch_size") else (epochs, steps)
     noise = 1.0 if missing == "noise_multiplier" else require(noise_multiplier=noise_multiplier)
@@ -73,7 +73,7 @@ def _missing(**quantities: Any) -> str:
     absent = [name for name, value in quantities.items() if value is None]
     if len(absent) != 1:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in absent or quantities)
-        happened = f"Missing are {flags}." if absent else "Nothing is left out."
+        happened = f"These are missing: {flags}." if absent else "Nothing is left out."
         raise InvalidArgument(
             happened,
             remedy="Leave out exactly one of --epsilon, --delta, --noise-multiplier, --epochs (or --steps) "
@@ -105,7 +105,7 @@ def _solve(
 
 
 def _print(missing: str, setting: Setting, delta: float, *, as_json: bool) -> None:
-    from reticent.accounting.epsilon import guarantee
+    from reticent.accounting.tight_epsilon import guarantee
 
     promise = guarantee(
         setting.event, delta, setting.adjacency, group=setting.group, assumptions=setting.assumptions

@@ -1,4 +1,4 @@
-"""`reticent datasets`: the named datasets, where they are, and how to get them."""
+"""`reticent datasets`: lists, describes and fetches the named datasets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from reticent.cli import output
 
 if TYPE_CHECKING:
-    from reticent.data.catalog import Entry, Location
+    from reticent.data.catalog import CatalogEntry, Location
     from reticent.data.domain import Domain
 
 app = typer.Typer(
@@ -27,7 +27,9 @@ def _complete(incomplete: str) -> list[str]:
 
 Name = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="A dataset, as in: reticent datasets list", autocompletion=_complete),
+    typer.Argument(
+        metavar="NAME", help="The name of a dataset (reticent datasets list).", autocompletion=_complete
+    ),
 ]
 
 
@@ -36,14 +38,14 @@ def list_datasets(as_json: output.AsJson = False) -> None:
     """List every named dataset and where it is.
 
     Datasets are looked for in the folder that RETICENT_DATA names, then in
-    the cache, then in a Debian package. The last column says which of them
-    has it, or what a download would take. Rows are train + test + validation.
+    the cache, then in a Debian package. The last column says where each was
+    found, or how large its download is. Rows are train + test + validation.
     """
     from reticent.data import catalog
 
     listed = [(catalog.describe(name), catalog.find(name)) for name in catalog.names()]
     if as_json:
-        output.print_json([_as_json(entry, found) for entry, found in listed])
+        output.print_json([_entry_to_json(entry, found) for entry, found in listed])
         return
     columns = {"name": "left", "rows": "right", "record": "left", "classes": "right", "where": "left"}
     rows = [
@@ -64,7 +66,7 @@ def show(name: Name, as_json: output.AsJson = False) -> None:
     entry, found = catalog.describe(name), catalog.find(name)
     columns = _columns(catalog.domain(name))
     if as_json:
-        output.print_json({**_as_json(entry, found), "files": _files(entry), "columns": columns})
+        output.print_json({**_entry_to_json(entry, found), "files": _files(entry), "columns": columns})
         return
     facts = {
         "name": entry.name,
@@ -80,21 +82,22 @@ def show(name: Name, as_json: output.AsJson = False) -> None:
     if columns:
         headings = {"column": "left", "kind": "left", "public values": "left"}
         rows = [(column["name"], column["kind"], _public(column)) for column in columns]
-        output.print_table("\nPublic about its columns", headings, rows)
+        output.print_table("\nPublic facts about its columns", headings, rows)
 
 
 @app.command(epilog="Example:  reticent datasets get mnist")
 def get(name: Name, as_json: output.AsJson = False) -> None:
     """Fetch a dataset into the cache, or say where it already is.
 
-    A download is held to its size and checksum, and leaves nothing behind if
-    it fails. The cache is the folder that RETICENT_CACHE names, or else the
-    one that the operating system has for such things.
+    A download is checked against its size and checksum, and leaves nothing
+    behind if it fails. The cache is the folder that RETICENT_CACHE names, or
+    else the usual cache folder of the operating system.
     """
     from reticent.data import catalog
 
     was_here = catalog.find(name) is not None
-    location = catalog.fetch(name, progress=output.progress)
+    with output.watch(f"downloading {name}") as on_progress:
+        location = catalog.fetch(name, on_progress=on_progress)
     if as_json:
         output.print_json({"name": name, "was_here": was_here, **_place(location)})
     elif was_here:
@@ -103,7 +106,7 @@ def get(name: Name, as_json: output.AsJson = False) -> None:
         print(f"{name} is now in {location}")
 
 
-def _as_json(entry: Entry, found: Location | None) -> dict[str, Any]:
+def _entry_to_json(entry: CatalogEntry, found: Location | None) -> dict[str, Any]:
     return {
         "name": entry.name,
         "title": entry.title,
@@ -127,7 +130,7 @@ def _place(location: Location) -> dict[str, Any]:
     }
 
 
-def _files(entry: Entry) -> list[dict[str, Any]]:
+def _files(entry: CatalogEntry) -> list[dict[str, Any]]:
     return [
         {"name": file.name, "size": file.size, "sha256": file.sha256, "urls": file.urls}
         for file in entry.files
@@ -157,25 +160,25 @@ def _public(column: dict[str, Any]) -> str:
     return " ".join(said) or column.get("reason", "")
 
 
-def _print_files(entry: Entry) -> None:
+def _print_files(entry: CatalogEntry) -> None:
     for file in entry.files:
         print(f"\n{file.name}  {file.size:,} bytes\n  sha256 {file.sha256}")
         for url in file.urls:
             print(f"  {url}")
 
 
-def _rows(entry: Entry, found: Location | None) -> str:
+def _rows(entry: CatalogEntry, found: Location | None) -> str:
     """Train + test + validation; or how many of them all, where only a part is on this machine."""
     if found and found.form.rows != entry.rows:
         return f"{sum(found.form.rows):,} of {sum(entry.rows):,}"
     return " + ".join(f"{rows:,}" for rows in entry.rows if rows)
 
 
-def _shape(entry: Entry) -> str:
+def _shape(entry: CatalogEntry) -> str:
     return " x ".join(str(length) for length in entry.shape) or entry.record
 
 
-def _where(entry: Entry, found: Location | None) -> str:
+def _where(entry: CatalogEntry, found: Location | None) -> str:
     if entry.is_bundled:
         return "bundled"
     if found:

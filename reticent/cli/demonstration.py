@@ -19,25 +19,25 @@ import optax
 
 from reticent.attacks import battery
 from reticent.attacks.battery import Battery, Target
-from reticent.attacks.explain import explained
+from reticent.attacks.explain import conclude, explain
 from reticent.attacks.metrics import curve
 from reticent.attacks.shadows.recipes import plain_recipe
 from reticent.attacks.shadows.training import train_shadows
-from reticent.audit.from_run import audit_like
+from reticent.audit.from_run import audit_run
 from reticent.audit.training import Audit
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.files import write_whole
+from reticent.core.observer import NOBODY, Observer
 from reticent.ledger.ledger import Ledger
-from reticent.report.from_run import ATTACKS, AUDIT, facts_of
+from reticent.report.from_run import ATTACKS, AUDIT, collect_facts
 from reticent.report.render.html import page
-from reticent.runs.attacks.membership import attack
+from reticent.runs.attacks.membership import attack_run
 from reticent.runs.attacks.pool import pool_of
 from reticent.runs.fit import fit
-from reticent.runs.order import Order
 from reticent.runs.reopen import Again, reopened
+from reticent.runs.request import Request
 from reticent.runs.scoring import predicted
-from reticent.training.checkpoint import write_whole
 
-_PLAYED = ("threshold", "likelihood")
+_ATTACKS_PLAYED = ("threshold", "likelihood")
 
 
 class _Effort(NamedTuple):
@@ -54,15 +54,15 @@ _MANY = 10_000  # rows
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """What a demonstration found."""
+class Demonstration:
+    """What a demonstration found, and where it was left."""
 
     folder: Path
     report: Path
     rows: tuple[tuple[str, ...], ...]
     seconds: float
 
-    HEADINGS = ("", "accuracy", "members found at 1%", "attack AUC", "epsilon claimed", "audit found")
+    HEADINGS = ("", "accuracy", "members found at 1% FPR", "attack AUC", "epsilon claimed", "audit found")
 
 
 def demonstrate(
@@ -72,9 +72,9 @@ def demonstrate(
     model: str = "mlp",
     epsilon: float = 3.0,
     shadows: int | None = None,
-    onlooker: Onlooker = NOBODY,
-) -> Shown:
-    """Trains both, attacks both, audits the private one, charges a ledger, and writes a report.
+    observer: Observer = NOBODY,
+) -> Demonstration:
+    """Trains both networks, attacks both, audits the private one, charges a ledger, and writes a report.
 
     Args:
         folder: a new one, in which everything is left.
@@ -85,42 +85,42 @@ def demonstrate(
     ledger = folder / "demo.ledger"
     with Ledger.create(ledger) as opened:
         opened.limit(source, epsilon=2 * epsilon, delta=1e-5)
-    order = Order(
+    order = Request(
         source=source,
         epsilon=epsilon,
         delta=1e-5,
-        model=model,  # type: ignore[arg-type]  # checked by the order itself
+        model=model,  # type: ignore[arg-type]  # checked by the request itself
         test=0.5,
         ledger=str(ledger),
         dataset=source,
     )
     run = folder / "run"
-    record = fit(order, run, onlooker=onlooker).record
-    again = reopened(run, onlooker=onlooker)
-    effort = _LARGE if record["rows"] > _MANY else _SMALL
+    record = fit(order, run, observer=observer).record
+    again = reopened(run, observer=observer)
+    effort = _LARGE if record.rows > _MANY else _SMALL
     effort = effort if shadows is None else effort._replace(shadows=shadows)
-    onlooker.say("the same network without privacy, and as many like it to attack it with")
-    plain, plain_right = _twin(again, effort, onlooker)
-    onlooker.say("attacking the private one, with models that were trained as it was, noise and all")
-    found = attack(again, shadows=effort.shadows, attacks=_PLAYED, onlooker=onlooker)
-    with onlooker.watch("audit") as on_progress:
-        audited = audit_like(again)
+    observer.say("training the same network without privacy, and shadow models to attack it with")
+    plain, plain_right = _attack_twin(again, effort, observer)
+    observer.say("attacking the private network, with shadow models trained with the same noise")
+    found = attack_run(again, shadows=effort.shadows, attacks=_ATTACKS_PLAYED, observer=observer)
+    with observer.watch("audit") as on_progress:
+        audited = audit_run(again)
         on_progress(1.0)
-    _keep(run, found, audited)
+    _save_results(run, found, audited)
     report = folder / "report.html"
-    facts = facts_of(run)
+    facts = collect_facts(run)
     write_whole(report, page(facts).encode())
     write_whole(report.with_suffix(".json"), (json.dumps(facts.to_json(), indent=2) + "\n").encode())
-    return Shown(
+    return Demonstration(
         folder=folder,
         report=report,
         rows=(
-            ("without privacy", f"{plain_right:.1%}", *_attacked(plain), "infinite", "-"),
+            ("without privacy", f"{plain_right:.1%}", *_attack_cells(plain), "infinite", "-"),
             (
                 "with privacy",
-                f"{record['metrics']['accuracy']:.1%}",
-                *_attacked(found),
-                f"{record['guarantee']['epsilon']:.3f}",
+                f"{record.result.metrics['accuracy']:.1%}",
+                *_attack_cells(found),
+                f"{record.result.guarantee.epsilon:.3f}",
                 f"at least {audited.verdict.bound:.2f}: {audited.verdict.outcome.value}",
             ),
         ),
@@ -128,8 +128,8 @@ def demonstrate(
     )
 
 
-def _twin(again: Again, effort: _Effort, onlooker: Onlooker) -> tuple[Battery, float]:
-    """The same network on the same rows, trained until it knows them; attacked by models like it."""
+def _attack_twin(again: Again, effort: _Effort, observer: Observer) -> tuple[Battery, float]:
+    """Trains the same network on the same rows until it knows them, and attacks it by models like it."""
     pool, learner = pool_of(again), again.learner
     x = np.concatenate([pool.records["x"], pool.always["x"]])
     y = np.concatenate([pool.records["y"], pool.always["y"]]).astype(np.int32)
@@ -143,34 +143,37 @@ def _twin(again: Again, effort: _Effort, onlooker: Onlooker) -> tuple[Battery, f
     )
     key = jax.random.key(0, impl="threefry2x32")
     params = jax.jit(recipe)(key, jnp.asarray(x), jnp.asarray(y), jnp.asarray(inside))
-    with onlooker.watch("shadow models without privacy") as tell:
+    with observer.watch("shadow models without privacy") as on_progress:
         found = train_shadows(
             recipe,
             learner.scores,
             pool.records,
             always=pool.always if len(pool.always["y"]) else None,
             shadows=effort.shadows,
-            on_progress=lambda progress: tell(progress.fraction),
+            on_progress=lambda progress: on_progress(progress.fraction),
         )
     logits = predicted(learner, params, pool.records["x"])
     target = Target(logits=logits, is_member=pool.is_member, robustness=None)
     outside = predicted(learner, params, again.held_out["x"]).argmax(axis=1)
     right = float(np.mean(outside == again.held_out["y"]))
-    return battery.run(found, target=target, attacks=_PLAYED, tolerance=0.2), right
+    return battery.run(found, target=target, attacks=_ATTACKS_PLAYED, tolerance=0.2), right
 
 
-def _attacked(found: Battery) -> tuple[str, str]:
-    strongest = max(found.results, key=lambda result: result.measured.auc.value)
-    rate = strongest.measured.tpr_at_fpr[-1].true_positive_rate
-    area = strongest.measured.auc
+def _attack_cells(found: Battery) -> tuple[str, str]:
+    measured = found.strongest.measured
+    rate, area = measured.tpr_at_fpr[-1].true_positive_rate, measured.auc
     return f"{rate.value:.1%}", f"{area.value:.1%} ({area.low:.1%} to {area.high:.1%})"
 
 
-def _keep(run: Path, found: Battery, audited: Audit) -> None:
-    """Beside the run, where a report looks for them."""
-    known: dict[str, Any] = {**found.as_json(), "in_words": explained(found)}
+def _save_results(run: Path, found: Battery, audited: Audit) -> None:
+    """Writes them beside the run, where a report looks for them."""
+    attacks: dict[str, Any] = {
+        **found.to_json(),
+        "verdict": conclude(found),
+        "in_words": explain(found),
+    }
     for result in found.results:
-        known["attacks"][result.name]["roc"] = curve(result.scores)
+        attacks["attacks"][result.name]["roc"] = curve(result.scores)
     (run / ATTACKS).mkdir(exist_ok=True)
-    write_whole(run / ATTACKS / "attack.json", (json.dumps(known, indent=2) + "\n").encode())
+    write_whole(run / ATTACKS / "attack.json", (json.dumps(attacks, indent=2) + "\n").encode())
     write_whole(run / AUDIT, (json.dumps(audited.to_json(), indent=2) + "\n").encode())

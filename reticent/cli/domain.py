@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reticent.cli import output
+from reticent.cli import options, output
 from reticent.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -22,36 +22,24 @@ def run(
     file: Annotated[
         Path, typer.Argument(help="A table: CSV, TSV, Parquet, NPZ or libsvm.", show_default=False)
     ],
-    target: Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)] = None,
-    write: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write here instead of on stdout.", show_default=False),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")] = False,
-    delimiter: Annotated[
-        str | None, typer.Option(help="One character, or 'tab'. Default: detected.", show_default=False)
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header", help="Whether the first line names the columns.", show_default="detected"
-        ),
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Of a text file. Default: detected.", show_default=False)
-    ] = None,
+    target: options.Target = None,
+    write: options.OutputFile = None,
+    force: options.Force = False,
+    delimiter: options.Delimiter = None,
+    header: options.Header = None,
+    encoding: options.Encoding = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Draft a domain file, which says what is public about a table.
 
-    That is its columns, their bounds and words. The draft looks its values
-    up in the data, which may tell something about a person in it, so each
-    is marked "not yet public": read the file, write the values that you
-    would publish anyway, and remove the marks.
+    It lists the columns, their bounds and their values. The draft takes them
+    from the data, which may reveal something about a person, so each is
+    marked "not yet public". Read the file, replace every value by one that
+    you would publish anyway, and remove the marks.
     """
     if write is not None and write.exists() and not force:
         raise DataError(
-            f"{write} exists already, and may hold values that somebody confirmed.",
+            f"{write} exists already and may hold values that somebody confirmed.",
             remedy="Choose another name, or replace it with --force.",
         )
     from reticent.data.drafting import draft
@@ -66,14 +54,14 @@ def run(
         domain.write(write)
         output.note(f"Wrote {write}.")
     if as_json:
-        output.print_json(_as_json(table, domain))
+        output.print_json(_draft_to_json(table, domain))
     elif write is None:
         print(domain.to_toml(), end="")
     _advise(domain)
 
 
 def _advise(domain: Domain) -> None:
-    """What is left to do for a person, column by column where there is more to say than the count."""
+    """Says what a person has to do next: which columns were ignored, how many values to confirm."""
     for name, column in domain.columns.items():
         reason = getattr(column, "reason", "")
         if reason:
@@ -86,7 +74,7 @@ def _advise(domain: Domain) -> None:
         )
 
 
-def _as_json(table: Table, domain: Domain) -> dict[str, Any]:
+def _draft_to_json(table: Table, domain: Domain) -> dict[str, Any]:
     import tomllib
 
     return {

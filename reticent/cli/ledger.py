@@ -29,9 +29,9 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")]
 
 @app.command(epilog="Example:  reticent ledger init clinic.ledger")
 def init(file: File, as_json: output.AsJson = False) -> None:
-    """Make a new, empty ledger.
+    """Create a new, empty ledger.
 
-    A file that is there already is never overwritten. Any number of
+    An existing file is never overwritten. Any number of
     processes may charge the same ledger.
     """
     from reticent.ledger.ledger import Ledger
@@ -48,7 +48,7 @@ def init(file: File, as_json: output.AsJson = False) -> None:
 @app.command(epilog="Example:  reticent ledger limit clinic.ledger patients --epsilon 3 --delta 1e-6")
 def limit(
     file: File,
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Its name; a new one is entered.")],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Its name; a new name is added.")],
     epsilon: Annotated[float, typer.Option(help="What all releases together may cost.", show_default=False)],
     delta: Annotated[float, typer.Option(help="Below 1 / examples.", show_default=False)],
     adjacency: Annotated[
@@ -63,7 +63,7 @@ def limit(
         bool | None,
         typer.Option(
             "--adaptive/--planned",
-            help="Releases may spend more or less by what earlier ones showed.",
+            help="Releases may depend on the results of earlier ones.",
             show_default="as before, or planned",
         ),
     ] = None,
@@ -123,7 +123,7 @@ def verify(
     file: File,
     head: Annotated[
         str | None,
-        typer.Option(help="A hash that was noted earlier and has to be there.", show_default=False),
+        typer.Option(help="A hash noted earlier, which the ledger must contain.", show_default=False),
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
@@ -142,9 +142,9 @@ def verify(
             {"id": found.id, "entries": found.entries, "head": found.head, "entries_since": found.since}
         )
         return
-    print(f"{file} is whole: {_counted(found.entries)}.")
+    print(f"{file} is intact: {_entries_in_words(found.entries)}.")
     if found.since is not None:
-        print(f"The head that was noted is in it, {_counted(found.since)} before the last.")
+        print(f"The noted head is in it, {_entries_in_words(found.since)} before the last.")
     print(f"head {found.head}")
 
 
@@ -159,8 +159,8 @@ def export(
 ) -> None:
     """Write a whole ledger as JSON, every entry with its hash.
 
-    The key of its fingerprints is not part of it. With -o, a file that is
-    there already is not overwritten; without it, the JSON goes to stdout.
+    The key of its fingerprints is not part of it. With -o, an existing file
+    is not overwritten; without it, the JSON goes to stdout.
     """
     from reticent.ledger.ledger import Ledger
 
@@ -174,10 +174,10 @@ def export(
     if as_json:
         output.print_json(said)
     else:
-        print(f"{_counted(len(whole['entries']))} of {file} written to {to}.")
+        print(f"{_entries_in_words(len(whole['entries']))} of {file} written to {to}.")
 
 
-def _counted(entries: int) -> str:
+def _entries_in_words(entries: int) -> str:
     return "1 entry" if entries == 1 else f"{entries:,} entries"
 
 
@@ -218,11 +218,11 @@ def _print_all(shown: list[dict[str, Any]], file: Path) -> None:
 
 
 def _spent(fact: dict[str, Any]) -> str:
-    from reticent.ledger.cost import rounded_up
+    from reticent.ledger.cost import round_up
 
     if fact["adaptive"]:
         return f"{fact['share_spent']:.1%}"
-    return f"{rounded_up(fact['guarantee']['epsilon']):g}"
+    return f"{round_up(fact['guarantee']['epsilon']):g}"
 
 
 def _show_one(account: Account, history: list[Entry], *, as_json: bool) -> None:

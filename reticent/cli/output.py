@@ -1,4 +1,4 @@
-"""How every command speaks: results on stdout, everything said to a person on stderr."""
+"""How every command prints: results on stdout, remarks and progress on stderr."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else.")]
+if TYPE_CHECKING:
+    from reticent.core.observer import Observer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout. Infinity is written as the string "inf": JSON has no word for it."""
+    """Prints one JSON document on stdout. Infinity becomes the string "inf": JSON has no word for it."""
     print(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def note(message: str) -> None:
-    """A remark for the person at the keyboard."""
+    """Prints a remark for the person at the keyboard."""
     _stderr().print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -28,21 +31,21 @@ def warn(message: str) -> None:
 
 
 def fail(message: str) -> None:
-    """One line that says what went wrong and what to do."""
+    """Prints one line that says what went wrong and what to do."""
     _stderr().print(
         f"error: {' '.join(message.split())}", style="red", markup=False, highlight=False, soft_wrap=True
     )
 
 
 def print_text(text: str) -> None:
-    """A sentence on stdout, wrapped to the width of the terminal."""
+    """Prints a sentence on stdout, wrapped to the width of the terminal."""
     from rich.console import Console
 
     Console().print(text, markup=False, highlight=False)
 
 
 def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]) -> None:
-    """A table on stdout. `columns` maps each heading to how it is aligned: "left" or "right"."""
+    """Prints a table on stdout. `columns` maps each heading to its alignment: "left" or "right"."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -80,15 +83,26 @@ def progress(description: str, total: float | None, *, unit: str = "bytes") -> I
 
 @contextmanager
 def watch(description: str) -> Iterator[Callable[[float], None]]:
-    """The same for something of which only the fraction done is known: yields what to tell it to."""
+    """A bar on stderr for work of which only the fraction done is known.
+
+    Yields a function to call with that fraction.
+    """
     with progress(description, 100, unit="percent") as advance:
-        seen = [0.0]
+        furthest = 0.0
 
         def on_progress(done: float) -> None:
-            advance(100 * max(done - seen[0], 0.0))
-            seen[0] = max(done, seen[0])
+            nonlocal furthest
+            advance(100 * max(done - furthest, 0.0))
+            furthest = max(done, furthest)
 
         yield on_progress
+
+
+def observer() -> Observer:
+    """Shows the remarks, warnings and progress of a computation on stderr."""
+    from reticent.core.observer import Observer
+
+    return Observer(say=note, warn=warn, watch=watch)
 
 
 def _stderr():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from reticent.cli import output, train
+from reticent.cli import options, output, train
 from reticent.core.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from reticent.runs.fit import Finished
 
 EPILOG = "Example:  reticent pate patients.csv --public open.csv --target readmitted --epsilon 2 -o runs/pate"
 
@@ -24,42 +21,43 @@ def run(
     public: Annotated[
         str | None,
         typer.Option(
-            help="A table of unlabelled public rows; or held-out: nine tenths of the test rows.",
+            help="A table of unlabelled public rows; or held-out, for nine tenths of the test rows.",
             show_default=False,
         ),
     ] = None,
-    target: train.Target = None,
+    target: options.Target = None,
     teachers: Annotated[
-        int | None, typer.Option(help="How many.", show_default="a hundredth of the rows, at most 250")
+        int | None,
+        typer.Option(help="The number of teachers.", show_default="a hundredth of the rows, at most 250"),
     ] = None,
-    epsilon: train.Epsilon = None,
-    delta: train.Delta = None,
-    write: train.Folder = None,
-    model: train.Model = "auto",
-    domain: train.DomainFile = None,
-    prepare: train.Prepare = "private",
-    test: Annotated[float, typer.Option(help="The share of rows held out.")] = 0.2,
-    ledger: train.LedgerFile = None,
-    dataset: train.DatasetName = None,
-    resume: train.Resume = None,
-    delimiter: train.Delimiter = None,
-    header: train.Header = None,
-    encoding: train.Encoding = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    write: options.NewFolder = None,
+    model: options.Model = "auto",
+    domain: options.DomainFile = None,
+    prepare: options.Prepare = "private",
+    test: options.HeldOut = 0.2,
+    ledger: options.LedgerFile = None,
+    dataset: options.DatasetName = None,
+    resume: options.Resume = None,
+    delimiter: options.Delimiter = None,
+    header: options.Header = None,
+    encoding: options.Encoding = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Train by teachers who vote with noise on public rows.
+    """Train teachers who vote with noise on public rows.
 
-    Every private row teaches one of many teachers. They vote on public rows,
+    Each private row trains one of many teachers. They vote on public rows,
     noise is added to the counts, and a student learns from the answers.
-    The epsilon holds whatever the votes are, and may be published. How far
-    the teachers agree is private: it is drawn for you alone.
+    The epsilon holds whatever the votes are, and may be published. How often
+    the teachers agree is private: the chart of it is for you alone.
     """
     if resume is not None:
         train.refuse_beside_resume(context)
     elif source is None or public is None or epsilon is None or write is None:
         raise InvalidArgument(
             "PATE needs a private table, a public one, an epsilon and a folder.",
-            remedy="Say all: reticent pate TABLE --public PUBLIC --target COLUMN --epsilon 2 -o FOLDER",
+            remedy="Pass all: reticent pate TABLE --public PUBLIC --target COLUMN --epsilon 2 -o FOLDER",
         )
     done = train.trained(
         resume,
@@ -79,16 +77,4 @@ def run(
         public=public,
         teachers=teachers,
     )
-    _draw(done)
     train.show(done, as_json=as_json)
-
-
-def _draw(done: Finished) -> None:
-    """How often the teachers agree: private, like the votes it is made of."""
-    from reticent.report.figures.votes import save_agreement
-
-    seen: dict[str, Any] | None = done.record.get("unreleased")
-    if seen is not None and "agreement" in seen:
-        path = done.folder / "votes-unreleased.svg"
-        save_agreement(path, seen["agreement"])
-        output.note(f"How far the teachers agree is drawn in {path}: for you, not for publication.")

@@ -32,6 +32,12 @@ def require_place(file: Path) -> None:
         )
 
 
+def require_new_folder(folder: Path) -> None:
+    """Refuses a folder with something in it, and a file in its place."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder} exists already.", remedy="Choose another folder: -o FOLDER.")
+
+
 def require_new(file: Path) -> None:
     """Refuses a place that is taken, or where no file can be written."""
     if file.exists():

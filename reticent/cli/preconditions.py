@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from reticent.cli import output
-from reticent.core.errors import DataError, InvalidArgument, suggest
+from reticent.core.errors import DataError, InvalidArgument, nearest, suggest
 
 
 def refuse_beside(context: typer.Context, option: str, *, what: str, allowed: Collection[str]) -> None:
@@ -44,11 +44,10 @@ def check_source(source: str) -> None:
     known = catalog.names()
     if source in known or Path(source).exists():
         return
-    remedy = suggest(source, known)
-    if remedy.startswith("Did you mean"):
+    if nearest(source, known) is not None:
         raise DataError(
             f"There is no file {source}, and no dataset of this name.",
-            remedy=f"{remedy} All of them: reticent datasets list.",
+            remedy=f"{suggest(source, known)} All of them: reticent datasets list.",
         )
 
 

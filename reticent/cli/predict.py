@@ -37,9 +37,9 @@ def run(
 
     Predictions of people who were not trained on cost nothing.
     """
+    from reticent.core.files import write_whole
     from reticent.data.files import open_table
     from reticent.runs.predict import Predictor
-    from reticent.training.checkpoint import write_whole
 
     if write is not None and write.exists() and not force:
         raise DataError(f"{write} exists already.", remedy="Choose another name, or replace it with --force.")

@@ -1,4 +1,4 @@
-"""`reticent sweep`: theory against practice, as a tool."""
+"""`reticent sweep`: noise, accuracy and leakage over epsilon, for each accounting method."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reticent.cli import output, preconditions
+from reticent.cli import options, output, preconditions
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -21,36 +21,37 @@ EPILOG = "Example:  reticent sweep digits --epsilons 1,100 --accounting basic,ti
 
 
 def run(
-    source: Annotated[str, typer.Argument(help="A dataset of the catalog, or a table.", show_default=False)],
+    source: Annotated[str, typer.Argument(help="A table, or the name of a dataset.", show_default=False)],
     write: Annotated[
-        Path, typer.Option("-o", "--output", help="A folder; a sweep in it goes on.", show_default=False)
+        Path, typer.Option("-o", "--output", help="A folder; a sweep in it is resumed.", show_default=False)
     ],
-    epsilons: Annotated[str, typer.Option(help="With commas between.")] = "0.1,1,10,100,1000",
+    epsilons: Annotated[
+        str, typer.Option(help="Privacy budgets, separated by commas.")
+    ] = "0.1,1,10,100,1000",
     accounting: Annotated[
-        str, typer.Option(help="How the noise is found, loosest first.")
+        str, typer.Option(help="Accounting methods, loosest first.")
     ] = "basic,advanced,zcdp,rdp,tight",
-    model: Annotated[str, typer.Option(help="linear, mlp or both.")] = "linear,mlp",
-    attacks: Annotated[str, typer.Option(help="threshold, shadow or both.")] = "threshold,shadow",
-    target: Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)] = None,
-    domain: Annotated[
-        Path | None, typer.Option(help="What is public about a table.", show_default=False)
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Of every promise.")] = 1e-5,
-    rows: Annotated[int, typer.Option(help="At most so many, 100 or more; half train a model.")] = 4000,
-    seeds: Annotated[int, typer.Option(help="Models a cell: an even number, 8 or more.")] = 8,
+    model: Annotated[str, typer.Option(help="linear, mlp, or both.")] = "linear,mlp",
+    attacks: Annotated[str, typer.Option(help="threshold, shadow, or both.")] = "threshold,shadow",
+    target: options.Target = None,
+    domain: options.DomainFile = None,
+    delta: Annotated[float, typer.Option(help="The delta of every guarantee.")] = 1e-5,
+    rows: Annotated[
+        int, typer.Option(help="The most rows to use, at least 100; half of them train each model.")
+    ] = 4000,
+    seeds: Annotated[int, typer.Option(help="Models per cell: an even number, at least 8.")] = 8,
     as_json: output.AsJson = False,
 ) -> None:
     """Sweep over epsilon and accounting: noise, accuracy, leakage.
 
-    For each way of accounting and each epsilon: the noise it demands, the
+    For each accounting method and each epsilon: the noise it requires, the
     accuracy that is left, and what attacks find, beside the bound on what
-    any attack can find. Goes on where it stopped. Nothing is charged: it is
-    for public data, or for whoever holds them.
+    any attack can find. An interrupted sweep is resumed. Nothing is charged:
+    use it on public data, or on data that you hold.
     """
-    from reticent.core.observer import Onlooker
     from reticent.distributed.collectives import is_first
     from reticent.distributed.consensus import by_first
-    from reticent.report.facts.sweep import facts
+    from reticent.report.facts.sweep import sweep_facts
     from reticent.runs.sweep import SweepOrder, sweep
 
     preconditions.check_source(source)
@@ -58,19 +59,18 @@ def run(
         source=source,
         target=target,
         domain=str(domain) if domain else None,
-        epsilons=tuple(_numbers(epsilons)),
-        accounting=tuple(_words(accounting)),
-        models=tuple(_words(model)),
-        attacks=tuple(_words(attacks)),
+        epsilons=tuple(_parse_numbers(epsilons)),
+        accounting=tuple(_split_words(accounting)),
+        models=tuple(_split_words(model)),
+        attacks=tuple(_split_words(attacks)),
         delta=delta,
         rows=rows,
         seeds=seeds,
     )
-    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
-    cells = sweep(order, write, onlooker=onlooker)
-    known = facts(order, cells)
+    cells = sweep(order, write, observer=output.observer())
+    known = sweep_facts(order, cells)
     by_first(lambda: _write(write, known, cells))
-    if not is_first():  # the others know the same, and it is said once
+    if not is_first():  # every process has the same results, and one prints them
         return
     if as_json:
         output.print_json({"folder": str(write), "cells": [cell.to_json() for cell in cells]})
@@ -84,11 +84,11 @@ def run(
 
 
 def _write(folder: Path, known: Facts, cells: list[Cell]) -> None:
+    from reticent.core.files import write_whole
     from reticent.report.facts.facts import Chart
     from reticent.report.figures.curves import save_chart
     from reticent.report.render.html import page
     from reticent.runs.sweep import as_rows
-    from reticent.training.checkpoint import write_whole
 
     write_whole(folder / "report.html", page(known).encode())
     write_whole(folder / "report.json", (json.dumps(known.to_json(), indent=2) + "\n").encode())
@@ -108,14 +108,14 @@ def _csv(rows: list[dict[str, object]]) -> str:
     return buffer.getvalue()
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _numbers(text: str) -> list[float]:
+def _parse_numbers(text: str) -> list[float]:
     try:
-        return [float(word) for word in _words(text)]
+        return [float(word) for word in _split_words(text)]
     except ValueError:
         raise InvalidArgument(
-            f"'{text}' is no list of numbers.", remedy="Write them with commas between: 0.1,1,10."
+            f"'{text}' is not a list of numbers.", remedy="Separate them by commas: 0.1,1,10."
         ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +14,8 @@ from reticent.cli import output, preconditions, train
 from reticent.core.errors import DataError, InvalidArgument
 
 if TYPE_CHECKING:
+    from reticent.runs.lifecycle import FinishedRun
     from reticent.synthetic.generators import Generator
-    from reticent.synthetic.pipeline import Made
 
 EPILOG = "Example:  reticent synth patients.csv --epsilon 1 --rows 10000 -o synthetic.csv"
 
@@ -109,7 +110,7 @@ def run(
         made = _made(order, resume, write, generator)
         take_from = made.folder
     found = Generator(take_from)
-    count = rows if rows is not None else int(found.record["rows"])
+    count = rows if rows is not None else found.record.rows
     with _said_when_stopped(take_from):
         if write is not None:
             with output.watch("sampling") as on_progress:
@@ -143,16 +144,16 @@ def _refuse_beside(context: typer.Context, resume: Path | None, take_from: Path 
 
 def _made(
     wanted: dict[str, Any] | None, resume: Path | None, write: Path | None, generator: Path | None
-) -> Made:
-    from reticent.core.observer import Onlooker
-    from reticent.synthetic.ordering import SynthOrder
+) -> FinishedRun:
+    from reticent.core.observer import Observer
     from reticent.synthetic.pipeline import make
     from reticent.synthetic.pipeline import resume as go_on
+    from reticent.synthetic.request import SynthRequest
 
-    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+    observer = Observer(say=output.note, warn=output.warn, watch=output.watch)
     if wanted is None:
         assert resume is not None
-        return go_on(resume, onlooker=onlooker)
+        return go_on(resume, observer=observer)
     if wanted["source"] is None or wanted["epsilon"] is None or (write is None and generator is None):
         raise InvalidArgument(
             "Synthetic data need a table, an epsilon and a place to go.",
@@ -161,7 +162,7 @@ def _made(
     folder = generator if generator is not None else write.with_name(f"{write.stem}.generator")  # type: ignore[union-attr]
     preconditions.check_source(wanted["source"])
     with preconditions.said_if_nothing_was_charged(folder):
-        return make(SynthOrder(**wanted), folder, onlooker=onlooker)
+        return make(SynthRequest(**wanted), folder, observer=observer)
 
 
 @contextmanager
@@ -185,7 +186,7 @@ def _draw(found: Generator, write: Path) -> None:
 
     rows = [found.images.sample(10, given=label)[0] for label in range(found.images.classes)]
     path = write.with_suffix(".png")
-    save_sample_sheet(path, {found.order.method: rows})
+    save_sample_sheet(path, {found.request.method: rows})
     output.note(f"Wrote a sheet of samples to {path}.")
 
 
@@ -204,7 +205,8 @@ def _judged(found: Generator) -> dict[str, Any]:
 
     output.note("judging against rows that were kept away")
     quality = evaluate(found)
-    found.record["quality"] = quality
+    outcome = replace(found.record.result, quality=quality)
+    found.record = replace(found.record, outcome=outcome)
     folders.write_record(found.folder, found.record)
     return quality
 
@@ -241,7 +243,7 @@ def _print_quality(judged: dict[str, Any]) -> None:
                 )
             )
         elif name.startswith("membership"):
-            rows.append((name, "AUC (a coin has 0.5)", f"{value['auc']['value']:.3f}"))
+            rows.append((name, "AUC (guessing gives 0.5)", f"{value['auc']['value']:.3f}"))
         elif name == "self-test":
             rows.append((name, "samples against their model", "passed" if value["has_passed"] else "FAILED"))
     print()

@@ -11,7 +11,8 @@ from reticent.cli import output, preconditions
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from reticent.runs.fit import Finished
+    from reticent.runs.lifecycle import FinishedRun
+    from reticent.runs.record import RunRecord
 
 EPILOG = "Example:  reticent train patients.csv --target readmitted --epsilon 1 -o runs/patients"
 
@@ -149,18 +150,18 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
     distributed.start(coordinator, processes=processes, process=process)
 
 
-def trained(resume: Path | None, write: Path | None, **wanted: Any) -> Finished:
-    """Follows an order of these fields into a new folder, or goes on with one."""
-    from reticent.core.observer import NOBODY, Onlooker
+def trained(resume: Path | None, write: Path | None, **wanted: Any) -> FinishedRun:
+    """Follows a request of these fields into a new folder, or resumes a run."""
+    from reticent.core.observer import NOBODY, Observer
     from reticent.runs.fit import fit
     from reticent.runs.fit import resume as go_on
-    from reticent.runs.order import Order
+    from reticent.runs.request import Request
 
-    onlooker = Onlooker(say=output.note, warn=output.warn, watch=output.watch)
+    observer = Observer(say=output.note, warn=output.warn, watch=output.watch)
     if wanted.pop("is_silent", False):
-        onlooker = NOBODY
+        observer = NOBODY
     if resume is not None:
-        return go_on(resume, onlooker=onlooker)
+        return go_on(resume, observer=observer)
     if wanted["source"] is None or wanted["epsilon"] is None or write is None:
         raise InvalidArgument(
             "Training needs a table, an epsilon and a folder.",
@@ -168,7 +169,7 @@ def trained(resume: Path | None, write: Path | None, **wanted: Any) -> Finished:
         )
     preconditions.check_source(wanted["source"])
     with preconditions.said_if_nothing_was_charged(write):
-        return fit(Order(**wanted), write, onlooker=onlooker)
+        return fit(Request(**wanted), write, observer=observer)
 
 
 def layout_of(delimiter: str | None, header: bool | None, encoding: str | None) -> dict[str, Any]:
@@ -177,14 +178,28 @@ def layout_of(delimiter: str | None, header: bool | None, encoding: str | None) 
     return {key: value for key, value in given.items() if value is not None}
 
 
-def show(done: Finished, *, as_json: bool) -> None:
+def show(done: FinishedRun, *, as_json: bool) -> None:
+    """Prints what a run is, and draws what was seen on the way, for whoever holds the data."""
     from reticent.cli.show import print_card
 
+    _draw_agreement(done)
     if as_json:
         output.print_json({"folder": str(done.folder), **_brief(done.record)})
     else:
         print_card(done.folder, done.record)
 
 
-def _brief(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: record[key] for key in ("guarantee", "metrics", "model", "problem", "seconds", "event")}
+def _draw_agreement(done: FinishedRun) -> None:
+    """Draws how often the teachers of PATE agree: private, like the votes it is made of."""
+    from reticent.report.figures.votes import save_agreement
+
+    unreleased = done.record.result.unreleased
+    if unreleased is not None and "agreement" in unreleased:
+        path = done.folder / "votes-unreleased.svg"
+        save_agreement(path, unreleased["agreement"])
+        output.note(f"A chart of how often the teachers agree is in {path}: for you, not for publication.")
+
+
+def _brief(record: RunRecord) -> dict[str, Any]:
+    whole = record.to_json()
+    return {key: whole[key] for key in ("guarantee", "metrics", "model", "problem", "seconds", "event")}

@@ -1,21 +1,32 @@
-"""Private minimisation of convex losses of linear models: one word swaps a method for another.
+"""Private minimisation of convex losses of linear models: one argument chooses the method.
 
 losses        losses with the constants that the proofs need
 elementary    exponentials whose error is known
-problem       rows brought to norm 1, the constant feature among them
-minimise      a minimiser that proves how near it came
+problem       rows scaled to norm 1, with the constant feature; sums whose rounding is known
+minimise      a minimiser with a certificate of how near it came
 output        minimise, then add noise to the weights
 objective     add noise to the objective, then minimise
 exponential   draw weights with a probability that falls with their loss
-statistics    add noise to what squared loss needs to know of the data, or to each row
+statistics    add noise to the sums that squared loss needs, or to each row
 descent       noisy projected gradient descent
-noise         whole numbers on a public grid
-sums          sums over rows whose rounding is known
-terms         what a method is asked for, and what it hands back
-fit           chooses the method, charges the budget, speaks the user's units
+noise         noise in whole numbers on a public grid
+terms         what a method receives, and what it returns
+fit           chooses the method, charges the budget, converts to the user's units
 """
 
-from reticent.convex import losses
-from reticent.convex.fit import METHODS, Fit, fit
+from __future__ import annotations
 
-__all__ = ["METHODS", "Fit", "fit", "losses"]
+from typing import TYPE_CHECKING
+
+from reticent.core.pages import open_page
+
+if TYPE_CHECKING:
+    from reticent.convex import losses as losses
+    from reticent.convex import objective as objective
+    from reticent.convex import output as output
+    from reticent.convex.fit import METHODS as METHODS
+    from reticent.convex.fit import Fit as Fit
+    from reticent.convex.fit import fit as fit
+    from reticent.convex.terms import ConvexTerms as ConvexTerms
+
+open_page(__name__)

@@ -15,9 +15,11 @@ of each record's loss here, and clipped with it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -26,13 +28,13 @@ from scipy import sparse
 from reticent.accounting.theorems import gaussian_dp
 from reticent.convex.losses import Loss
 from reticent.convex.output import RADIUS
-from reticent.convex.problem import Problem
-from reticent.convex.terms import Release, Terms
+from reticent.convex.problem import ConvexProblem
+from reticent.convex.terms import ConvexTerms, ReleasedWeights
 from reticent.core.errors import InvalidArgument
 from reticent.data.sampling import FullBatch
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import theory
-from reticent.training.averaging import Output
+from reticent.training.averages import Output, exponential
 from reticent.training.loop import train
 from reticent.training.plan import Plan
 from reticent.training.projection import Projection, onto_ball
@@ -46,11 +48,11 @@ _NEVER = 1e-25  # the chance that coins leave more rows than there is room for
 
 
 @dataclass(frozen=True, kw_only=True)
-class Everybody(FullBatch):
+class FullBatchWithRoom(FullBatch):
     """Every record in every step, with room for more than were declared.
 
     Where secret coins decide who is trained on, `examples` is how many can be expected. An error about too
-    many rows would tell how the coins fell.
+    many rows would reveal the coins.
     """
 
     @property
@@ -71,7 +73,7 @@ class Everybody(FullBatch):
         return self.most - self.examples
 
 
-class Recipe(NamedTuple):
+class DescentRecipe(NamedTuple):
     """A plan, and how its noisy gradients become weights."""
 
     plan: Plan
@@ -79,10 +81,10 @@ class Recipe(NamedTuple):
     output: Output
     project: Projection | None
     excess_risk_bound: float | None
-    said: str
+    note: str
 
 
-def release(problem: Problem, terms: Terms) -> Release:
+def release(problem: ConvexProblem, terms: ConvexTerms) -> ReleasedWeights:
     """Weights by noisy gradient descent.
 
     Guarantee:
@@ -92,11 +94,11 @@ def release(problem: Problem, terms: Terms) -> Release:
         Bassily, Smith and Thakurta (2014), Theorem 2.4, arXiv:1405.7085v2, for the recipe by theorem.
     """
     if terms.radius is None and problem.loss.is_smooth:
-        recipe = by_rule(problem, terms)
+        recipe = recipe_by_rule(problem, terms)
     else:
-        recipe = by_theorem(problem, terms)
+        recipe = recipe_by_theorem(problem, terms)
     terms.pay(recipe.plan.event)
-    mu = (terms.regularisation or 0.0) if problem.row_count else 0.0  # nobody is there to be regularised
+    mu = (terms.regularisation or 0.0) if problem.row_count else 0.0  # without records nothing is regularised
     run = train(
         _loss_of_a_record(problem.loss, mu),
         {"weights": np.zeros((problem.features, problem.loss.outputs), np.float32)},
@@ -107,16 +109,16 @@ def release(problem: Problem, terms: Terms) -> Release:
         project=recipe.project,
         keys=terms.keys,
     )
-    return Release(
+    return ReleasedWeights(
         weights=np.asarray(run.params["weights"], np.float64),
         event=recipe.plan.event,
         guarantee=run.guarantee,
         excess_risk_bound=recipe.excess_risk_bound,
-        notes=(recipe.said,),
+        notes=(recipe.note,),
     )
 
 
-def by_rule(problem: Problem, terms: Terms) -> Recipe:
+def recipe_by_rule(problem: ConvexProblem, terms: ConvexTerms) -> DescentRecipe:
     """A recipe that does well in practice, from n, the loss, epsilon and delta alone.
 
     The sum of the step sizes is such that the noise of the whole run moves no weight further than `_DISTANCE`
@@ -128,17 +130,17 @@ def by_rule(problem: Problem, terms: Terms) -> Recipe:
     steps = min(max(steps, _STEPS[0]), _STEPS[1])
     rate = min(rate, reached * (1 - _MOMENTUM) / steps)
     plan = _plan(problem, terms, steps, problem.loss.undecided * _SINGLE)
-    return Recipe(
+    return DescentRecipe(
         plan,
         optax.sgd(rate, momentum=_MOMENTUM, nesterov=True),
-        1 - 4 / steps,
+        exponential(1 - 4 / steps),
         None,
         None,
         f"{steps} steps of {rate:.3g}, gradients clipped to {problem.loss.undecided:.3g}",
     )
 
 
-def by_theorem(problem: Problem, terms: Terms) -> Recipe:
+def recipe_by_theorem(problem: ConvexProblem, terms: ConvexTerms) -> DescentRecipe:
     """The recipe for which a theorem bounds the excess risk, over the least mean loss within the radius."""
     radius = RADIUS if terms.radius is None else terms.radius
     slope = problem.loss.lipschitz + (terms.regularisation or 0.0) * radius
@@ -146,7 +148,7 @@ def by_theorem(problem: Problem, terms: Terms) -> Recipe:
     steps = math.ceil(slope**2 / (problem.parameters * noise**2))  # beyond, the noise is all that is left
     plan = _plan(problem, terms, min(max(steps, _STEPS[0]), _MOST_BY_THEOREM), slope * _SINGLE)
     rate = theory.step_size(plan, radius=radius, parameters=problem.parameters)
-    return Recipe(
+    return DescentRecipe(
         plan,
         optax.sgd(rate),
         "mean",
@@ -156,42 +158,42 @@ def by_theorem(problem: Problem, terms: Terms) -> Recipe:
     )
 
 
-def _whole_noise(terms: Terms) -> float:
+def _whole_noise(terms: ConvexTerms) -> float:
     """The deviation, over one record's largest gradient, that a single release would need."""
     return terms.adjacency.reach * gaussian_dp.noise_multiplier(terms.epsilon, _delta(terms))
 
 
-def _delta(terms: Terms) -> float:
+def _delta(terms: ConvexTerms) -> float:
     if terms.delta is None:
         raise InvalidArgument(
-            "Gradient descent with Gaussian noise has no pure guarantee, and there is no delta.",
+            "Gradient descent with Gaussian noise has no pure guarantee, and no delta was given.",
             remedy="Pass a delta such as 1 / rows^2, or use method='objective'.",
         )
     return terms.delta
 
 
-def _plan(problem: Problem, terms: Terms, steps: int, max_norm: float) -> Plan:
+def _plan(problem: ConvexProblem, terms: ConvexTerms, steps: int, max_norm: float) -> Plan:
     return Plan.for_budget(
         epsilon=terms.epsilon,
         delta=_delta(terms),
         steps=steps,
         max_norm=max_norm,
-        sampling=Everybody(examples=problem.examples),
+        sampling=FullBatchWithRoom(examples=problem.examples),
         adjacency=Adjacency(terms.adjacency),
     )
 
 
-def _loss_of_a_record(loss: Loss, mu: float) -> Any:
-    def of_a_record(params: Any, example: Any) -> Any:
-        scores = example["x"] @ params["weights"]
+def _loss_of_a_record(loss: Loss, mu: float) -> Callable[[Any, Any], jax.Array]:
+    def of_a_record(params: Any, example: Any) -> jax.Array:
+        scores = example["x"] @ params["weights"]  # (features,) @ (features, outputs)
         value = loss.value(scores[None, :], example["y"][None], xp=jnp)[0]
         return value + mu / 2 * jnp.sum(params["weights"] ** 2) if mu else value
 
     return of_a_record
 
 
-def _data(problem: Problem) -> dict[str, np.ndarray]:
-    """Rows and labels in 32 bits; in place of none, a row of zeros, whose gradient is zero."""
+def _data(problem: ConvexProblem) -> dict[str, np.ndarray]:
+    """Rows and labels in 32 bits; an empty table becomes one row of zeros, whose gradient is zero."""
     rows = problem.rows.toarray() if sparse.issparse(problem.rows) else problem.rows
     x, y = rows.astype(np.float32), problem.labels.astype(np.float32)
     if not len(y):

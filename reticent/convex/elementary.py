@@ -1,4 +1,4 @@
-"""e^x and its kin, from additions, multiplications and divisions alone.
+"""e^x and related functions, from additions, multiplications and divisions alone.
 
 A certificate about a minimiser (`reticent.convex.minimise`) needs slopes whose error is known. How far off a
 library's `exp` or `tanh` is depends on the machine; that every basic operation is rounded correctly is a
@@ -14,7 +14,7 @@ import numpy as np
 _TERMS = {np.dtype(np.float64): 13}  # of the series: what is left out is below 2^-56 for |r| <= 0.36
 _MORE_TERMS = 18  # for longer floats: 2^-80
 _SMALLEST = -800.0  # below, e^x is 0
-_AT_ONCE = 1 << 13  # numbers: what a processor keeps at hand
+_AT_ONCE = 1 << 13  # numbers that fit into the cache of a processor
 # log 2 in two parts of 32 bits, each of which times a whole number below 2^11 is exact, and the rest.
 _LOG_2 = (2977044471 / 2**32, 3520035243 / 2**64, 4.275175589747649e-20)
 

@@ -24,8 +24,8 @@ from scipy import sparse
 from reticent.accounting.guarantee import Guarantee
 from reticent.convex.losses import Loss
 from reticent.convex.output import RADIUS
-from reticent.convex.problem import Problem
-from reticent.convex.terms import Release, Terms
+from reticent.convex.problem import ConvexProblem
+from reticent.convex.terms import ConvexTerms, ReleasedWeights
 from reticent.core import checks
 from reticent.core.generators import generator
 from reticent.mechanisms.choosing import choose_whole
@@ -40,7 +40,7 @@ _FINE = 2.0**-20  # of what one record's loss varies by: a step of the losses th
 _ROUNDED = 2.0**-20  # of the radius: the grid of the weights that a chain ends at
 
 
-def release(problem: Problem, terms: Terms) -> Release:
+def release(problem: ConvexProblem, terms: ConvexTerms) -> ReleasedWeights:
     """One draw from the exponential mechanism on the ball.
 
     Guarantee:
@@ -63,15 +63,15 @@ def release(problem: Problem, terms: Terms) -> Release:
     if is_exact:
         unit = Fraction(terms.epsilon) / (terms.adjacency.reach * (high - low))
         weights = _from_grid(source, problem, unit, prior, radius)
-        assumptions, how = terms.assumed(problem.examples, is_pure=True), "drawn exactly, from a grid"
+        assumptions, how = terms.assumptions(problem.examples, is_pure=True), "drawn exactly, from a grid"
     else:
         weights = _from_chain(source, problem, rate, prior, radius)
         trusted = (
             f"in real numbers, {_STEPS} steps of the Langevin chain reach its limit (assumed, not proved)"
         )
-        assumptions = (*terms.assumed(problem.examples, is_pure=False), trusted)
+        assumptions = (*terms.assumptions(problem.examples, is_pure=False), trusted)
         how = f"{_STEPS} steps of a Langevin chain"
-    return Release(
+    return ReleasedWeights(
         weights=weights,
         event=event,
         guarantee=Guarantee(
@@ -99,7 +99,7 @@ def oscillation(loss: Loss, radius: float) -> float:
     return float(abs(ends[1] - ends[0])) * (1 + 1e-12)
 
 
-def excess_risk(problem: Problem, rate: float, mu: float, radius: float) -> float:
+def excess_risk(problem: ConvexProblem, rate: float, mu: float, radius: float) -> float:
     """A bound on the expected excess of the mean loss over its least value within radius D.
 
     For the density itself d / (k n) + mu D^2 / 2. On a grid of N points the mean is within log(N) / (k n) of
@@ -126,8 +126,8 @@ def loss_steps(loss: Loss, radius: float) -> tuple[float, int, int]:
     return step, math.floor(low), math.ceil(high)
 
 
-def scores(problem: Problem, points: np.ndarray, prior: float, radius: float) -> np.ndarray:
-    """Less the regularised sum of losses, without its value at zero, at each of (points, weights): int64.
+def scores(problem: ConvexProblem, points: np.ndarray, prior: float, radius: float) -> np.ndarray:
+    """Minus the regularised sum of losses, relative to its value at zero, at each point: int64 (points,).
 
     Guarantee:
         Whole numbers of `loss_steps`. A record adds a number from `low` to `high` to each, for all finite
@@ -158,7 +158,7 @@ def grid(dimension: int, radius: float) -> tuple[np.ndarray, float]:
 
 
 def _from_grid(
-    source: np.random.Generator, problem: Problem, unit: Fraction, prior: float, radius: float
+    source: np.random.Generator, problem: ConvexProblem, unit: Fraction, prior: float, radius: float
 ) -> np.ndarray:
     """A point of the grid, moved to a random place in its cell: post-processing, which evens the grid out."""
     points, cell = grid(problem.parameters, radius)
@@ -168,7 +168,7 @@ def _from_grid(
 
 
 def _from_chain(
-    source: np.random.Generator, problem: Problem, rate: float, prior: float, radius: float
+    source: np.random.Generator, problem: ConvexProblem, rate: float, prior: float, radius: float
 ) -> np.ndarray:
     """The Metropolis-adjusted Langevin chain from zero; its step size settles in the first half.
 

@@ -1,4 +1,12 @@
-"""`fit`: one word chooses the method, and every method keeps the same promise."""
+"""`fit`: one argument chooses the method; every method gives the same kind of guarantee.
+
+Edge cases:
+    no rows                      allowed if `examples` is declared: the weights are noise; else DataError
+    one class, constant column   a model like any other: nothing about the data decides an error
+    NaN or infinity              DataError
+    a row longer than `norm`     shortened to it; a target beyond the loss's bound is clipped to it
+    a label outside the classes  DataError
+"""
 
 from __future__ import annotations
 
@@ -13,8 +21,8 @@ from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
 from reticent.convex import descent, exponential, objective, output, statistics
 from reticent.convex.losses import Loss
-from reticent.convex.problem import Problem
-from reticent.convex.terms import Release, Terms
+from reticent.convex.problem import ConvexProblem
+from reticent.convex.terms import ConvexTerms, ReleasedWeights
 from reticent.core import checks
 from reticent.core.keys import Keys
 from reticent.distributed.consensus import require_alone
@@ -24,7 +32,7 @@ from reticent.mechanisms.events import Event
 _CLEAR = 2000.0  # examples * epsilon / root of the parameters, above which "auto" minimises once
 _QUIET = 0.02  # the noise on the sums, over the number of records, up to which they are worth releasing
 
-Method = Callable[[Problem, Terms], Release]
+Method = Callable[[ConvexProblem, ConvexTerms], ReleasedWeights]
 
 METHODS: dict[str, Method] = {
     "output": output.release,
@@ -37,7 +45,7 @@ METHODS: dict[str, Method] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unreleased:
+class UnreleasedFit:
     """Private facts about a fit, for the holder of the data alone: never part of a guarantee.
 
     Args:
@@ -57,10 +65,10 @@ class Fit:
         coefficients: (features, outputs), for rows in the user's own units.
         intercept: (outputs,); zeros without one.
         excess_risk_bound: a theorem's bound on the expected excess of the mean loss over its least value
-            among the weights within the radius, where there are as many rows as declared; none where no
+            among the weights within the radius, where there are as many rows as declared; None where no
             theorem covers the run.
         method: the one used.
-        unreleased: private facts; none unless asked for.
+        unreleased: private facts; None unless asked for.
     """
 
     coefficients: np.ndarray
@@ -70,15 +78,15 @@ class Fit:
     excess_risk_bound: float | None
     method: str
     notes: tuple[str, ...] = ()
-    unreleased: Unreleased | None = None
+    unreleased: UnreleasedFit | None = None
 
     @property
     def achieved_risk(self) -> float | None:
-        """The mean loss on the training rows: private, and none unless asked for."""
+        """The mean loss on the training rows: private, and None unless asked for."""
         return None if self.unreleased is None else self.unreleased.risk
 
     def scores(self, x: Any) -> np.ndarray:
-        """(rows, outputs), for an array or a sparse matrix."""
+        """Scores (rows, outputs) of an array or a sparse matrix (rows, features)."""
         return np.asarray(x @ self.coefficients) + self.intercept
 
 
@@ -106,7 +114,7 @@ def fit(
     Args:
         loss: from `reticent.convex.losses`.
         x: (rows, features), an array or a sparse matrix.
-        y: a label or target for each row, as the loss wants them.
+        y: (rows,), a label or target for each row, as the loss needs them.
         method: one of `METHODS`; "auto" picks one by the loss, the sizes and the budget, never by the data.
         epsilon, delta: what may be spent. No delta means pure differential privacy.
         norm: the declared length of the longest row; longer ones are shortened to it.
@@ -114,8 +122,8 @@ def fit(
             fewer rows, even none, or more. Unless given, it is the number of rows, which is then public.
             Where records may be added or removed, pass one that does not depend on who is there.
         intercept: learn a constant as well. It is part of the proof.
-        regularisation: mu of mu/2 |w|^2, on weights for rows of norm 1; a rule's, unless given.
-        radius: of a ball in which a good solution is thought to lie, for rows of norm 1; public knowledge.
+        regularisation: mu of mu/2 |w|^2, on weights for rows of norm 1; chosen by a rule unless given.
+        radius: of a ball in which a good solution is expected, for rows of norm 1; public knowledge.
         budget: charged before any noise is drawn.
         unreleased: also compute the risk on the training rows and how many were shortened. They are private.
 
@@ -125,20 +133,28 @@ def fit(
 
     Raises:
         InvalidArgument: the loss lacks what the method's proof needs, or an argument is out of range.
-        DataError: NaN, infinity, shapes that do not fit, labels that are no declared class; by descent, far
+        DataError: NaN, infinity, shapes that do not fit, labels outside the declared classes; by descent, far
             more rows than declared (beyond what coins leave once in 1e25 draws).
         BudgetExceeded: the budget does not cover it; nothing was computed.
+
+    Example:
+        >>> import numpy as np
+        >>> from reticent.convex import fit, losses
+        >>> x = np.random.default_rng(0).uniform(-1, 1, (2000, 2))  # (rows, features)
+        >>> model = fit(losses.logistic(), x, (x[:, 0] > 0).astype(int), epsilon=1.0, norm=1.5)
+        >>> model.coefficients.shape, model.guarantee.epsilon, model.method
+        ((2, 1), 1.0, 'objective')
     """
     require_alone("A convex fit")
     checks.one_of(("auto", *METHODS), method=method)
-    problem = Problem.of(loss, x, y, norm=norm, intercept=intercept, examples=examples)
+    problem = ConvexProblem.of(loss, x, y, norm=norm, intercept=intercept, examples=examples)
     keys = Keys.from_os() if keys is None else keys
 
     def pay(event: Event) -> None:
         if budget is not None:
             budget.charge(event, adjacency=adjacency, purpose=purpose, unit="record")
 
-    terms = Terms(
+    terms = ConvexTerms(
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
@@ -147,15 +163,15 @@ def fit(
         regularisation=regularisation,
         radius=radius,
     )
-    chosen = choose(loss, problem, terms) if method == "auto" else method
+    chosen = choose_method(loss, problem, terms) if method == "auto" else method
     return _in_users_units(problem, chosen, METHODS[chosen](problem, terms), unreleased=unreleased)
 
 
-def _in_users_units(problem: Problem, method: str, found: Release, *, unreleased: bool) -> Fit:
+def _in_users_units(problem: ConvexProblem, method: str, found: ReleasedWeights, *, unreleased: bool) -> Fit:
     coefficients, constant = problem.in_users_units(found.weights)
     private = None
     if unreleased:
-        private = Unreleased(risk=problem.risk(found.weights), clipped_rows=problem.clipped)
+        private = UnreleasedFit(risk=problem.risk(found.weights), clipped_rows=problem.clipped)
     return Fit(
         coefficients=coefficients,
         intercept=constant,
@@ -168,8 +184,8 @@ def _in_users_units(problem: Problem, method: str, found: Release, *, unreleased
     )
 
 
-def choose(loss: Loss, problem: Problem, terms: Terms) -> str:
-    """The method that "auto" means, from the loss, the sizes and the budget: never from the data."""
+def choose_method(loss: Loss, problem: ConvexProblem, terms: ConvexTerms) -> str:
+    """Chooses the method for "auto" from the loss, the sizes and the budget: never from the data."""
     if loss.name == "squared" and statistics.noise_share(problem, terms) < _QUIET:
         return "input"
     if terms.delta is None:

@@ -36,7 +36,7 @@ class Loss:
     """A convex function of a record's scores, (rows, outputs), and of its label or target, (rows,).
 
     Args:
-        outputs: scores a record: one, or one a class.
+        outputs: scores per record: one, or one per class.
         lipschitz: no gradient in the scores is longer.
         smoothness: no eigenvalue of the Hessian in the scores is larger; infinite for a loss with a corner.
         rank: of that Hessian.
@@ -67,15 +67,15 @@ class Loss:
         checks.count(outputs=self.outputs, rank=self.rank, corners=self.corners)
         if not self.bound > 0:
             raise InvalidArgument(
-                f"The loss '{self.name}' is for targets up to {self.bound}, and there are no such targets.",
-                remedy="Pass a positive bound, the largest target there can be, or none at all.",
+                f"The loss '{self.name}' has a bound of {self.bound} on its targets, which must be positive.",
+                remedy="Pass the largest possible target, or no bound at all.",
             )
         for name in ("lipschitz", "smoothness", "trace", "undecided"):
             value = getattr(self, name)
             is_bound = value > 0 and (math.isfinite(value) or name in ("smoothness", "trace"))
             if not is_bound:
                 raise InvalidArgument(
-                    f"The loss '{self.name}' has {name} {value}, and no proof holds with that.",
+                    f"The loss '{self.name}' has {name} {value}, for which no proof holds.",
                     remedy=f"Give it a positive, finite {name}, or choose another loss.",
                 )
 
@@ -86,9 +86,6 @@ class Loss:
     @property
     def is_classifier(self) -> bool:
         return self.targets != "numbers"
-
-    def hessian_product(self, scores: Array, labels: Array, direction: Array) -> Array:
-        return self.hessian(scores, labels)(direction)
 
     def probabilities(self, scores: Array) -> Array:
         """The chance of each class, (rows, classes), that the scores of a perfect fit would mean.
@@ -107,13 +104,11 @@ class Loss:
         share = of_zero / (of_zero + of_one)
         return np.stack([1 - share, share], axis=1)
 
-    def checked(self, y: Any) -> Array:
-        """The labels as numbers, each one that the loss is made for.
-
-        Targets beyond `bound` are brought back to it, as rows beyond the norm are.
+    def check_labels(self, y: Any) -> Array:
+        """Checks labels (rows,) and returns them as float64; targets beyond `bound` are clipped to it.
 
         Raises:
-            DataError: a label that is none of the declared classes, or a target that is not finite.
+            DataError: a label is not a declared class, or a target is not finite.
         """
         labels = np.asarray(y)
         if labels.dtype == bool:
@@ -122,7 +117,7 @@ class Loss:
             labels = labels[:, 0]
         if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.number):
             raise DataError(
-                f"Labels are one number a row; these are {labels.dtype} of shape {labels.shape}.",
+                f"Labels are one number per row; these are {labels.dtype} of shape {labels.shape}.",
                 remedy="Pass a vector: classes counted from 0, or targets.",
             )
         labels = labels.astype(np.float64)
@@ -133,7 +128,7 @@ class Loss:
         classes = 2 if self.targets == "binary" else self.outputs
         if not (np.isin(labels, np.arange(classes)).all()):
             raise DataError(
-                f"'{self.name}' wants the classes 0 to {classes - 1}, and a label is none of them.",
+                f"'{self.name}' needs classes from 0 to {classes - 1}, and a label is not one of them.",
                 remedy="Number the declared classes from 0.",
             )
         return labels
@@ -143,24 +138,30 @@ def logistic(steepest: float = 1.0) -> Loss:
     """log(1 + e^-m) of the margin m, the score times +1 for label 1 and -1 for label 0.
 
     Args:
-        steepest: the largest slope, from 1/2 to 1. Where the logistic loss is steeper, a straight line
-            goes on from there. With 1/2 a record on the wrong side pulls no harder than an undecided one,
+        steepest: the largest slope, from 1/2 to 1. Where the logistic loss is steeper, it continues as
+            a straight line. With 1/2 a record on the wrong side pulls no harder than an undecided one,
             so half the noise hides it; the sign of the best score is the same.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = logistic()
+        >>> loss.gradient(np.zeros((1, 1)), np.ones(1)).item(), loss.lipschitz, loss.smoothness
+        (-0.5, 1.0, 0.25)
     """
     if not 0.5 <= steepest <= 1:
         raise InvalidArgument(
             f"steepest must be from 0.5 to 1, got {steepest}.", remedy="Pass 1 for the plain logistic loss."
         )
-    start = math.log(1 / steepest - 1) if steepest < 1 else -math.inf  # below this margin the line goes on
+    start = math.log(1 / steepest - 1) if steepest < 1 else -math.inf  # below this margin the loss is a line
 
-    def value(scores: Any, labels: Any, xp: ModuleType = np) -> Any:
+    def value(scores: Any, labels: Any, xp: ModuleType = np) -> Any:  # (rows, outputs), (rows,) -> (rows,)
         margin = _sign(labels) * scores[:, 0]
         if steepest == 1:
             return xp.logaddexp(0.0, -margin)
         bent = xp.maximum(margin, start)
         return xp.logaddexp(0.0, -bent) + steepest * (bent - margin)
 
-    def gradient(scores: Array, labels: Array) -> Array:
+    def gradient(scores: Array, labels: Array) -> Array:  # -> (rows, outputs)
         signs = _sign(labels)
         return (-signs * np.minimum(expit(-signs * scores[:, 0]), steepest))[:, None]
 
@@ -193,12 +194,12 @@ def huber_hinge(width: float = 0.5) -> Loss:
     """
     checks.positive(width=width)
 
-    def value(scores: Any, labels: Any, xp: ModuleType = np) -> Any:
+    def value(scores: Any, labels: Any, xp: ModuleType = np) -> Any:  # (rows, outputs), (rows,) -> (rows,)
         short = 1 - _sign(labels) * scores[:, 0]  # of the margin that is wanted
         inside = xp.clip(short, -width, width)
         return (inside + width) ** 2 / (4 * width) + xp.maximum(short - width, 0.0)
 
-    def gradient(scores: Array, labels: Array) -> Array:
+    def gradient(scores: Array, labels: Array) -> Array:  # -> (rows, outputs)
         signs = _sign(labels)
         short = np.clip(1 - signs * scores[:, 0], -width, width)
         return (-signs * (short + width) / (2 * width))[:, None]
@@ -228,16 +229,20 @@ def softmax(classes: int) -> Loss:
 
     The gradient p - e_y lies between the corners e_k - e_y, each of length sqrt(2). The Hessian
     diag(p) - p p' has eigenvalues up to 1/2, rank classes - 1 and trace at most 1 - 1/classes.
+
+    Example:
+        >>> softmax(3).outputs
+        3
     """
     checks.count(minimum=2, classes=classes)
 
-    def value(scores: Any, labels: Any, xp: ModuleType = np) -> Any:
+    def value(scores: Any, labels: Any, xp: ModuleType = np) -> Any:  # (rows, outputs), (rows,) -> (rows,)
         top = scores.max(axis=1, keepdims=True)
         log_sum = top[:, 0] + xp.log(xp.exp(scores - top).sum(axis=1))
         picked = xp.take_along_axis(scores, labels.astype(int)[:, None], axis=1)[:, 0]
         return log_sum - picked
 
-    def gradient(scores: Array, labels: Array) -> Array:
+    def gradient(scores: Array, labels: Array) -> Array:  # -> (rows, outputs)
         shares = _shares(scores)
         shares[np.arange(len(labels)), labels.astype(int)] -= 1
         return shares
@@ -273,15 +278,20 @@ def squared(bound: float) -> Loss:
     A score beyond the targets' range is charged by the tangent at its end: the slope, which is the score
     brought into the range minus the target, then never exceeds 2 bound, whatever the weights. Predictions
     inside the range, the only useful ones, have the plain squared loss.
+
+    Example:
+        >>> import numpy as np
+        >>> squared(2.0).value(np.array([[0.5]]), np.array([1.5])).item()
+        0.5
     """
     checks.positive(bound=bound)
 
-    def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:
+    def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:  # (rows, outputs), (rows,) -> (rows,)
         inside = xp.clip(scores[:, 0], -bound, bound)
         residual = inside - targets
         return residual**2 / 2 + residual * (scores[:, 0] - inside)
 
-    def gradient(scores: Array, targets: Array) -> Array:
+    def gradient(scores: Array, targets: Array) -> Array:  # -> (rows, outputs)
         return (np.clip(scores[:, 0], -bound, bound) - targets)[:, None]
 
     def hessian(scores: Array, targets: Array) -> Callable[[Array], Array]:
@@ -312,12 +322,12 @@ def huber(width: float = 1.0, *, bound: float = math.inf) -> Loss:
     """
     checks.positive(width=width)
 
-    def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:
+    def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:  # (rows, outputs), (rows,) -> (rows,)
         residual = scores[:, 0] - targets
         inside = xp.clip(residual, -width, width)
         return inside * (residual - inside / 2)
 
-    def gradient(scores: Array, targets: Array) -> Array:
+    def gradient(scores: Array, targets: Array) -> Array:  # -> (rows, outputs)
         return np.clip(scores[:, 0] - targets, -width, width)[:, None]
 
     def hessian(scores: Array, targets: Array) -> Callable[[Array], Array]:
@@ -347,10 +357,10 @@ def absolute(*, bound: float = math.inf) -> Loss:
         bound: the largest target, if one is declared; larger ones are brought back to it.
     """
 
-    def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:
+    def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:  # (rows, outputs), (rows,) -> (rows,)
         return xp.abs(scores[:, 0] - targets)
 
-    def gradient(scores: Array, targets: Array) -> Array:
+    def gradient(scores: Array, targets: Array) -> Array:  # -> (rows, outputs)
         return np.sign(scores[:, 0] - targets)[:, None]
 
     def hessian(scores: Array, targets: Array) -> Callable[[Array], Array]:

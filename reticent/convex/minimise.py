@@ -1,4 +1,4 @@
-"""A minimiser that proves how near it came: Newton's method in 64 bits, down to a promised gradient.
+"""A minimiser with a certificate: Newton's method in 64 bits, down to a promised gradient.
 
 The objective is sum of losses / n + mu/2 |w|^2 + <tilt, w>, with n the declared number of records. It is
 mu-strongly convex, so a point whose gradient is no longer than gamma lies within gamma / mu of the minimiser:
@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg, sparse
 
-from reticent.convex.problem import Problem
-from reticent.convex.sums import over_rows, roundings
+from reticent.convex.problem import ConvexProblem, roundings, sum_over_rows
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, ReticentError
 
@@ -37,19 +36,19 @@ class Minimum(NamedTuple):
 
 
 class _Point(NamedTuple):
-    weights: np.ndarray
-    scores: np.ndarray
+    weights: np.ndarray  # (features, outputs)
+    scores: np.ndarray  # (rows, outputs)
     value: float
-    gradient: np.ndarray
+    gradient: np.ndarray  # (features, outputs)
 
 
 class _Direction(NamedTuple):
-    weights: np.ndarray
-    scores: np.ndarray
+    weights: np.ndarray  # (features, outputs)
+    scores: np.ndarray  # (rows, outputs)
 
 
 def minimise(
-    problem: Problem,
+    problem: ConvexProblem,
     *,
     regularisation: float,
     gradient_bound: float,
@@ -74,7 +73,7 @@ def minimise(
         )
     objective = _Objective(problem, regularisation, tilt)
     if start is None:
-        start = _first(problem, regularisation, tilt, gradient_bound)
+        start = _starting_weights(problem, regularisation, tilt, gradient_bound)
     point = objective.at(start)
     for step in range(_MOST_STEPS):
         length = float(np.linalg.norm(point.gradient))
@@ -89,13 +88,13 @@ def minimise(
         point = objective.lower(point, objective.newton(point, _ROUNDING * gradient_bound))
     raise ReticentError(
         f"After {_MOST_STEPS} Newton steps the gradient is {float(np.linalg.norm(point.gradient)):.2g} long, "
-        f"and {gradient_bound:.2g} was promised.",
+        f"above the promised {gradient_bound:.2g}.",
         remedy="Pass a larger regularisation: with it the problem is better conditioned.",
     )
 
 
 def gradient_norm(
-    problem: Problem, weights: np.ndarray, mu: float, tilt: np.ndarray, kind: type = np.float64
+    problem: ConvexProblem, weights: np.ndarray, mu: float, tilt: np.ndarray, kind: type = np.float64
 ) -> float:
     """An upper bound on the length of the exact gradient of the objective.
 
@@ -116,7 +115,7 @@ def gradient_norm(
         slopes = loss.gradient(np.asarray(rows @ wide), problem.labels[here].astype(kind))
         return np.asarray(rows.T @ slopes)
 
-    mean = over_rows(problem.row_count, of_block) / problem.examples
+    mean = sum_over_rows(problem.row_count, of_block) / problem.examples
     found = mean + mu * wide + tilt
     half_unit = float(np.finfo(kind).eps) / 2
     size, tilted = float(np.linalg.norm(weights)), float(np.linalg.norm(tilt))
@@ -129,10 +128,10 @@ def gradient_norm(
     return length + 1.01 * half_unit * units
 
 
-def _first(
-    problem: Problem, regularisation: float, tilt: np.ndarray | None, gradient_bound: float
+def _starting_weights(
+    problem: ConvexProblem, regularisation: float, tilt: np.ndarray | None, gradient_bound: float
 ) -> np.ndarray:
-    """Zero, or for many rows the minimiser for a part of them: most steps are then cheap."""
+    """Zero; for many rows, the minimiser for a part of them, so that most steps are cheap."""
     if problem.row_count < _MANY_ROWS:
         return np.zeros((problem.features, problem.loss.outputs))
     near = max(gradient_bound, 1e-4 * problem.loss.lipschitz)
@@ -141,9 +140,9 @@ def _first(
 
 
 class _Objective:
-    """Values, gradients and Newton directions; products with the rows are made once and kept."""
+    """Values, gradients and Newton directions; products with the rows are computed once and cached."""
 
-    def __init__(self, problem: Problem, regularisation: float, tilt: np.ndarray | None) -> None:
+    def __init__(self, problem: ConvexProblem, regularisation: float, tilt: np.ndarray | None) -> None:
         self.problem = problem
         self.mu = regularisation
         self.tilt = np.zeros((problem.features, problem.loss.outputs)) if tilt is None else tilt
@@ -151,7 +150,7 @@ class _Objective:
         self.solve: Callable[[np.ndarray], np.ndarray] | None = None
 
     @cached_property
-    def part(self) -> Problem:
+    def part(self) -> ConvexProblem:
         return self.problem if self.stride == 1 else self.problem.every(self.stride)
 
     def at(self, weights: np.ndarray) -> _Point:
@@ -163,10 +162,10 @@ class _Objective:
 
     def _point(self, weights: np.ndarray, scores: np.ndarray) -> _Point:
         slopes = self.problem.loss.gradient(scores, self.problem.labels)
-        gradient = self._pulled_back(slopes) + self.mu * weights + self.tilt
+        gradient = self._pull_back(slopes) + self.mu * weights + self.tilt
         return _Point(weights, scores, self._value(weights, scores), gradient)
 
-    def _pulled_back(self, slopes: np.ndarray) -> np.ndarray:
+    def _pull_back(self, slopes: np.ndarray) -> np.ndarray:
         return np.asarray(self.problem.transposed @ slopes) / self.problem.examples
 
     def newton(self, point: _Point, target: float) -> _Direction:
@@ -178,16 +177,16 @@ class _Objective:
         length = float(np.linalg.norm(point.gradient))
         enough = max(min(0.1, length / self.problem.loss.lipschitz) * length, 0.3 * target)
         bent = self.problem.loss.hessian(point.scores, self.problem.labels)
-        solve = self.solve = self.solve or self._nearby(point)
+        solve = self.solve = self.solve or self._build_preconditioner(point)
         found, found_scores = np.zeros_like(point.weights), np.zeros_like(point.scores)
         residual = -point.gradient
         towards = solve(residual)
         along, square = towards, float(np.vdot(residual, towards))
         for turn in range(2 * self.problem.parameters + 50):
-            if turn == _SLOW:  # the system in front has grown old: a new one for the next step
+            if turn == _SLOW:  # the preconditioner is out of date: build a new one for the next step
                 self.solve = None
             scores = np.asarray(self.problem.rows @ along)
-            product = self._pulled_back(bent(scores)) + self.mu * along
+            product = self._pull_back(bent(scores)) + self.mu * along
             share = square / float(np.vdot(along, product))
             found += share * along
             found_scores += share * scores
@@ -199,7 +198,7 @@ class _Objective:
             along = towards + (square / before) * along
         return _Direction(found, found_scores)
 
-    def _nearby(self, point: _Point) -> Callable[[np.ndarray], np.ndarray]:
+    def _build_preconditioner(self, point: _Point) -> Callable[[np.ndarray], np.ndarray]:
         """Solves the Newton system of a part of the rows, which is near the whole one."""
         if self.problem.parameters > _MOST_FACTORED:
             return lambda residual: residual
@@ -219,12 +218,12 @@ class _Objective:
         return lambda residual: linalg.cho_solve(factor, residual.ravel()).reshape(residual.shape)
 
     def lower(self, point: _Point, direction: _Direction) -> _Point:
-        """The first of the halved steps that lowers the value, or near the end the gradient."""
+        """Halves the step until it lowers the value, or near the end the gradient."""
         slope = float(np.vdot(point.gradient, direction.weights))
         length = float(np.linalg.norm(point.gradient))
         share = 1.0
         for _ in range(60):
-            weights, scores = self._moved(point, direction, share)
+            weights, scores = self._move(point, direction, share)
             value = self._value(weights, scores)
             if value <= point.value + 1e-4 * share * slope:
                 return self._point(weights, scores)
@@ -238,11 +237,11 @@ class _Objective:
             remedy="Pass a larger regularisation: with it the problem is better conditioned.",
         )
 
-    def _moved(self, point: _Point, direction: _Direction, share: float) -> tuple[np.ndarray, np.ndarray]:
+    def _move(self, point: _Point, direction: _Direction, share: float) -> tuple[np.ndarray, np.ndarray]:
         return point.weights + share * direction.weights, point.scores + share * direction.scores
 
 
-def _weighted_squares(rows: Any, weights: np.ndarray) -> np.ndarray:
+def _weighted_squares(rows: Any, weights: np.ndarray) -> np.ndarray:  # -> (features, features)
     """The sum of weight * row row' over the rows."""
     if sparse.issparse(rows):
         return (rows.T @ (sparse.diags_array(weights) @ rows)).toarray()

@@ -1,6 +1,6 @@
 """Noise of the convex methods, in whole numbers on a public grid.
 
-Whoever adds float noise to float weights shows in the lower bits which data they were computed from. Here
+Float noise on float weights reveals in the lower bits which data they were computed from. Here
 weights and sums are moved to a grid first; see `reticent.mechanisms.whole` and `vectors`, which this module
 calls with a little more noise than the proofs ask for.
 
@@ -9,7 +9,7 @@ that has: the discrete normal law of deviation S around 0 is drawn, up to 2^-64,
 N(0, S^2 - t^2) with t = 1.5625 and then a whole number by the discrete normal law of deviation t around y. So
 behind each tilt that is drawn there is a real one with the density of the proof, at most 16 t = 25 steps away
 in each entry (but for a probability of 2^-180), and steps are below 2^-42 of an entry's deviation.
-What lies between the two is hidden like what the solver leaves undone.
+The difference between the two is hidden like the residual of the solver.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from reticent.convex import noise
 from reticent.convex.losses import Loss
 from reticent.convex.minimise import minimise
 from reticent.convex.output import RADIUS
-from reticent.convex.problem import Problem
-from reticent.convex.terms import Release, Terms
+from reticent.convex.problem import ConvexProblem
+from reticent.convex.terms import ConvexTerms, ReleasedWeights
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator
@@ -58,7 +58,7 @@ class Tilt(NamedTuple):
     residual: tuple[float, float]
 
 
-def release(problem: Problem, terms: Terms) -> Release:
+def release(problem: ConvexProblem, terms: ConvexTerms) -> ReleasedWeights:
     """The minimiser of the tilted objective, and the residual hidden.
 
     Guarantee:
@@ -87,7 +87,7 @@ def release(problem: Problem, terms: Terms) -> Release:
         tilt=drawn / problem.examples,
     )
     hiding, scale = tilt.residual
-    return Release(
+    return ReleasedWeights(
         weights=noise.add_vector_laplace(source, minimum.weights, max_norm=hiding * scale, epsilon=hiding),
         event=event,
         guarantee=_guarantee(problem, terms),
@@ -96,7 +96,7 @@ def release(problem: Problem, terms: Terms) -> Release:
     )
 
 
-def tilt_for(loss: Loss, examples: int, parameters: int, terms: Terms) -> Tilt:
+def tilt_for(loss: Loss, examples: int, parameters: int, terms: ConvexTerms) -> Tilt:
     """The tilt for a budget; its regulariser is the caller's, a rule's, or what the proof needs."""
     hiding = _RESIDUAL * terms.epsilon
     epsilon = terms.epsilon - hiding
@@ -168,7 +168,7 @@ def tilt_delta(loss: Loss, deviation: float, epsilon: float, adjacency: Adjacenc
     return 2 * loss.corners * one + loss.corners**2 * both
 
 
-def excess_risk(tilt: Tilt, problem: Problem, radius: float) -> float:
+def excess_risk(tilt: Tilt, problem: ConvexProblem, radius: float) -> float:
     """Lambda D^2 / (2n) + d s^2 / (2 Lambda n) + L v: over the least mean loss within radius D.
 
     The lecture's bound, before Lambda is chosen; v is the length of the noise that hides the residual.
@@ -183,7 +183,7 @@ def _check(loss: Loss, regularisation: float | None) -> None:
     if not loss.is_smooth:
         raise InvalidArgument(
             f"Objective perturbation needs a loss with curvature, and '{loss.name}' has a corner: "
-            "there many tilts share one minimiser, which then stands in the open.",
+            "there many tilts share one minimiser, which then shows.",
             remedy="Use method='exponential' or method='descent', or a smooth loss such as huber.",
         )
     if regularisation == 0:
@@ -193,23 +193,23 @@ def _check(loss: Loss, regularisation: float | None) -> None:
         )
 
 
-def _event(terms: Terms) -> Event:
+def _event(terms: ConvexTerms) -> Event:
     if terms.delta is None:
         return PureDp(epsilon=terms.epsilon, adjacency=terms.adjacency)
     return ApproximateDp(epsilon=terms.epsilon, delta=terms.delta, adjacency=terms.adjacency)
 
 
-def _guarantee(problem: Problem, terms: Terms) -> Guarantee:
+def _guarantee(problem: ConvexProblem, terms: ConvexTerms) -> Guarantee:
     return Guarantee(
         epsilon=terms.epsilon,
         delta=terms.delta or 0.0,
         adjacency=terms.adjacency,
         accountant="objective perturbation",
-        assumptions=terms.assumed(problem.examples, is_pure=terms.delta is None),
+        assumptions=terms.assumptions(problem.examples, is_pure=terms.delta is None),
     )
 
 
-def _notes(tilt: Tilt, problem: Problem, terms: Terms) -> tuple[str, ...]:
+def _notes(tilt: Tilt, problem: ConvexProblem, terms: ConvexTerms) -> tuple[str, ...]:
     mu = tilt.curvature / problem.examples
     said = f"mu = {mu:.4g} for rows of norm 1"
     if terms.regularisation is not None and mu > terms.regularisation * (1 + 1e-12):

@@ -13,15 +13,15 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from reticent.accounting.epsilon import guarantee
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.reserve import USUAL
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import guarantee
 from reticent.convex import noise
 from reticent.convex.losses import Loss
 from reticent.convex.minimise import minimise
-from reticent.convex.problem import Problem
-from reticent.convex.terms import OFF, Release, Terms
+from reticent.convex.problem import ConvexProblem
+from reticent.convex.terms import OFF, ConvexTerms, ReleasedWeights
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator
@@ -40,7 +40,7 @@ class Noise(NamedTuple):
     square: float  # the expected squared length over the number of parameters
 
 
-def release(problem: Problem, terms: Terms) -> Release:
+def release(problem: ConvexProblem, terms: ConvexTerms) -> ReleasedWeights:
     """The minimiser plus vector-Laplace noise, or Gaussian noise where a delta is given.
 
     Guarantee:
@@ -62,7 +62,7 @@ def release(problem: Problem, terms: Terms) -> Release:
     else:
         hidden = noise.add_gaussian(source, minimum.weights, max_norm=apart, deviation=added.scale)
     radius = terms.radius or RADIUS
-    return Release(
+    return ReleasedWeights(
         weights=hidden,
         event=added.event,
         guarantee=_guarantee(added.event, problem, terms),
@@ -71,7 +71,7 @@ def release(problem: Problem, terms: Terms) -> Release:
     )
 
 
-def noise_for(loss: Loss, examples: int, parameters: int, terms: Terms, mu: float) -> Noise:
+def noise_for(loss: Loss, examples: int, parameters: int, terms: ConvexTerms, mu: float) -> Noise:
     """The noise that hides one record's share of the minimiser, and what the solver left undone."""
     reach = terms.adjacency.reach
     residual = 2 * _CERTIFIED * loss.lipschitz / mu
@@ -102,7 +102,7 @@ def excess_risk(loss: Loss, added: Noise, *, mu: float, radius: float) -> float:
     return mu * radius**2 / 2 + spread + unsolved
 
 
-def regularisation_for(problem: Problem, terms: Terms) -> float:
+def regularisation_for(problem: ConvexProblem, terms: ConvexTerms) -> float:
     """The mu with the least `excess_risk`, from public quantities alone.
 
     The noise is k / mu for a constant k, so the bound is mu D^2/2 + c k^2 / (2 mu^2) or mu D^2/2 + L k / mu;
@@ -143,8 +143,8 @@ def _check(loss: Loss, regularisation: float | None) -> None:
         )
 
 
-def _guarantee(event: Event, problem: Problem, terms: Terms) -> Guarantee:
-    assumptions = terms.assumed(problem.examples, is_pure=terms.delta is None)
+def _guarantee(event: Event, problem: ConvexProblem, terms: ConvexTerms) -> Guarantee:
+    assumptions = terms.assumptions(problem.examples, is_pure=terms.delta is None)
     if terms.delta is not None:
         off = problem.parameters * OFF
         return guarantee(

@@ -1,4 +1,4 @@
-"""Rows brought to norm 1, with the constant feature among them: what every proof starts from.
+"""Rows scaled to norm 1, with the constant feature among them: what every proof starts from.
 
 A row x becomes (x / norm, s) / sqrt(1 + s^2), where the constant s stands for the intercept, so that no row
 is longer than 1. The intercept is then one weight like the others: regularised, noised, inside the proof.
@@ -13,6 +13,7 @@ compares two objectives with the same divisor.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,11 +28,12 @@ from reticent.core.errors import DataError
 INTERCEPT = 0.25  # the constant feature, beside rows of norm 1: fixed, so public
 _SPARSE_BELOW = 0.1  # the share of entries that are not zero
 _ROWS_AT_ONCE = 1 << 16
+_BLOCK = 256  # rows that are added up together
 _UNIT = 2.0**-52  # twice the largest relative error of an operation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class ConvexProblem:
     """A loss and rows of norm at most 1.
 
     Args:
@@ -52,13 +54,13 @@ class Problem:
     def of(
         cls,
         loss: Loss,
-        x: Any,
-        y: Any,
+        x: Any,  # (rows, features), dense or sparse
+        y: Any,  # (rows,)
         *,
         norm: float,
         intercept: bool = True,
         examples: int | None = None,
-    ) -> Problem:
+    ) -> ConvexProblem:
         """Checks the data, shortens what is longer than `norm`, and rescales.
 
         Args:
@@ -76,10 +78,10 @@ class Problem:
         checks.positive(norm=norm)
         if examples is not None:
             checks.count(examples=examples)
-        x, labels = _matrix(x, fewest=1 if examples is None else 0), loss.checked(y)
+        x, labels = _matrix(x, fewest=1 if examples is None else 0), loss.check_labels(y)
         if x.shape[0] != len(labels):
             raise DataError(
-                f"There are {x.shape[0]} rows and {len(labels)} labels.", remedy="Pass one label a row."
+                f"There are {x.shape[0]} rows and {len(labels)} labels.", remedy="Pass one label per row."
             )
         lengths = _lengths(x, norm)
         constant = INTERCEPT if intercept else 0.0
@@ -88,7 +90,7 @@ class Problem:
         column = np.full((len(labels), int(intercept)), shrunk * constant / math.hypot(1.0, constant))
         return cls(
             loss=loss,
-            rows=_scaled(x, factors, column),
+            rows=_rescale(x, factors, column),
             labels=labels,
             norm=norm,
             has_intercept=intercept,
@@ -103,7 +105,7 @@ class Problem:
 
     @property
     def features(self) -> int:
-        """With the constant one."""
+        """The number of columns, the constant one included."""
         return self.rows.shape[1]
 
     @property
@@ -111,11 +113,11 @@ class Problem:
         return self.features * self.loss.outputs
 
     @cached_property
-    def transposed(self) -> Any:
+    def transposed(self) -> Any:  # (features, row_count)
         return self.rows.T.tocsr() if sparse.issparse(self.rows) else self.rows.T
 
     def risk(self, weights: np.ndarray) -> float:
-        """The mean loss over the rows that there are, and 0 for none: private."""
+        """The mean loss over all rows, and 0 for none: private."""
         total = float(self.loss.value(self.rows @ weights, self.labels).sum())
         return total / max(self.row_count, 1)
 
@@ -127,9 +129,9 @@ class Problem:
             return weights / self.norm, np.zeros(self.loss.outputs)
         return weights[:-1] / self.norm, constant * weights[-1]
 
-    def every(self, stride: int) -> Problem:
+    def every(self, stride: int) -> ConvexProblem:
         """Each `stride`-th record, to start a search from."""
-        return Problem(
+        return ConvexProblem(
             loss=self.loss,
             rows=self.rows[::stride].copy(),
             labels=self.labels[::stride],
@@ -140,8 +142,8 @@ class Problem:
         )
 
 
-def _matrix(x: Any, *, fewest: int) -> Any:
-    """A matrix of float64 without NaN, of at least so many rows, dense or in compressed rows."""
+def _matrix(x: Any, *, fewest: int) -> Any:  # (rows, features)
+    """Checks a matrix: float64 without NaN, at least `fewest` rows, dense or in compressed rows."""
     try:
         matrix: Any = x.tocsr().astype(np.float64) if sparse.issparse(x) else np.asarray(x, np.float64)
         if sparse.issparse(matrix):
@@ -153,18 +155,18 @@ def _matrix(x: Any, *, fewest: int) -> Any:
     if matrix.ndim != 2 or not (matrix.shape[0] >= fewest and matrix.shape[1] >= 1):
         raise DataError(
             f"Rows are a table with at least one row and one column; these have shape {matrix.shape}.",
-            remedy="Pass a matrix of (rows, features); of no rows at all, with examples, a declared number.",
+            remedy="Pass a matrix (rows, features). It may have no rows if `examples` is declared.",
         )
     if sparse.issparse(matrix) and matrix.shape[0] == 0:
         return matrix.toarray()  # SciPy takes no maximum of nothing
     values = matrix.data if sparse.issparse(matrix) else matrix
     if not np.isfinite(values).all():
-        raise DataError("A row holds NaN or infinity.", remedy="Fill the gaps, or remove such rows, first.")
+        raise DataError("A row holds NaN or infinity.", remedy="Fill the gaps or remove such rows first.")
     return matrix
 
 
-def _lengths(x: Any, norm: float) -> np.ndarray:
-    """Each row's norm over `norm`, without overflow on the way: a length too small would escape the clip."""
+def _lengths(x: Any, norm: float) -> np.ndarray:  # (rows,)
+    """Each row's norm over `norm`, without overflow: a length that underflows would escape the clip."""
     if sparse.issparse(x):
         largest = abs(x).max(axis=1).toarray().ravel()
     else:
@@ -185,7 +187,7 @@ def _lengths(x: Any, norm: float) -> np.ndarray:
         return (unit / norm) * np.sqrt(squares) * (largest > 0)
 
 
-def _scaled(x: Any, factors: np.ndarray, column: np.ndarray) -> Any:
+def _rescale(x: Any, factors: np.ndarray, column: np.ndarray) -> Any:
     """The rows times their factors, beside the constant column."""
     if sparse.issparse(x):
         if x.nnz < _SPARSE_BELOW * x.shape[0] * x.shape[1]:
@@ -195,3 +197,32 @@ def _scaled(x: Any, factors: np.ndarray, column: np.ndarray) -> Any:
     np.multiply(x, factors[:, None], out=rows[:, : x.shape[1]])
     rows[:, x.shape[1] :] = column
     return rows
+
+
+def sum_over_rows(count: int, of_block: Callable[[slice], Any]) -> Any:
+    """The sum of `of_block` over blocks of rows, and of blocks in pairs.
+
+    A sum of m numbers in any order is off by at most about m 2^-53 times the sum of their sizes. With blocks
+    of 256 rows, added up as a tree, m is little more than 256 for any number of rows.
+
+    Guarantee:
+        Where `of_block` adds up products over its rows, in any order, an entry is off the exact sum by at
+        most `roundings(count)` times half a unit in the last place of the sum of the products' sizes.
+    """
+
+    def between(first: int, last: int) -> Any:
+        if last - first == 1:
+            return of_block(slice(first * _BLOCK, min(last * _BLOCK, count)))
+        middle = (first + last) // 2
+        return between(first, middle) + between(middle, last)
+
+    return between(0, _blocks(count))
+
+
+def roundings(count: int) -> int:
+    """How often a product that enters the sum is rounded on its way: a block, the tree and itself."""
+    return _BLOCK + math.ceil(math.log2(_blocks(count))) + 2
+
+
+def _blocks(count: int) -> int:
+    return max(-(-count // _BLOCK), 1)

@@ -1,6 +1,6 @@
-"""Input perturbation for squared loss: noise on what the fit needs to know, once, and no iteration after it.
+"""Input perturbation for squared loss: noise on sufficient statistics, once, and then a direct solution.
 
-    release         noise on the sums of x x' and x y, held by somebody who is trusted
+    release         noise on the sums of x x' and x y, computed by a trusted party
     release_local   noise on every row before anybody sees it; the sums are corrected for it afterwards
 
 Either way the rest is post-processing: the noisy system is made positive definite and solved. Sums and rows
@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from reticent.accounting.epsilon import guarantee
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.reserve import USUAL
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import guarantee
 from reticent.convex import noise
-from reticent.convex.problem import Problem
-from reticent.convex.sums import over_rows, roundings
-from reticent.convex.terms import OFF, Release, Terms
+from reticent.convex.problem import ConvexProblem, roundings, sum_over_rows
+from reticent.convex.terms import OFF, ConvexTerms, ReleasedWeights
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.generators import generator
 from reticent.mechanisms.adjacency import Adjacency
@@ -33,11 +32,11 @@ _CONTRIBUTION = math.sqrt(2.0)
 _MOST_ROWS = 2**32  # whose rounding is charged for, however few are declared: 0.03% of the noise
 
 
-def release(problem: Problem, terms: Terms) -> Release:
+def release(problem: ConvexProblem, terms: ConvexTerms) -> ReleasedWeights:
     """Least squares from one noisy release of (X'X, X'y).
 
     Guarantee:
-        Costs the event it returns, up to 2^-60 an entry. One record adds (x x', x y / bound), whose joint
+        Costs the event it returns, up to 2^-60 per entry. One record adds (x x', x y / bound), whose joint
         length is at most sqrt 2; off-diagonal entries count twice in it, and get noise accordingly. What
         rounding moves the sums by is part of the distance that noise hides (see `_rounding`).
 
@@ -56,10 +55,10 @@ def release(problem: Problem, terms: Terms) -> Release:
         hidden = noise.add_gaussian(source, exact, max_norm=apart, deviation=scale)
     ridge = _ridge(problem, terms, noise_share(problem, terms) * problem.examples)
     weights = solve(_symmetric(hidden[size:], size), hidden[:size], ridge)
-    return _released(weights * bound, event, problem, terms, f"a ridge of {ridge / problem.examples:.3g}")
+    return _as_release(weights * bound, event, problem, terms, f"a ridge of {ridge / problem.examples:.3g}")
 
 
-def sums_of(problem: Problem, bound: float) -> np.ndarray:
+def sums_of(problem: ConvexProblem, bound: float) -> np.ndarray:
     """X'y / bound and then the upper half of X'X, in which what is off the diagonal has the factor sqrt 2.
 
     So the distance of two such vectors is that of the pairs (X'X, X'y / bound). Private.
@@ -74,19 +73,19 @@ def sums_of(problem: Problem, bound: float) -> np.ndarray:
         )
     targets = problem.labels / bound
 
-    def products(here: slice) -> Any:
+    def products(here: slice) -> Any:  # (features,)
         return problem.rows[here].T @ targets[here]
 
-    def squares(here: slice) -> Any:
+    def squares(here: slice) -> Any:  # (features, features)
         return problem.rows[here].T @ problem.rows[here]
 
     rows, columns = np.triu_indices(problem.features)
-    upper = _dense(over_rows(problem.row_count, squares))[rows, columns]
+    upper = _dense(sum_over_rows(problem.row_count, squares))[rows, columns]
     weighted = upper * np.where(rows == columns, 1.0, math.sqrt(2.0))
-    return np.concatenate([np.asarray(over_rows(problem.row_count, products)), weighted])
+    return np.concatenate([np.asarray(sum_over_rows(problem.row_count, products)), weighted])
 
 
-def noise_share(problem: Problem, terms: Terms) -> float:
+def noise_share(problem: ConvexProblem, terms: ConvexTerms) -> float:
     """About the largest eigenvalue of the noise on X'X, over the number of records: public."""
     size = problem.features
     scale = noise_for(terms, problem.examples, _entries(size))[2]
@@ -94,7 +93,7 @@ def noise_share(problem: Problem, terms: Terms) -> float:
     return deviation * math.sqrt(size) / problem.examples
 
 
-def release_local(problem: Problem, terms: Terms) -> Release:
+def release_local(problem: ConvexProblem, terms: ConvexTerms) -> ReleasedWeights:
     """Least squares from rows that each got noise of their own: nobody has to be trusted.
 
     The noise adds its variance to the diagonal of X'X, which is taken off again.
@@ -116,12 +115,12 @@ def release_local(problem: Problem, terms: Terms) -> Release:
     hidden = noise.add_gaussian(generator(terms.keys), rows, max_norm=apart, deviation=deviation)
     seen, answers = hidden[:, :-1], hidden[:, -1]
     variance = noise.deviation_on_grid(rows.size, max_norm=apart, deviation=deviation) ** 2
-    # Whoever sees noisy rows can count them, and a neighbour has as many.
+    # Noisy rows can be counted, and a neighbour has as many.
     squares = seen.T @ seen - problem.row_count * variance * np.eye(problem.features)
     spread = variance * math.sqrt(problem.examples) + deviation * math.sqrt(problem.examples)
     ridge = _ridge(problem, terms, spread * math.sqrt(problem.features))
     weights = solve(squares, seen.T @ answers, ridge)
-    return _released(weights * bound, event, problem, terms, f"a ridge of {ridge / problem.examples:.3g}")
+    return _as_release(weights * bound, event, problem, terms, f"a ridge of {ridge / problem.examples:.3g}")
 
 
 def solve(squares: np.ndarray, products: np.ndarray, ridge: float) -> np.ndarray:
@@ -130,12 +129,12 @@ def solve(squares: np.ndarray, products: np.ndarray, ridge: float) -> np.ndarray
     return vectors @ ((vectors.T @ products) / (np.maximum(values, 0.0) + ridge))
 
 
-def _ridge(problem: Problem, terms: Terms, noise_size: float) -> float:
+def _ridge(problem: ConvexProblem, terms: ConvexTerms, noise_size: float) -> float:
     """The caller's, or about the largest eigenvalue of the noise: what is smaller tells nothing."""
     return noise_size if terms.regularisation is None else terms.regularisation * problem.examples + 1e-9
 
 
-def noise_for(terms: Terms, examples: int = 0, numbers: int = 1) -> tuple[Event, float, float]:
+def noise_for(terms: ConvexTerms, examples: int = 0, numbers: int = 1) -> tuple[Event, float, float]:
     """The event, how far a record moves what is computed, and the noise's scale or deviation.
 
     Args:
@@ -174,7 +173,7 @@ def _entries(size: int) -> int:
     return size * (size + 1) // 2 + size
 
 
-def _bound(problem: Problem) -> float:
+def _bound(problem: ConvexProblem) -> float:
     if problem.loss.name != "squared":
         raise InvalidArgument(
             f"Input perturbation is for squared loss, and this is '{problem.loss.name}'.",
@@ -183,7 +182,7 @@ def _bound(problem: Problem) -> float:
     if not math.isfinite(problem.loss.bound):
         raise InvalidArgument(
             "Input perturbation adds noise in proportion to the largest target, and this loss declares none.",
-            remedy="Pass losses.squared(bound), with the largest target there can be.",
+            remedy="Pass losses.squared(bound), with the largest possible target.",
         )
     return problem.loss.bound
 
@@ -200,8 +199,10 @@ def _dense(matrix: Any) -> np.ndarray:
     return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
 
 
-def _released(weights: np.ndarray, event: Event, problem: Problem, terms: Terms, said: str) -> Release:
-    assumptions = terms.assumed(problem.examples, is_pure=terms.delta is None)
+def _as_release(
+    weights: np.ndarray, event: Event, problem: ConvexProblem, terms: ConvexTerms, note: str
+) -> ReleasedWeights:
+    assumptions = terms.assumptions(problem.examples, is_pure=terms.delta is None)
     if terms.delta is not None:
         off = _entries(problem.features) * OFF
         promise = guarantee(
@@ -215,6 +216,6 @@ def _released(weights: np.ndarray, event: Event, problem: Problem, terms: Terms,
             accountant="vector Laplace noise on the sums",
             assumptions=assumptions,
         )
-    return Release(
-        weights=weights[:, None], event=event, guarantee=promise, excess_risk_bound=None, notes=(said,)
+    return ReleasedWeights(
+        weights=weights[:, None], event=event, guarantee=promise, excess_risk_bound=None, notes=(note,)
     )

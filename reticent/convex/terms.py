@@ -1,4 +1,4 @@
-"""What a method is asked for, and what it hands back."""
+"""What a method receives, and what it returns."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from reticent.accounting.reserve import (
     NEARLY_EXACT,
     ROOM,
     USUAL,
-    beyond_ends,
+    delta_left,
+    delta_owed,
     ends_show,
     is_paid,
-    left_of,
-    owed,
+    noise_too_small,
 )
 from reticent.accounting.reserve import OFF as OFF
 from reticent.core import checks
@@ -26,14 +26,14 @@ from reticent.mechanisms.events import Event
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
-    """The privacy wanted, and what the caller decided about the problem.
+class ConvexTerms:
+    """The requested privacy, and what the caller decided about the problem.
 
     Args:
-        delta: none at all means pure differential privacy.
-        regularisation: mu of mu/2 |w|^2, added to the mean loss of rows of norm 1; a rule's, unless given.
-        radius: within which a good solution is thought to lie, in the same units; public knowledge.
-        pay: to be called with the event before any noise is drawn.
+        delta: None for pure differential privacy.
+        regularisation: mu of mu/2 |w|^2, added to the mean loss of rows of norm 1; by a rule unless given.
+        radius: the ball in which a good solution is expected, in the same units; public knowledge.
+        pay: called with the event before any noise is drawn.
     """
 
     epsilon: float
@@ -54,33 +54,33 @@ class Terms:
             checks.not_negative(regularisation=self.regularisation)
 
     def delta_for(self, numbers: int) -> float:
-        """What of delta a proof about real noise may use, where so many numbers are drawn by machine.
+        """The part of delta that a proof about real noise may use, when so many numbers are sampled.
 
         Raises:
             CannotMeet: samplers owe more than half of delta, at this epsilon.
         """
         if self.delta is None:
             raise AssertionError("a pure release uses no delta")
-        if ends_show(owed(OFF, self.epsilon), self.delta):
-            raise beyond_ends(self.epsilon, self.delta)
+        if ends_show(delta_owed(OFF, self.epsilon), self.delta):
+            raise noise_too_small(self.epsilon, self.delta)
         if not is_paid(self.epsilon, self.delta):
-            return left_of(self.delta)  # and `assumed` says so
-        return left_of(self.delta, ROOM * owed(max(numbers * OFF, USUAL), self.epsilon))
+            return delta_left(self.delta)  # and `assumptions` says so
+        return delta_left(self.delta, ROOM * delta_owed(max(numbers * OFF, USUAL), self.epsilon))
 
-    def assumed(self, examples: int, *, is_pure: bool) -> tuple[str, ...]:
-        """What a guarantee under these terms takes for granted."""
+    def assumptions(self, examples: int, *, is_pure: bool) -> tuple[str, ...]:
+        """What a guarantee under these terms assumes."""
         is_said = is_pure or (self.delta is not None and not is_paid(self.epsilon, self.delta))
         exact = (NEARLY_EXACT,) if is_said else ()  # else delta pays for it
         return (f"the number of records, {examples}, is public", *exact, *self.keys.assumptions)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
-    """What may be published: weights for rows of norm 1, (features, outputs), and what they cost.
+class ReleasedWeights:
+    """What may be published: weights (features, outputs) for rows of norm 1, and their cost.
 
     Args:
         excess_risk_bound: a theorem's bound on the expected excess of the mean loss over its least value
-            within the radius; none where no theorem covers the run.
+            within the radius; None where no theorem covers the run.
     """
 
     weights: np.ndarray

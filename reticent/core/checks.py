@@ -45,7 +45,15 @@ def inside_unit(**values: float) -> None:
 
 
 def count(*, minimum: int = 1, **values: int) -> None:
-    """A whole number of at least `minimum`; 3.0 is accepted by nobody, so that 3.5 never is either."""
+    """A whole number of at least `minimum`; 3.0 is accepted by nobody, so that 3.5 never is either.
+
+    Example:
+        >>> count(steps=3)
+        >>> count(steps=3.0)
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.InvalidArgument: steps must be a whole number of at least 1, got 3.0. ...
+    """
     for name, value in values.items():
         is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
         _require(is_whole and value >= minimum, name, value, f"a whole number of at least {minimum}")
@@ -56,7 +64,7 @@ def one_of(choices: Iterable[str], **values: str) -> None:
     for name, value in values.items():
         if value not in known:
             wanted = value if isinstance(value, str) else ""
-            raise InvalidArgument(f"{name}={_shown(value)} is not known.", remedy=suggest(wanted, known))
+            raise InvalidArgument(f"{name}={_quote(value)} is not known.", remedy=suggest(wanted, known))
 
 
 def _is_finite(value: Any) -> bool:
@@ -70,10 +78,10 @@ def _is_finite(value: Any) -> bool:
 
 def _require(holds: bool, name: str, value: Any, what: str) -> None:
     if not holds:
-        raise InvalidArgument(f"{name} must be {what}, got {_shown(value)}.", remedy=f"Pass another {name}.")
+        raise InvalidArgument(f"{name} must be {what}, got {_quote(value)}.", remedy=f"Pass another {name}.")
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     """The value on one line of a sentence, cut where it is long."""
     try:
         shown = " ".join(repr(value).split())

@@ -98,20 +98,29 @@ class BudgetExceeded(ReticentError):
     exit_code = 3
 
 
+def nearest(wanted: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like the wanted one; None if none is.
+
+    >>> nearest("incme", ["age", "income"])
+    'income'
+    """
+    return next(iter(difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.6)), None)
+
+
 def suggest(wanted: str, known: Iterable[str]) -> str:
     """A remedy for a name that is not there: the nearest one, or the whole list when it is short.
 
     >>> suggest("incme", ["age", "income"])
     "Did you mean 'income'?"
     >>> suggest("zzz", ["age", "income"])
-    'There is: age, income.'
+    'Available: age, income.'
     """
     names = list(known)
-    nearest = difflib.get_close_matches(wanted, names, n=1, cutoff=0.6)
-    if nearest:
-        return f"Did you mean '{nearest[0]}'?"
+    close = nearest(wanted, names)
+    if close is not None:
+        return f"Did you mean '{close}'?"
     listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-    return f"There is: {listed}." if names else "There is none to choose from."
+    return f"Available: {listed}." if names else "There are none to choose from."
 
 
 def _rebuild(kind: type[ReticentError], happened: str, remedy: str) -> ReticentError:

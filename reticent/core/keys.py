@@ -5,7 +5,7 @@ carries none at all. So keys are owned by one object that remembers what it gave
 
     keys = Keys.from_os()                                # 256 bits from the operating system
     noise = keys.take(Stream.NOISE, steps=range(0, 100)) # the root of steps 0..99, once
-    leaves = leaf_keys(step_key(noise, 7), params)       # inside jit: one key a step and a leaf
+    leaves = leaf_keys(step_key(noise, 7), params)       # inside jit: one key per step and leaf
 
 Streams are derived from the secret by a keyed hash, so that knowing every key of one stream (a
 sampler's, say) tells nothing about another's. Keys are of JAX's `rbg` kind, which holds 128 bits;
@@ -95,7 +95,7 @@ class Keys:
         return (seeded,) if self.is_seeded else ()
 
     def fingerprint(self) -> str:
-        """Tells keys apart, and nothing about what they give out."""
+        """A name for these keys that tells nothing about what they give out."""
         return hashlib.blake2b(b"fingerprint", key=self._secret, digest_size=_KEY_BYTES).hexdigest()
 
     def take(self, stream: Stream, *, steps: Sequence[int] = range(1)) -> jax.Array:
@@ -105,7 +105,15 @@ class Keys:
 
         Raises:
             KeyReuse: one of the steps was handed out before, or this is a forked copy.
-            InvalidArgument: that is no `Stream`.
+            InvalidArgument: it is not a `Stream`.
+
+        Example:
+            >>> keys = Keys.seeded(0)
+            >>> root = keys.take(Stream.NOISE, steps=range(100))
+            >>> keys.take(Stream.NOISE, steps=range(99, 200))
+            Traceback (most recent call last):
+                ...
+            reticent.core.errors.KeyReuse: The noise keys of steps 0 to 99 were taken before. ...
         """
         if not isinstance(stream, Stream):
             raise InvalidArgument(
@@ -141,7 +149,7 @@ class Keys:
                     f"The {stream.value} keys of steps {taken.start} to {taken.stop - 1} were taken before.",
                     remedy="Ask for later steps, or start from fresh keys: Keys.from_os().",
                 )
-        self._taken[stream] = _merged([*self._taken[stream], wanted])
+        self._taken[stream] = _merge([*self._taken[stream], wanted])
 
     def __repr__(self) -> str:
         return f"Keys({'seeded, for tests' if self.is_seeded else 'from the operating system'})"
@@ -162,7 +170,7 @@ def step_key(root: jax.Array, step: jax.typing.ArrayLike) -> jax.Array:
     """The key of one step of a stream; works on a traced step.
 
     Raises:
-        InvalidArgument: the step is no whole number. JAX would take 1.5 for 1, and give its key twice.
+        InvalidArgument: the step is not a whole number. JAX would take 1.5 for 1, and give its key twice.
     """
     if not jnp.issubdtype(jnp.result_type(step), jnp.integer):
         raise InvalidArgument(
@@ -192,7 +200,7 @@ def _as_range(steps: Sequence[int]) -> range:
     return steps
 
 
-def _merged(spans: list[range]) -> list[range]:
+def _merge(spans: list[range]) -> list[range]:
     """The same steps in as few spans as possible, so that a million single steps stay one span."""
     merged: list[range] = []
     for span in sorted(spans, key=lambda span: span.start):

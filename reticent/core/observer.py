@@ -14,7 +14,7 @@ def _unseen(what: str) -> Iterator[OnProgress]:
     yield lambda done: None
 
 
-class Onlooker(NamedTuple):
+class Observer(NamedTuple):
     """How a run speaks.
 
     Args:
@@ -28,4 +28,4 @@ class Onlooker(NamedTuple):
     watch: Callable[[str], AbstractContextManager[OnProgress]] = _unseen
 
 
-NOBODY = Onlooker()
+NOBODY = Observer()

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from reticent.core.alias import DEVIATION, FIRST_BITS, HALF, normal_table
-from reticent.core.words import aligned, key_words, words_from
+from reticent.core.words import align, key_words, words_from
 
 _STEP = 256  # what X is multiplied by
 _LANES = 42 * 1024  # groups that are worked on at once, at most: more do not fit into a cache
@@ -45,14 +45,16 @@ def largest(multiple: int = 0) -> int:
     return HALF * (multiple + _STEP + 1)
 
 
-class Part(NamedTuple):
+class DrawPart(NamedTuple):
     """Where some numbers stand in a longer draw: from `first` on, which may be traced, of `of` in all."""
 
     first: jax.typing.ArrayLike
     of: int
 
 
-def whole_normals(key: jax.Array, count: int, *, multiple: int = 0, part: Part | None = None) -> jax.Array:
+def whole_normals(
+    key: jax.Array, count: int, *, multiple: int = 0, part: DrawPart | None = None
+) -> jax.Array:
     """`count` independent whole normal numbers, int32.
 
     Args:
@@ -75,7 +77,7 @@ def whole_normals(key: jax.Array, count: int, *, multiple: int = 0, part: Part |
 
 def dither(key: jax.Array, count: int) -> jax.Array:
     """Numbers in (0, 1), each in the middle of one of 256 equal parts, for rounding up or down by chance."""
-    four = words_from(key_words(key), 0, aligned(-(-count // 16)), _DITHER)
+    four = words_from(key_words(key), 0, align(-(-count // 16)), _DITHER)
     turns = jnp.arange(0, 32, 8, dtype=jnp.uint32)[:, None]
     parts = [((words >> turns) & 0xFF).astype(jnp.float32) for words in four]
     return (jnp.concatenate(parts).reshape(-1)[:count] + 0.5) / 256
@@ -85,7 +87,7 @@ def _lanes(count: int) -> int:
     """So many that all stretches are of one length, and the last is nearly full."""
     groups = -(-count // _NUMBERS)
     stretches = max(-(-groups // _LANES), 1)
-    return 2 * aligned(-(-groups // stretches) // 2)  # half of them is a good number, too
+    return 2 * align(-(-groups // stretches) // 2)  # half of them is a good number, too
 
 
 def _stretches(key: jax.Array, starts: jax.Array, lanes: int, multiple: int) -> jax.Array:
@@ -116,12 +118,12 @@ def _look_ups(key: jax.Array, start: jax.Array, lanes: int, main: int, ties: int
 def _tie_words(
     key: jax.Array, start: jax.Array, lanes: int, purpose: int
 ) -> tuple[list[jax.Array], jax.Array]:
-    """Sixteen words a lane from five, any three of them independent, and one word for all lanes.
+    """Sixteen words per lane from five, any three of them independent, and one word for all lanes.
 
     Words 1 to 16 are e0 + a e1 + b e2 + c e3 + d e4 for all bits a, b, c, d, added without carry: any three
     of these sums are linearly independent.
     """
-    blocks = aligned(lanes + -(-(lanes + 1) // 4))
+    blocks = align(lanes + -(-(lanes + 1) // 4))
     shared = words_from(key, start * jnp.uint32(blocks), blocks, purpose)
     e0, e1, e2, e3 = (words[:lanes] for words in shared)
     rest = jnp.concatenate([words[lanes:] for words in shared])

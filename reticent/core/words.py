@@ -1,4 +1,4 @@
-"""Random words in bulk, from keys of 128 bits: Threefry-4x32 with all 20 rounds, a nanosecond or so a word.
+"""Random words in bulk, from keys of 128 bits: Threefry-4x32 with all 20 rounds, about a nanosecond per word.
 
 JAX's own generator for keys of 128 bits takes several times as long on a CPU. Words are known by their
 place: any part of a long draw can be made without the rest.
@@ -22,13 +22,18 @@ Words = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
 def key_words(key: jax.Array) -> jax.Array:
-    """The four words of a key; one of 64 bits is no stronger for it."""
+    """The four words of a key; a key of 64 bits is padded and gets no stronger."""
     data = jax.random.key_data(key)
     return jnp.pad(data, (0, 4 - data.shape[0]))
 
 
-def aligned(blocks: int) -> int:
-    """So many or a few more, such that XLA is fast: it takes twice as long for arrays of odd lengths."""
+def align(blocks: int) -> int:
+    """So many or a few more, such that XLA is fast: it takes twice as long for arrays of odd lengths.
+
+    Example:
+        >>> align(1), align(65)
+        (64, 128)
+    """
     return max(-(-blocks // _ALIGNED), 1) * _ALIGNED
 
 
@@ -57,10 +62,10 @@ def threefry(key: jax.Array, counters: Words) -> Words:
         for number, turns in enumerate(rotations):
             if number % 2 == 0:
                 a, c = a + b, c + d
-                b, d = _turned(b, turns[0]) ^ a, _turned(d, turns[1]) ^ c
+                b, d = _rotate(b, turns[0]) ^ a, _rotate(d, turns[1]) ^ c
             else:
                 a, c = a + d, c + b
-                d, b = _turned(d, turns[0]) ^ a, _turned(b, turns[1]) ^ c
+                d, b = _rotate(d, turns[0]) ^ a, _rotate(b, turns[1]) ^ c
         later = jnp.asarray(group, jnp.uint32) + 1
         keys = [schedule[(later + place) % 5] for place in range(4)]
         return a + keys[0], b + keys[1], c + keys[2], d + keys[3] + later
@@ -81,5 +86,5 @@ def opaque_one(word: jax.Array) -> jax.Array:
     return 1 + (jnp.square(word) & 2).astype(jnp.int32)
 
 
-def _turned(words: jax.Array, turn: int) -> jax.Array:
+def _rotate(words: jax.Array, turn: int) -> jax.Array:
     return (words << jnp.uint32(turn)) | (words >> jnp.uint32(32 - turn))

@@ -1,4 +1,4 @@
-"""Random changes to one image that leave its meaning: views for `train(augment=..., views=...)`.
+"""Random changes to one image that keep its meaning: views for `train(augment=..., views=...)`.
 
 Each is a function of a key and one example with an image `x` of shape (height, width[, channels]).
 """
@@ -16,14 +16,20 @@ from reticent.core import checks
 Augment = Callable[[jax.Array, Any], Any]
 
 
-def flipped(key: jax.Array, example: Any) -> Any:
-    """Left and right swapped, by a fair coin."""
+def random_flip(key: jax.Array, example: Any) -> Any:
+    """Swaps left and right with probability one half.
+
+    Example:
+        >>> example = {"x": jnp.array([[1, 2, 3]])}
+        >>> random_flip(jax.random.key(1), example)["x"].tolist() in ([[1, 2, 3]], [[3, 2, 1]])
+        True
+    """
     x = example["x"]
     return {**example, "x": jnp.where(jax.random.bernoulli(key), x[:, ::-1], x)}
 
 
-def shifted(most: int) -> Augment:
-    """Moved by up to `most` pixels each way; what comes in from outside is zero."""
+def random_shift(most: int) -> Augment:
+    """Shifts by up to `most` pixels in each direction; what comes in from outside is zero."""
     checks.count(most=most)
 
     def shift(key: jax.Array, example: Any) -> Any:
@@ -35,8 +41,14 @@ def shifted(most: int) -> Augment:
     return shift
 
 
-def in_turn(*changes: Augment) -> Augment:
-    """One change after the other, each with a key of its own."""
+def chain(*changes: Augment) -> Augment:
+    """Applies one change after the other, each with a key of its own.
+
+    Example:
+        >>> change = chain(random_flip, random_shift(1))
+        >>> change(jax.random.key(0), {"x": jnp.ones((4, 4))})["x"].shape
+        (4, 4)
+    """
 
     def all_of_them(key: jax.Array, example: Any) -> Any:
         for number, change in enumerate(changes):

@@ -1,4 +1,4 @@
-"""A dataset: named arrays with one row a record, and the unit whose privacy is at stake."""
+"""A dataset: named arrays with one row per record, and the unit whose privacy is at stake."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ class Dataset:
         users: who each record belongs to. Given, privacy is meant for a user with all their records;
             without it, for a single record.
         name: what messages call it.
+
+    Example:
+        >>> import numpy as np
+        >>> data = Dataset(arrays={"x": np.zeros((3, 2)), "y": np.arange(3)}, name="toys")
+        >>> data
+        Dataset('toys', 3 rows, unit record, x: float64[3, 2], y: int64[3])
+        >>> data.take([2])["y"].tolist()
+        [2]
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -43,7 +51,7 @@ class Dataset:
             listed = ", ".join(f"{key}: {rows}" for key, rows in lengths.items())
             raise DataError(
                 f"The arrays of dataset '{self.name}' differ in length ({listed}).",
-                remedy="Give every array one row a record.",
+                remedy="Give every array one row per record.",
             )
 
     @property
@@ -82,7 +90,7 @@ def _rows(name: str, key: str, array: np.ndarray) -> int:
 
 
 def as_dataset(data: Dataset | Mapping[str, np.ndarray], name: str) -> Dataset:
-    """A dataset, or named arrays as one.
+    """Turns named arrays into a dataset; returns a dataset as it is.
 
     Raises:
         DataError: something else, a bare array for example.

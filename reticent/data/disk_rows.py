@@ -39,7 +39,7 @@ _FIRST_SEEN: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDi
 
 def is_on_disk(array: Any) -> bool:
     """Whether this is a `numpy.memmap`, or a view of one."""
-    return _mapped(array) is not None
+    return _memory_map_of(array) is not None
 
 
 class DiskRows:
@@ -49,7 +49,7 @@ class DiskRows:
     `SCRATCH` bytes, or twice a row if that is more, besides the numbers of the rows and the output.
 
     Args:
-        arrays: one row a record, all of one length.
+        arrays: one row per record, all of one length.
         threads: that read at once; a disk answers many questions in the time of one.
 
     Raises:
@@ -66,14 +66,14 @@ class DiskRows:
         if len(set(lengths.values())) != 1:
             listed = ", ".join(f"{key}: {rows}" for key, rows in lengths.items()) or "none given"
             raise InvalidArgument(
-                f"The arrays differ in length ({listed}).", remedy="Give arrays with one row a record."
+                f"The arrays differ in length ({listed}).", remedy="Give arrays with one row per record."
             )
         self._length = next(iter(lengths.values()))
         self._arrays = dict(arrays)
         self._threads = threads
         with ExitStack() as opened:
             self._places = {
-                key: _opened(key, array, opened)
+                key: _open_file(key, array, opened)
                 for key, array in arrays.items()
                 if is_on_disk(array) and array.size
             }
@@ -94,10 +94,8 @@ class DiskRows:
             IntegrityError: a file has changed; what stands in `into` may be anything.
         """
         if not self._close.alive:
-            raise InvalidArgument(
-                "These rows were closed.", remedy="Take before closing, or open them again."
-            )
-        rows = self._checked(rows)
+            raise InvalidArgument("These rows are closed.", remedy="Take before closing, or open them again.")
+        rows = self._check_rows(rows)
         for key, out in into.items():
             self._check_output(key, out, len(rows))
         order = np.argsort(rows, kind="stable")
@@ -121,7 +119,7 @@ class DiskRows:
                 _require_unchanged(self._places[key])  # now: what was read before is then in order too
 
     def close(self) -> None:
-        """Closes the files, and lets the threads go. The arrays themselves stay as they are."""
+        """Closes the files and stops the threads. The arrays themselves stay as they are."""
         self._close()
 
     def __enter__(self) -> DiskRows:
@@ -130,7 +128,7 @@ class DiskRows:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _checked(self, rows: np.ndarray) -> np.ndarray:
+    def _check_rows(self, rows: np.ndarray) -> np.ndarray:
         rows = np.asarray(rows)
         if rows.ndim != 1 or (rows.dtype.kind not in "iu" and len(rows)):
             raise InvalidArgument(
@@ -140,7 +138,7 @@ class DiskRows:
         if len(rows) and (rows.min() < 0 or rows.max() >= self._length):
             wrong = rows.min() if rows.min() < 0 else rows.max()
             raise InvalidArgument(
-                f"Row {wrong} was asked for, and there are {self._length}.",
+                f"Row {wrong} was asked for, but there are only {self._length} rows.",
                 remedy="Pass numbers from 0 to one less than that.",
             )
         return rows.astype(np.int64)
@@ -173,7 +171,7 @@ class _Place(NamedTuple):
     first_seen: tuple[int, int]
 
 
-def _mapped(array: Any) -> np.memmap | None:
+def _memory_map_of(array: Any) -> np.memmap | None:
     """The map that an array is a view of."""
     while array is not None:
         base = getattr(array, "base", None)
@@ -183,8 +181,8 @@ def _mapped(array: Any) -> np.memmap | None:
     return None
 
 
-def _opened(key: str, array: np.ndarray, opened: ExitStack) -> _Place:
-    mapped = _mapped(array)
+def _open_file(key: str, array: np.ndarray, opened: ExitStack) -> _Place:
+    mapped = _memory_map_of(array)
     assert mapped is not None
     path = getattr(mapped, "filename", None)
     if path is None or getattr(mapped, "mode", None) == "c":
@@ -230,12 +228,11 @@ def _require_mapped(key: str, mapped: np.memmap, descriptor: int) -> None:
     size, end = os.fstat(descriptor).st_size, mapped.offset + mapped.nbytes
     if behind.size() != size or (size and not _is_behind(mapped, descriptor)):
         raise IntegrityError(
-            f"{mapped.filename} is another file than the one that array '{key}' was mapped from: it was "
-            "replaced.",
+            f"{mapped.filename} is not the file that array '{key}' was mapped from: it was replaced.",
             remedy="Map the new one: numpy.load(path, mmap_mode='r').",
         )
     if size < end:
-        raise _cut_short(str(mapped.filename), end)
+        raise _cut_short_error(str(mapped.filename), end)
 
 
 def _is_behind(mapped: np.memmap, descriptor: int) -> bool:
@@ -266,15 +263,15 @@ def _last_change(descriptor: int) -> tuple[int, int]:
 def _require_unchanged(place: _Place) -> None:
     if _last_change(place.descriptor) != place.first_seen:
         raise IntegrityError(
-            f"{place.path} was changed after it was opened: its rows may be other ones now.",
-            remedy="Map it again, start again, and leave it alone while it is read.",
+            f"{place.path} was changed after it was opened: its rows may have changed.",
+            remedy="Map it again, start over, and do not change it while it is read.",
         )
 
 
-def _cut_short(path: str, end: int) -> DataError:
+def _cut_short_error(path: str, end: int) -> DataError:
     return DataError(
         f"{path} ends before byte {end}: it was cut short after it was opened.",
-        remedy="Write it again, and leave it alone while it is read.",
+        remedy="Write it again, and do not change it while it is read.",
     )
 
 
@@ -329,5 +326,5 @@ def _fill(place: _Place, buffer: memoryview, begin: int) -> None:
                 f"Cannot read {place.path}: {error.strerror}.", remedy="Check the disk it is on."
             ) from error
         if not count:
-            raise _cut_short(place.path, begin + len(buffer))
+            raise _cut_short_error(place.path, begin + len(buffer))
         done += count

@@ -26,7 +26,7 @@ from reticent.data.kinds import (
     check_column,
     check_text,
     public_fields,
-    quoted,
+    quote,
 )
 
 __all__ = ["Category", "Column", "Domain", "Ignored", "Integer", "Label", "Number"]
@@ -69,13 +69,13 @@ class Domain:
         self._check_target()
 
     def _at(self, name: str) -> str:
-        return f"{self.source}, column {quoted(name)}"
+        return f"{self.source}, column {quote(name)}"
 
     def _check_target(self) -> None:
         if self.target is not None:
             if self.target not in self.columns:
                 raise DomainError(
-                    f"{self.source}: the target {quoted(self.target)} is not among the columns.",
+                    f"{self.source}: the target {quote(self.target)} is not among the columns.",
                     remedy=suggest(self.target, self.columns),
                 )
             if isinstance(self.columns[self.target], (Category, Ignored)):
@@ -91,7 +91,7 @@ class Domain:
                 )
 
     def undeclared(self) -> list[str]:
-        """What has no value yet, as "column.field"."""
+        """The fields that have no value yet, as "column.field"."""
         return [
             f"{name}.{key}"
             for name, column in self.columns.items()
@@ -100,7 +100,7 @@ class Domain:
         ]
 
     def not_public(self) -> list[str]:
-        """What is undeclared or was looked up in the data, as "column.field"."""
+        """The fields that are undeclared or were looked up in the data, as "column.field"."""
         return [
             f"{name}.{key}"
             for name, column in self.columns.items()
@@ -109,7 +109,7 @@ class Domain:
         ]
 
     def require_public(self) -> None:
-        """Refuses a domain that still tells something about the records it was drafted from.
+        """Refuses a domain that still holds values looked up in the records.
 
         Raises:
             DomainError: it names every value that is not public, and both ways out.
@@ -117,7 +117,7 @@ class Domain:
         pending = self.not_public()
         if pending:
             raise DomainError(
-                f"{self.source}: {len(pending)} values are not public yet ({listed(pending)}).",
+                f"{self.source}: {len(pending)} values are not public yet ({abbreviate(pending)}).",
                 remedy="Declare each in the domain file and remove its looked_up mark, "
                 "or let a part of the budget find them: --prepare private.",
             )
@@ -138,7 +138,7 @@ class Domain:
         """A domain from its TOML file.
 
         Raises:
-            DomainError: the file is no valid domain; the message names file, column and key.
+            DomainError: the file is not a valid domain; the message names file, column and key.
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -162,7 +162,7 @@ class Domain:
         return domain_toml.render(self.columns, self.target, self.missing_markers)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the TOML file in one piece: a crash leaves the old file, or the new one."""
+        """Writes the TOML file atomically: a crash leaves the old file, or the new one."""
         path = Path(path)
         partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
@@ -178,7 +178,7 @@ class Domain:
             ) from error
 
 
-def listed(names: list[str], limit: int = 8) -> str:
-    """The first few of a list, and how many more there are."""
+def abbreviate(names: list[str], limit: int = 8) -> str:
+    """Names the first few of a list, and says how many more there are."""
     more = len(names) - limit
     return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")

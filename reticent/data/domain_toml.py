@@ -14,7 +14,7 @@
     kind = "label"
     values = ["<=50K", ">50K"]
 
-Whoever decides that a value may be published takes it out of `looked_up`.
+To declare a value public, remove it from `looked_up`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import fields
 from typing import Any
 
 from reticent.core.errors import DomainError, suggest
-from reticent.data.kinds import KINDS, Column, Ignored, Integer, quoted
+from reticent.data.kinds import KINDS, Column, Ignored, Integer, quote
 
 VERSION = 1
 NOT_PUBLIC = "not yet public: confirm or pay for it"
@@ -50,13 +50,13 @@ def parse(text: str, *, source: str) -> tuple[dict[str, Column], str | None, tup
     _refuse_unknown(document, _KEYS, where=source)
     if document.get("version") != VERSION or isinstance(document["version"], bool):
         raise DomainError(
-            f"{source}, key 'version': {quoted(document.get('version'))} is no version of a domain file "
+            f"{source}, key 'version': {quote(document.get('version'))} is not a version of a domain file "
             "that can be read here.",
             remedy=f"Write version = {VERSION}.",
         )
-    target = _typed(document, "target", str, where=source)
+    target = _value_of_type(document, "target", str, where=source)
     markers = _texts(document, "missing_markers", where=source)
-    columns = _typed(document, "columns", dict, where=source) or {}
+    columns = _value_of_type(document, "columns", dict, where=source) or {}
     return {name: _column(entry, source, name) for name, entry in columns.items()}, target, markers
 
 
@@ -100,12 +100,12 @@ def _table(column: Column):
 
 
 def _column(entry: Any, source: str, name: str) -> Column:
-    where = f"{source}, column {quoted(name)}"
+    where = f"{source}, column {quote(name)}"
     if not isinstance(entry, dict):
         raise DomainError(f"{where}: not a table.", remedy=f"Start it with [columns.{name!r}].")
-    kind = _typed(entry, "kind", str, where=where)
+    kind = _value_of_type(entry, "kind", str, where=where)
     if kind not in KINDS:
-        said = "is missing" if kind is None else f"{quoted(kind)} is no kind of column"
+        said = "is missing" if kind is None else f"{quote(kind)} is not a kind of column"
         raise DomainError(f"{where}, key 'kind': {said}.", remedy=suggest(kind or "", KINDS))
     made = KINDS[kind]
     keys = [field.name for field in fields(made)]
@@ -114,29 +114,29 @@ def _column(entry: Any, source: str, name: str) -> Column:
     return made(**values)
 
 
-def _typed(entry: Mapping[str, Any], key: str, wanted: type, *, where: str) -> Any:
+def _value_of_type(entry: Mapping[str, Any], key: str, wanted: type, *, where: str) -> Any:
     value = entry.get(key)
     if value is not None and not isinstance(value, wanted):
         raise DomainError(
-            f"{where}, key '{key}': {quoted(value)} is not {_WHAT[wanted]}.", remedy="Correct it."
+            f"{where}, key '{key}': {quote(value)} is not {_WHAT[wanted]}.", remedy="Correct it."
         )
     return value
 
 
 def _flag(entry: Mapping[str, Any], key: str, *, where: str) -> bool:
-    return _typed(entry, key, bool, where=where)
+    return _value_of_type(entry, key, bool, where=where)
 
 
 def _text(entry: Mapping[str, Any], key: str, *, where: str) -> str:
-    return _typed(entry, key, str, where=where)
+    return _value_of_type(entry, key, str, where=where)
 
 
 def _texts(entry: Mapping[str, Any], key: str, *, where: str) -> tuple[str, ...] | None:
-    values = _typed(entry, key, list, where=where)
+    values = _value_of_type(entry, key, list, where=where)
     for value in values or ():
         if not isinstance(value, str):
             raise DomainError(
-                f"{where}, key '{key}': {quoted(value)} is not text.",
+                f"{where}, key '{key}': {quote(value)} is not text.",
                 remedy=f'Write it in quotes: "{value}".'
                 if isinstance(value, (int, float))
                 else "Write words.",
@@ -149,7 +149,7 @@ def _marks(entry: Mapping[str, Any], key: str, *, where: str) -> frozenset[str]:
 
 
 def _pair(entry: Mapping[str, Any], key: str, *, where: str) -> tuple[Any, ...]:
-    return tuple(_typed(entry, key, list, where=where))  # the column itself checks that it is a pair
+    return tuple(_value_of_type(entry, key, list, where=where))  # the column itself checks that it is a pair
 
 
 _READERS = {
@@ -167,4 +167,4 @@ _READERS = {
 def _refuse_unknown(entry: Mapping[str, Any], known: list[str] | tuple[str, ...], *, where: str) -> None:
     for key in entry:
         if key not in known:
-            raise DomainError(f"{where}: the key {quoted(key)} is not known.", remedy=suggest(key, known))
+            raise DomainError(f"{where}: the key {quote(key)} is not known.", remedy=suggest(key, known))

@@ -1,4 +1,4 @@
-"""A first domain for a table, by looking at the table once.
+"""Drafts a domain for a table, by reading the table once.
 
 Whatever is looked up in the data, bounds, words, whether cells are missing, may tell something about a person
 in it, so a draft marks each such value as not yet public. Kinds are guessed so:
@@ -15,7 +15,6 @@ words would cost one feature each. If they are codes (1 = north, 2 = south), wri
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,19 +22,25 @@ import numpy as np
 import pyarrow as pa
 
 from reticent.core.errors import DataError
-from reticent.data.arrow import compute
-from reticent.data.cells import as_numbers, as_words, first_failing, is_text, missing_cells, number_text
+from reticent.core.observer import OnProgress
+from reticent.data.arrow_cells import (
+    as_numbers,
+    as_words,
+    compute,
+    first_failing,
+    is_text,
+    missing_cells,
+    number_text,
+)
 from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Label, Number
-from reticent.data.files import Rows, Table
-from reticent.data.kinds import MISSING_MARKERS, quoted
+from reticent.data.files import RowBatch, Table
+from reticent.data.kinds import MISSING_MARKERS, quote
 
 MOST_WORDS = 200  # different words of a category
 MOST_CLASSES = 50  # different whole numbers of a label
 
 
-def draft(
-    table: Table, target: str | None = None, *, on_progress: Callable[[float], None] = lambda done: None
-) -> Domain:
+def draft(table: Table, target: str | None = None, *, on_progress: OnProgress = lambda done: None) -> Domain:
     """A domain for a table, in one scan of it; every value found in the data is marked as looked up.
 
     Args:
@@ -47,7 +52,7 @@ def draft(
     """
     if target is not None:
         table.require([target])
-    seen = {name: _Seen() for name in table.names if name not in table.unsupported}
+    seen = {name: _ColumnSummary() for name in table.names if name not in table.unsupported}
     for rows in table.batches():
         for name, column in zip(rows.batch.schema.names, rows.batch.columns, strict=True):
             _look(seen[name], column, rows, table, name)
@@ -62,8 +67,8 @@ def draft(
 
 
 @dataclass
-class _Seen:
-    """What one column has shown so far."""
+class _ColumnSummary:
+    """What is known of one column so far."""
 
     rows: int = 0
     low: float = np.inf
@@ -80,7 +85,7 @@ class _Seen:
         return self.words is not None and not self.words
 
 
-def _look(seen: _Seen, column: pa.Array, rows: Rows, table: Table, name: str) -> None:
+def _look(seen: _ColumnSummary, column: pa.Array, rows: RowBatch, table: Table, name: str) -> None:
     missing = missing_cells(column, MISSING_MARKERS)
     seen.rows += len(column)
     seen.has_missing |= bool(missing.any())
@@ -97,7 +102,7 @@ def _look(seen: _Seen, column: pa.Array, rows: Rows, table: Table, name: str) ->
 
 
 def _look_at_numbers(
-    seen: _Seen, column: pa.Array, missing: np.ndarray, rows: Rows, table: Table, name: str
+    seen: _ColumnSummary, column: pa.Array, missing: np.ndarray, rows: RowBatch, table: Table, name: str
 ) -> None:
     decimal = table.dialect.decimal
     try:
@@ -110,7 +115,7 @@ def _look_at_numbers(
     if infinite.any():
         where = table.place(rows.first + int(infinite.argmax()))
         raise DataError(
-            f"{table.path}, {where}, column {quoted(name)} holds a number that is not finite.",
+            f"{table.path}, {where}, column {quote(name)} holds a number that is not finite.",
             remedy="Correct the cell, or leave it empty to mark it as missing.",
         )
     numbers = numbers[~missing]
@@ -124,7 +129,7 @@ def _is_written_whole(present: pa.Array) -> bool:
     return pa.types.is_integer(present.type)
 
 
-def _kind(seen: _Seen | None, table: Table, name: str) -> Column:
+def _kind(seen: _ColumnSummary | None, table: Table, name: str) -> Column:
     if seen is None:
         return Ignored(reason=f"holds {table.unsupported[name]}: neither text nor numbers")
     if seen.is_empty:
@@ -140,15 +145,15 @@ def _kind(seen: _Seen | None, table: Table, name: str) -> Column:
     )
 
 
-def _number(seen: _Seen) -> Number | Integer:
+def _number(seen: _ColumnSummary) -> Number | Integer:
     common: dict[str, Any] = {"missing": seen.has_missing, "looked_up": frozenset({"bounds", "missing"})}
     if seen.is_written_whole:
         return Integer(bounds=(int(seen.low), int(seen.high)), **common)
     return Number(bounds=(float(seen.low), float(seen.high)), **common)
 
 
-def _label(seen: _Seen, table: Table, name: str) -> Column:
-    where = f"{table.path}: the target {quoted(name)}"
+def _label(seen: _ColumnSummary, table: Table, name: str) -> Column:
+    where = f"{table.path}: the target {quote(name)}"
     if seen.is_empty:
         raise DataError(f"{where} is missing in every row.", remedy="Choose another target.")
     if seen.is_number:

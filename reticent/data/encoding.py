@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
@@ -23,10 +23,11 @@ import numpy as np
 import pyarrow as pa
 
 from reticent.core.errors import DataError, DomainError
-from reticent.data.arrow import compute
-from reticent.data.cells import (
+from reticent.core.observer import OnProgress
+from reticent.data.arrow_cells import (
     as_numbers,
     as_words,
+    compute,
     first_failing,
     missing_cells,
     number_text,
@@ -34,8 +35,8 @@ from reticent.data.cells import (
 )
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Category, Column, Domain, Integer, Label, Number
-from reticent.data.files import Rows, Table
-from reticent.data.kinds import classes_of, quoted
+from reticent.data.files import RowBatch, Table
+from reticent.data.kinds import classes_of, quote
 
 _BLOCK = 16 << 20  # bytes of features that are filled at once
 
@@ -48,21 +49,28 @@ def encode(
     *,
     target: str | None = None,
     into: str | os.PathLike[str] | None = None,
-    on_progress: Callable[[float], None] = lambda done: None,
+    on_progress: OnProgress = lambda done: None,
     forgiven: Counter[str] | None = None,
 ) -> Dataset:
-    """A table as arrays: `x` float32 (rows, features), and `y` if there is a target.
+    """Encodes a table as arrays: `x` float32 (rows, features), and `y` (rows,) if there is a target.
 
     `y` holds int32 classes in the order of the label's values, or a numeric target as float32, clipped
     to its bounds and in its own units. Rows are counted first and then streamed, so memory stays close
     to the size of the arrays themselves, or to that of some rows if they go `into` a folder. This does not
-    ask whether the domain is public: whoever trains on the result does (`domain.require_public()`).
+    check that the domain is public: training on the result does (`domain.require_public()`).
 
     Args:
         target: another target than the domain's.
         into: a folder; the arrays are written there as `x.npy` and `y.npy`, and memory-mapped.
         on_progress: called with the fraction done, from 0 to 1.
-        forgiven: is told how many cells of each feature were no numbers and counted as missing.
+        forgiven: receives how many cells of each feature were not numbers and counted as missing.
+
+    Edge cases:
+        a number outside the bounds        clipped to them
+        bounds of a single value           a feature of zeros
+        a missing cell                     a feature of its own if the domain declares missing; else DataError
+        a word that is not declared        the feature of other words if the domain has one; else DataError
+        NaN, infinity, text for a number   DataError, or missing if the column is lenient
 
     Raises:
         DomainError: a column has no declared bounds or values.
@@ -86,17 +94,17 @@ def encode(
             if isinstance(output, _RowsInFile):
                 output.finish()
         unfinished.pop_all()
-    arrays = {name: out.published() if isinstance(out, _RowsInFile) else out for name, out in outputs.items()}
+    arrays = {name: out.publish() if isinstance(out, _RowsInFile) else out for name, out in outputs.items()}
     return Dataset(arrays=arrays, name=table.path.name)
 
 
 def has_target(y: np.ndarray) -> np.ndarray:
-    """Which rows have a class or a number to be learned."""
+    """Which rows have a class or a number to learn."""
     return ~np.isnan(y) if np.issubdtype(y.dtype, np.floating) else y > NO_CLASS
 
 
 def feature_names(domain: Domain) -> tuple[str, ...]:
-    """What each column of `x` stands for, so that a model can be explained.
+    """What each column of `x` stands for.
 
     >>> feature_names(Domain(columns={"age": Number(bounds=(0, 99)), "job": Category(values=("a", "b"))}))
     ('age', 'job = a', 'job = b', 'job = (other)')
@@ -108,9 +116,9 @@ class Encoder:
     """The function from rows to numbers that a domain defines.
 
     Attributes:
-        feature_names: one a column of `x`.
+        feature_names: one per column of `x`.
         columns: the names of the table's columns that are read, the target among them.
-        forgiven: how many cells of each feature were no numbers, and counted as missing.
+        forgiven: how many cells of each feature were not numbers and counted as missing.
 
     Raises:
         DomainError: a column has no declared bounds or values, or no column is a feature.
@@ -133,7 +141,7 @@ class Encoder:
         self.feature_names = tuple(feature for group in names.values() for feature in group)
         self.columns = tuple(n for n in domain.columns if n in self._features or n == domain.target)
 
-    def fill(self, rows: Rows, table: Table, x: np.ndarray, y: np.ndarray | None) -> None:
+    def fill(self, rows: RowBatch, table: Table, x: np.ndarray, y: np.ndarray | None) -> None:
         """Writes a batch of rows into blank arrays of their length."""
         at = 0
         for name, column in self._features.items():
@@ -150,7 +158,7 @@ class Encoder:
             if isinstance(column, Category):
                 _fill_category(column, cells, features)
             else:
-                features[:, 0] = np.where(cells.missing, 0, _scaled(cells.numbers(column), column))
+                features[:, 0] = np.where(cells.missing, 0, _scale(cells.numbers(column), column))
         if y is not None and self.domain.target is not None:
             y[:] = self._targets(ColumnCells(rows, table, self.domain, self.domain.target))
 
@@ -169,9 +177,9 @@ class Encoder:
 
 
 class ColumnCells:
-    """The cells of one column in one batch, and the words to refuse one of them."""
+    """The cells of one column in one batch, and the errors about them."""
 
-    def __init__(self, rows: Rows, table: Table, domain: Domain, name: str) -> None:
+    def __init__(self, rows: RowBatch, table: Table, domain: Domain, name: str) -> None:
         self.name = name
         self._column = rows.batch.column(name)
         self._first = rows.first
@@ -179,7 +187,7 @@ class ColumnCells:
         self.missing = missing_cells(self._column, domain.missing_markers)
 
     def forgive(self, column: Column) -> int:
-        """Counts what is no number as missing, where the domain says so; returns how many cells were."""
+        """Counts cells that are not numbers as missing, where the domain says so; returns how many."""
         if not isinstance(column, Number) or not column.lenient:
             return 0
         wrong = unreadable_cells(self._column, self.missing, decimal=self._table.dialect.decimal)
@@ -204,7 +212,7 @@ class ColumnCells:
         return found
 
     def codes(self, values: tuple[str, ...], *, may_be_other: bool) -> np.ndarray:
-        """The position of each cell among the values; one past the last for another word."""
+        """The position of each cell among the values; one past the last for any other word."""
         known = pa.array(values, type=pa.string())
         found = compute.index_in(as_words(self._column), value_set=known)
         codes = found.fill_null(len(values)).to_numpy()
@@ -223,8 +231,8 @@ class ColumnCells:
         self, row: int, what: str, remedy: str = "Correct the cell, or list it in missing_markers."
     ) -> NoReturn:
         cell = self._column[row].as_py()
-        shown = "the cell" if cell is None or cell == "" else quoted(cell)
-        where = f"{self._table.path}, {self._table.place(self._first + row)}, column {quoted(self.name)}"
+        shown = "the cell" if cell is None or cell == "" else quote(cell)
+        where = f"{self._table.path}, {self._table.place(self._first + row)}, column {quote(self.name)}"
         raise DataError(f"{where}: {shown} {what}.", remedy=remedy)
 
 
@@ -233,12 +241,12 @@ def _fill_all(
     table: Table,
     x: np.ndarray | _RowsInFile,
     y: np.ndarray | _RowsInFile | None,
-    on_progress: Callable[[float], None],
+    on_progress: OnProgress,
 ) -> None:
     filled, step = 0, max(1, _BLOCK // (4 * len(encoder.feature_names)))
     for batch in table.batches(encoder.columns):
         for at in range(0, batch.batch.num_rows, step):
-            rows = Rows(batch.first + at, batch.batch.slice(at, step), batch.done)
+            rows = RowBatch(batch.first + at, batch.batch.slice(at, step), batch.done)
             filled = rows.first + rows.batch.num_rows
             if filled <= len(x):
                 here = slice(rows.first, filled)
@@ -258,7 +266,7 @@ def _fill_category(column: Category, cells: ColumnCells, features: np.ndarray) -
     features[present, codes[present]] = 1
 
 
-def _scaled(numbers: np.ndarray, column: Number | Integer) -> np.ndarray:
+def _scale(numbers: np.ndarray, column: Number | Integer) -> np.ndarray:
     low, high = _bounds(column)
     middle, half = low / 2 + high / 2, high / 2 - low / 2  # halved first: their sum may overflow
     if half == 0:
@@ -308,7 +316,7 @@ def _blank(
     except (MemoryError, OSError, ValueError) as error:
         size = int(np.prod(shape, dtype=object)) * np.dtype(kind).itemsize
         raise DataError(
-            f"{table.path} needs {size / 1e9:.3g} GB once it is encoded, and there is no place for it.",
+            f"{table.path} needs {size / 1e9:.3g} GB once it is encoded, and does not fit.",
             remedy="Encode it into a folder on a larger disk (into=...), or ignore some columns.",
         ) from error
 
@@ -335,11 +343,11 @@ class _RowsInFile:
         return np.zeros((rows.stop - rows.start, *self._shape[1:]), dtype=self._kind)
 
     def write(self, rows: np.ndarray) -> None:
-        with self._failure_reported():
+        with self._report_failure():
             self._file.write(rows.data)
 
     def finish(self) -> None:
-        with self._failure_reported():
+        with self._report_failure():
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
@@ -349,12 +357,12 @@ class _RowsInFile:
             self._file.close()
         self._partial.unlink(missing_ok=True)
 
-    def published(self) -> np.ndarray:
+    def publish(self) -> np.ndarray:
         os.replace(self._partial, self._path)
         return np.load(self._path, mmap_mode="r")
 
     @contextmanager
-    def _failure_reported(self) -> Iterator[None]:
+    def _report_failure(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Which rows of a table are held out: each by a coin of its own, that nobody else knows.
+"""Which rows of a table are held out: each by its own secret coin.
 
 Coins come from one secret seed, by the number of a row, so that several processes that read parts of a table
 agree without talking, and so that a later command finds the same rows again. They are drawn block by block:
@@ -57,12 +57,12 @@ class Split:
         checks.count(minimum=0, seed=self.seed)
         if not (self.seed < 1 << 8 * SEED_BYTES):
             raise InvalidArgument(
-                f"The seed of a split has at most {8 * SEED_BYTES} bits.", remedy="Draw one: Split.drawn."
+                f"The seed of a split has at most {8 * SEED_BYTES} bits.", remedy="Draw one: Split.draw."
             )
 
     @classmethod
-    def drawn(cls, share: float, keys: Keys) -> Split:
-        """A new split, from keys that have drawn none before."""
+    def draw(cls, share: float, keys: Keys) -> Split:
+        """Draws a new split, from keys that have drawn none before."""
         root = keys.take(Stream.PREPARATION, steps=range(_STEP, _STEP + 1))
         words = np.asarray(jax.random.key_data(step_key(root, _STEP))).astype("<u4")
         return cls(share=share, seed=int.from_bytes(words.tobytes(), "little"))
@@ -71,7 +71,7 @@ class Split:
         """A mask for the rows from `first` to `first + count - 1`: (count,) bool."""
         return np.concatenate([np.zeros(0, bool), *self._pieces(first, count)])
 
-    def trained_on(self, first: int, count: int) -> int:
+    def count_trained_on(self, first: int, count: int) -> int:
         """How many of these rows are not held out. Private, as the coins are."""
         return count - sum(int(np.count_nonzero(piece)) for piece in self._pieces(first, count))
 
@@ -84,7 +84,7 @@ class Split:
         checks.count(minimum=0, first=first, count=count)
         for block in range(first // BLOCK, -(-(first + count) // BLOCK)):
             start = block * BLOCK
-            yield _drawn(self, block)[max(first - start, 0) : first + count - start]
+            yield _draw_block(self, block)[max(first - start, 0) : first + count - start]
 
 
 def expected_rows(rows: int, share: float) -> int:
@@ -100,16 +100,17 @@ def expected_rows(rows: int, share: float) -> int:
 def require_share(share: float) -> None:
     """
     Raises:
-        InvalidArgument: it is no share of the rows that leaves any to train on.
+        InvalidArgument: the share is negative, or leaves no rows to train on.
     """
     if not (0 <= share < 1):
         raise InvalidArgument(
-            f"{share:g} is no share of the rows to hold out.", remedy="Pass one from 0 up to, say, 0.2."
+            f"{share:g} is not a share of the rows to hold out.",
+            remedy="Pass a number from 0 to below 1, such as 0.2.",
         )
 
 
 @lru_cache(maxsize=4)  # neighbouring batches ask for the same block again
-def _drawn(split: Split, block: int) -> np.ndarray:
+def _draw_block(split: Split, block: int) -> np.ndarray:
     """Which rows of a block are held out: whole-number comparisons with 64 random bits."""
     is_held_out = _coins(split.seed, block) < np.uint64(int(split.share * 2.0**64))
     is_held_out.flags.writeable = False
@@ -117,5 +118,5 @@ def _drawn(split: Split, block: int) -> np.ndarray:
 
 
 def _coins(seed: int, block: int) -> np.ndarray:
-    """One for each row of a block: raw output of Philox, which stays the same from one NumPy to the next."""
+    """One coin per row of a block: raw output of Philox, which is the same in every version of NumPy."""
     return np.random.Philox(key=seed, counter=block << 64).random_raw(BLOCK)

@@ -7,7 +7,7 @@
     Ignored     free text, identifiers             -> nothing
 
 A field that is `None` is not known; a field named in `looked_up` was read off the data, so it may
-tell something about a person in it. Neither is public until somebody declares it or pays for it.
+tell something about a person in it. Neither is public until it is declared or paid for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHOWN = 40  # characters of a cell, a name or a value that a message may quote
 class Number:
     """A quantity. Cells outside the bounds are clipped to them.
 
-    With `lenient`, a cell that is no finite number counts as missing; without, it is an error. With `whole`,
+    With `lenient`, a cell that is not a finite number counts as missing; else it is an error. With `whole`,
     nearly all cells are whole numbers, and made-up ones should be; others are read all the same.
     """
 
@@ -127,19 +127,19 @@ def check_column(column: Column, *, where: str, markers: Iterable[str]) -> None:
 
 def check_text(text: Any, *, where: str) -> None:
     if not isinstance(text, str):
-        raise DomainError(f"{where}: {quoted(text)} is not text.", remedy="Write it in quotes.")
+        raise DomainError(f"{where}: {quote(text)} is not text.", remedy="Write it in quotes.")
     try:
         text.encode()
     except UnicodeEncodeError:
         raise DomainError(
-            f"{where}: {quoted(text)} holds half of a character.", remedy="Write it in valid Unicode."
+            f"{where}: {quote(text)} holds half of a surrogate pair.", remedy="Write it in valid Unicode."
         ) from None
 
 
-def quoted(value: Any) -> str:
-    """A value as a message shows it: one line, and never more than the first 40 characters.
+def quote(value: Any) -> str:
+    """A value as a message shows it: one line of at most 40 characters.
 
-    >>> quoted("Private")
+    >>> quote("Private")
     "'Private'"
     """
     if isinstance(value, str) and len(value) > SHOWN:
@@ -157,7 +157,7 @@ def _check_bounds(column: Number | Integer, where: str) -> None:
     low, high = bounds
     if not all(map(_is_finite, bounds)):
         raise DomainError(
-            f"{where}: {quoted(low)} to {quoted(high)} is not finite.",
+            f"{where}: {quote(low)} to {quote(high)} is not finite.",
             remedy="Choose bounds that you would publish; cells outside them are clipped.",
         )
     if low > high:
@@ -184,15 +184,15 @@ def _check_values(column: Category | Label, where: str, markers: set[str]) -> No
     for value in values:
         check_text(value, where=where)
         if value in seen:
-            raise DomainError(f"{where}: {quoted(value)} is listed twice.", remedy="Remove one of the two.")
+            raise DomainError(f"{where}: {quote(value)} is listed twice.", remedy="Remove one of the two.")
         if value in markers:
             raise DomainError(
-                f"{where}: {quoted(value)} is also a missing marker, so no cell can ever have it.",
+                f"{where}: {quote(value)} is also a missing marker, so no cell can ever have it.",
                 remedy="Remove it from this list, or from missing_markers.",
             )
         if value != value.strip(BLANKS):
             raise DomainError(
-                f"{where}: {quoted(value)} begins or ends with a blank, and cells are read without.",
+                f"{where}: {quote(value)} begins or ends with a blank, and cells are read without.",
                 remedy="Write it without.",
             )
         seen.add(value)
@@ -203,8 +203,8 @@ def _check_marks(column: Number | Integer | Category | Label, where: str) -> Non
         if mark not in public_fields(column):
             known = ", ".join(public_fields(column))
             raise DomainError(
-                f"{where}, key 'looked_up': {quoted(mark)} is nothing that {column.kind} columns declare.",
-                remedy=f"There is: {known}.",
+                f"{where}, key 'looked_up': {quote(mark)} is not a field that {column.kind} columns declare.",
+                remedy=f"Available fields: {known}.",
             )
 
 

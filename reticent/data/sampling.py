@@ -1,4 +1,4 @@
-"""Samplers: who is in a batch, and the only makers of the event that says so.
+"""Samplers: who is in a batch, exactly, and which event that costs (`reticent.mechanisms.sampling_events`).
 
 Each draws batches of one static shape inside compiled code, padded with rows that do not count, and
 each knows which adjacencies a theorem covers it for. Coins are exact: whole-number comparisons with
@@ -22,16 +22,18 @@ from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import step_key
 from reticent.data.chance import BinomialTable, binomial_table, distinct_rows, random_order
+from reticent.mechanisms import sampling_events
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import Event, FixedSizeSampled, Repeated, TruncatedPoissonSampled
+from reticent.mechanisms.events import Event
+from reticent.mechanisms.sampling_events import Sampling
 
 SAMPLING_DISTANCE = 2.0**-78  # of the law of a drawn batch from that of its event, in total variation
-_NEVER = 1e-25  # a probability small enough to be part of no delta anybody would ask for
-_DENSE = 16  # up to this many records a batch place, one coin a record is the faster way
+_NEVER = 1e-25  # a probability far below any delta
+_DENSE = 16  # up to this many records per batch place, one coin per record is faster
 
 
 class Batch(NamedTuple):
-    """Rows of the data, and which of them are really in the batch; the others only fill it up.
+    """Rows of the data, and which of them are really in the batch; the others are padding.
 
     Of a batch that is divided over devices, each has a part: its rows, counted from the first one that the
     device holds, and the places that they have in the whole batch.
@@ -44,7 +46,7 @@ class Batch(NamedTuple):
 
     @property
     def drawn(self) -> jax.Array:
-        """How many of the first places may hold somebody. The same for neighbours, unlike who is real."""
+        """How many of the first places may hold a record. The same for neighbours, unlike `is_real`."""
         return jnp.sum(self.is_real) if self.end is None else self.end
 
 
@@ -66,7 +68,7 @@ class Sampler(Protocol):
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those under which a theorem covers this sampler; the first is the default."""
+        """The adjacencies under which a theorem covers this sampler; the first is the default."""
         ...
 
     @property
@@ -99,8 +101,8 @@ def require_sampler(value: Any) -> Sampler:
     missing = [name for name in wanted if not hasattr(value, name)]
     if missing:
         raise InvalidArgument(
-            f"{type(value).__name__} is no sampler: it has no {', '.join(missing)}.",
-            remedy="See reticent.data.sampling.Sampler for what each of them says.",
+            f"{type(value).__name__} is not a sampler: it has no {', '.join(missing)}.",
+            remedy="See reticent.data.sampling.Sampler for what each of them means.",
         )
     return value
 
@@ -112,6 +114,13 @@ class Poisson:
     Args:
         largest: keep a random `largest` of a draw that has more. Without it, room is made for
             every draw that will ever happen (probability of a larger one below 1e-25).
+
+    Example:
+        >>> import jax
+        >>> sampler = Poisson(examples=1000, batch_size=10)
+        >>> batch = sampler.draw(jax.random.key(0), jax.numpy.arange(5), rows=1000)
+        >>> batch.indices.shape == (5, sampler.capacity), bool(batch.is_real.sum() < 5 * sampler.capacity)
+        (True, True)
     """
 
     examples: int
@@ -125,7 +134,7 @@ class Poisson:
 
     @property
     def rate(self) -> float:
-        """The probability of a coin, a whole multiple of 2^-32 not above batch_size / examples."""
+        """The probability of a coin: a multiple of 2^-32, at most batch_size / examples."""
         return math.floor(self.batch_size / self.examples * 2.0**32) / 2.0**32
 
     @property
@@ -150,26 +159,25 @@ class Poisson:
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        return Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE
+        return Sampling.POISSON.adjacencies
 
     @property
     def allowed_difference(self) -> int:
         return self.most - self.examples
 
     def event(self, release: Event, steps: int) -> Event:
-        step = TruncatedPoissonSampled(
-            rate=self.rate, capacity=self.capacity, examples=self.most, event=release
+        return sampling_events.truncated_poisson(
+            release, rate=self.rate, capacity=self.capacity, most=self.most, steps=steps
         )
-        return Repeated(event=step, times=steps)
 
     def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
         if rows <= _DENSE * self.batch_size:
-            return jax.lax.map(lambda step: self._by_coins(step_key(root, step), rows), steps)
+            return jax.lax.map(lambda step: self._draw_by_coins(step_key(root, step), rows), steps)
         table = binomial_table(rows, self.rate, self.capacity)
-        return jax.lax.map(lambda step: self._by_count(step_key(root, step), rows, table), steps)
+        return jax.lax.map(lambda step: self._draw_by_count(step_key(root, step), rows, table), steps)
 
-    def _by_coins(self, key: jax.Array, rows: int) -> Batch:
-        """One coin a record; then, should there be too many, a random choice of them."""
+    def _draw_by_coins(self, key: jax.Array, rows: int) -> Batch:
+        """One coin per record; then a random choice of them, if there are too many."""
         coin_key, order_key = jax.random.split(key)
         if self.rate == 1:
             joins = jnp.ones(rows, bool)
@@ -185,7 +193,7 @@ class Poisson:
         is_real = jnp.arange(self.capacity) < jnp.sum(joins)
         return Batch(jnp.where(is_real, places[chosen], 0).astype(jnp.int32), is_real)
 
-    def _by_count(self, key: jax.Array, rows: int, table: BinomialTable) -> Batch:
+    def _draw_by_count(self, key: jax.Array, rows: int, table: BinomialTable) -> Batch:
         """How many join is binomial, and given that, every set of so many is equally likely."""
         count_key, rows_key = jax.random.split(key)
         return Batch(*distinct_rows(rows_key, rows, self.capacity, table.draw(count_key)))
@@ -207,15 +215,16 @@ class FixedSize:
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        return (Adjacency.REPLACE,)
+        return Sampling.FIXED.adjacencies
 
     @property
     def allowed_difference(self) -> int:
         return 0  # only a record's value may change: the number is exact
 
     def event(self, release: Event, steps: int) -> Event:
-        step = FixedSizeSampled(batch_size=self.batch_size, examples=self.examples, event=release)
-        return Repeated(event=step, times=steps)
+        return sampling_events.fixed_size(
+            release, examples=self.examples, batch_size=self.batch_size, steps=steps
+        )
 
     def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
         def one(step: jax.Array) -> Batch:
@@ -247,14 +256,14 @@ class FullBatch:
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        return Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE
+        return Sampling.FULL.adjacencies
 
     @property
     def allowed_difference(self) -> int:
         return 1
 
     def event(self, release: Event, steps: int) -> Event:
-        return Repeated(event=release, times=steps)
+        return sampling_events.full_batch(release, steps=steps)
 
     def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
         places = jnp.arange(self.capacity, dtype=jnp.int32)
@@ -264,9 +273,13 @@ class FullBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class Shuffled:
-    """The records in a new random order each epoch, cut into batches. Gets no amplification.
+    """The records in a new random order each epoch, cut into batches. No privacy amplification.
 
-    Under add-or-remove nothing is proved: one record more moves all later ones into other batches.
+    Under add-or-remove nothing is proved: one more record moves all later ones into other batches.
+
+    Example:
+        >>> Shuffled(examples=100, batch_size=30).steps_per_epoch
+        4
     """
 
     examples: int
@@ -280,31 +293,32 @@ class Shuffled:
         return self.batch_size
 
     @property
-    def steps_an_epoch(self) -> int:
-        return -(-self.examples // self.batch_size)
+    def steps_per_epoch(self) -> int:
+        return sampling_events.steps_per_epoch(examples=self.examples, batch_size=self.batch_size)
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        return Adjacency.ZERO_OUT, Adjacency.REPLACE
+        return Sampling.SHUFFLED.adjacencies
 
     @property
     def allowed_difference(self) -> int:
         return 0  # only a record's value may change: the number is exact
 
     def event(self, release: Event, steps: int) -> Event:
-        # A record is in one batch of every epoch begun.
-        return Repeated(event=release, times=-(-steps // self.steps_an_epoch))
+        return sampling_events.shuffled(
+            release, examples=self.examples, batch_size=self.batch_size, steps=steps
+        )
 
     def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
-        epochs = steps // self.steps_an_epoch
-        begun = -(-(len(steps) + self.steps_an_epoch - 1) // self.steps_an_epoch)  # at most so many
+        epochs = steps // self.steps_per_epoch
+        begun = -(-(len(steps) + self.steps_per_epoch - 1) // self.steps_per_epoch)  # at most so many
         first = epochs[0]
         orders = jax.lax.map(  # (epochs begun, rows)
             lambda epoch: random_order(step_key(root, epoch), rows), first + jnp.arange(begun)
         )
 
         def one(step: jax.Array) -> Batch:
-            epoch, position = step // self.steps_an_epoch, step % self.steps_an_epoch
+            epoch, position = step // self.steps_per_epoch, step % self.steps_per_epoch
             places = position * self.batch_size + jnp.arange(self.batch_size)
             is_real = places < rows
             indices = orders[epoch - first, jnp.where(is_real, places, 0)]

@@ -1,4 +1,4 @@
-"""What several processes tell each other outside of training: small facts, all of them at once.
+"""Collective operations between processes outside of training, for small values.
 
 Every function here is called by every process, in the same order. With one process each is the identity.
 """
@@ -16,27 +16,27 @@ import numpy as np
 
 from reticent.core.errors import ProcessLost
 
-# How JAX begins what it says of a failed operation; of small ones it says so with a ValueError.
+# How JAX begins the message about a failed operation; for small ones it raises a ValueError.
 _STATUS = re.compile("(UNKNOWN|UNAVAILABLE|INTERNAL|ABORTED|CANCELLED|DEADLINE_EXCEEDED): ")
 
 
 def count() -> int:
-    """How many processes work together."""
+    """The number of processes that work together."""
     return jax.process_count()
 
 
 def number() -> int:
-    """Which of them this one is, from 0."""
+    """The number of this process, from 0."""
     return jax.process_index()
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes and pays."""
+    """Whether this is process 0, which writes and pays."""
     return number() == 0
 
 
-def everyones(values: Any) -> np.ndarray:
-    """An array of the same shape from each process: (processes, ...)."""
+def gather_arrays(values: Any) -> np.ndarray:
+    """Gathers an array of the same shape from each process: (processes, ...)."""
     values = np.asarray(values)
     if count() == 1:
         return values[None]
@@ -44,62 +44,62 @@ def everyones(values: Any) -> np.ndarray:
 
     # As bytes: JAX would round 64 bits to 32.
     raw = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
-    with peers_watched():
+    with watch_peers():
         found = np.asarray(multihost_utils.process_allgather(raw))
     return np.stack([np.frombuffer(row.tobytes(), values.dtype).reshape(values.shape) for row in found])
 
 
-def everyones_json(value: Any) -> list[Any]:
-    """Anything with a JSON form from each process."""
+def gather_json(value: Any) -> list[Any]:
+    """Gathers a JSON value from each process."""
     text = json.dumps(value, sort_keys=True, allow_nan=False).encode()
-    lengths = everyones(np.int64(len(text)))
+    lengths = gather_arrays(np.int64(len(text)))
     room = np.zeros(int(lengths.max()), np.uint8)
     room[: len(text)] = np.frombuffer(text, np.uint8)
-    found = everyones(room)
+    found = gather_arrays(room)
     return [json.loads(row[:length].tobytes()) for row, length in zip(found, lengths, strict=True)]
 
 
-def of_first(value: Any) -> Any:
-    """What the first process has, in its JSON form; what the others pass is not looked at."""
-    return value if count() == 1 else everyones_json(value if is_first() else None)[0]
+def broadcast_json(value: Any) -> Any:
+    """Returns the JSON value of the first process; values of the others are ignored."""
+    return value if count() == 1 else gather_json(value if is_first() else None)[0]
 
 
 def total(values: Any) -> np.ndarray:
     """The sum over the processes, exactly: whole numbers stay whole."""
-    return everyones(values).sum(axis=0)
+    return gather_arrays(values).sum(axis=0)
 
 
-def joined(rows: np.ndarray) -> np.ndarray:
-    """The rows of all processes, one process after the other; each may have another number of them."""
+def gather_rows(rows: np.ndarray) -> np.ndarray:
+    """Joins the rows of all processes in order; each may have a different number of them."""
     if count() == 1:
         return rows
-    lengths = everyones(np.int64(len(rows)))
+    lengths = gather_arrays(np.int64(len(rows)))
     room = np.zeros((int(lengths.max()), *rows.shape[1:]), rows.dtype)
     room[: len(rows)] = rows
-    return np.concatenate([part[:length] for part, length in zip(everyones(room), lengths, strict=True)])
+    return np.concatenate([part[:length] for part, length in zip(gather_arrays(room), lengths, strict=True)])
 
 
 def share(rows: int) -> slice:
-    """Which of so many rows this process has, where all of them could have all."""
+    """The slice of so many rows that this process handles, where every process could read all."""
     return slice(rows * number() // count(), rows * (number() + 1) // count())
 
 
-def copied(tree: Any) -> Any:
-    """A tree of arrays that lie on several devices, as arrays of NumPy on every process."""
+def copy_to_host(tree: Any) -> Any:
+    """Copies a tree of arrays on several devices into NumPy arrays on every process."""
     from jax.experimental import multihost_utils
 
     def one(leaf: Any) -> np.ndarray:
         if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable or leaf.is_fully_replicated:
             return np.asarray(leaf)
-        with peers_watched():
+        with watch_peers():
             return np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
 
     return jax.tree.map(one, tree)
 
 
 @contextmanager
-def peers_watched() -> Iterator[None]:
-    """Says in plain words that another process is gone, where a collective operation fails."""
+def watch_peers() -> Iterator[None]:
+    """Reports a failed collective operation as the loss of another process."""
     try:
         yield
     except (jax.errors.JaxRuntimeError, ValueError) as error:
@@ -107,7 +107,7 @@ def peers_watched() -> Iterator[None]:
             raise
         raise ProcessLost(
             f"Process {number()} lost another process of this run: {_first_line(error)}",
-            remedy="Start all processes again; with a checkpoint they go on where they were.",
+            remedy="Start all processes again; with a checkpoint they resume.",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Processes that work together act alike: one pays for all, all stop where one cannot go on.
+"""Agreement between processes: one pays for all, and all stop if one fails.
 
 Every function here is called by every process, in the same order.
 """
@@ -29,12 +29,12 @@ NETWORK = (
 
 
 def by_first(action: Callable[[], Result]) -> Result | None:
-    """The first process acts; None for the others. If it cannot, every process raises what it raised."""
+    """Runs an action in the first process; None for the others. Its error is raised in all of them."""
     return _together(action if collectives.is_first() else lambda: None)
 
 
 def by_all(action: Callable[[], Result]) -> Result:
-    """Every process acts; if one cannot, every process raises: its own error, or the first one's there is."""
+    """Runs an action in every process; if one fails, all raise: their own error, or the first one."""
     return _together(action)
 
 
@@ -48,7 +48,7 @@ def _together(action: Callable[[], Result]) -> Result:
     except ReticentError as error:
         own = error
     said = None if own is None else (type(own).__name__, own.happened, own.remedy)
-    for process, failure in enumerate(collectives.everyones_json(said)):
+    for process, failure in enumerate(collectives.gather_json(said)):
         if own is not None:
             raise own
         if failure is not None:
@@ -58,15 +58,15 @@ def _together(action: Callable[[], Result]) -> Result:
 
 
 def require_alone(what: str) -> None:
-    """For what knows nothing of other processes: each would draw noise of its own, and release it.
+    """Refuses several processes: each would draw noise of its own, and release it.
 
     Raises:
-        InvalidArgument: there are several; nothing was charged and nothing drawn.
+        InvalidArgument: there are several processes; nothing was charged or drawn.
     """
     if collectives.count() > 1:
         raise InvalidArgument(
-            f"{what} draws its noise in one process, and {collectives.count()} are joined here.",
-            remedy="Start one process for this, and join none to it.",
+            f"{what} draws its noise in one process, and {collectives.count()} processes are joined here.",
+            remedy="Run it in a single process.",
         )
 
 
@@ -78,13 +78,13 @@ def require_same(facts: Mapping[str, str]) -> None:
     # Versions first and in a shape of their own: another version may know other facts.
     versions = {"version of reticent": __version__, "version of JAX": jax.__version__}
     for known in (versions | {"version of Python": platform.python_version()}, facts):
-        everyones = collectives.everyones_json(dict(known))
+        everyones = collectives.gather_json(dict(known))
         for name in dict.fromkeys((*known, *(name for theirs in everyones for name in theirs))):
             values = [theirs.get(name, "nothing") for theirs in everyones]
             other = next((process for process, value in enumerate(values) if value != values[0]), None)
             if other is not None:
                 raise InvalidArgument(
-                    f"Process {other} has another {name} than process 0: "
+                    f"Process {other} has a different {name} from process 0: "
                     f"{_short(values[other])} and {_short(values[0])}.",
                     remedy="Start all processes with the same code, the same order and the same data.",
                 )
@@ -95,34 +95,34 @@ def _short(value: str) -> str:
 
 
 def shared_keys(keys: Keys | None) -> Keys:
-    """One secret for all processes: the first one's, or the same that each was given.
+    """One secret for all processes: that of the first, or the one that each was given.
 
     Raises:
         InvalidArgument: the processes were given different ones.
     """
     if collectives.count() == 1:
         return keys or Keys.from_os()
-    given = collectives.everyones_json(None if keys is None else keys.fingerprint())
+    given = collectives.gather_json(None if keys is None else keys.fingerprint())
     if len(set(given)) > 1:
         raise InvalidArgument(
-            "The processes were given different keys.", remedy="Give none, or the same seed to each."
+            "The processes were given different keys.", remedy="Give each process the same seed, or none."
         )
     if keys is not None:
         return keys
-    secret = collectives.of_first(secrets.token_hex(32) if collectives.is_first() else None)
+    secret = collectives.broadcast_json(secrets.token_hex(32) if collectives.is_first() else None)
     return Keys(bytes.fromhex(secret), is_seeded=False)
 
 
 def network() -> tuple[str, ...]:
-    """What a guarantee has to say about several processes."""
+    """What a guarantee assumes about the network between several processes."""
     return (NETWORK,) if collectives.count() > 1 else ()
 
 
-def from_first(tree: Any) -> Any:
-    """A tree of arrays as the first process has it; those of the others are of the same shapes."""
+def broadcast_tree(tree: Any) -> Any:
+    """The arrays of the first process, on all of them; the shapes must agree."""
     if collectives.count() == 1:
         return tree
     from jax.experimental import multihost_utils
 
-    with collectives.peers_watched():
+    with collectives.watch_peers():
         return multihost_utils.broadcast_one_to_all(jax.tree.map(np.asarray, tree))

@@ -1,4 +1,4 @@
-"""Processes meet before JAX joins them: whoever is missing or does not belong is told to all, in words.
+"""Processes meet before JAX joins them, so that a missing or wrong process gives a clear error.
 
 JAX itself would end every process without an error that could be caught. So the first process listens at the
 coordinator's port for a moment, the others say there who they are, and all get the same answer. Then the
@@ -19,12 +19,12 @@ from reticent.core import errors
 from reticent.core.errors import InvalidArgument, ReticentError, Unavailable
 
 _LONGEST = 4096  # bytes of a line
-_STRANGER = 5  # seconds for whoever calls to say who they are
+_STRANGER = 5  # seconds for a caller to introduce itself
 _LATE = 3  # seconds more to hear whom the first process missed
 
 
-class Place(NamedTuple):
-    """Where the first process is found, and until when somebody waits there."""
+class MeetingPoint(NamedTuple):
+    """The address of the first process, and how long to wait there."""
 
     host: str
     port: int
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     end: float  # by `time.monotonic`
 
     @classmethod
-    def until(cls, host: str, port: int, patience: int) -> Place:
+    def until(cls, host: str, port: int, patience: int) -> MeetingPoint:
         return cls(host, port, patience, time.monotonic() + patience)
 
     @property
@@ -43,11 +43,11 @@ class Place(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-def meet(place: Place, *, processes: int, process: int) -> None:
+def meet(place: MeetingPoint, *, processes: int, process: int) -> None:
     """Returns when all processes are there and belong together.
 
     Raises:
-        Unavailable: somebody is missing, or nobody answers.
+        Unavailable: a process is missing, or none answers.
         InvalidArgument: two have one number, or they differ in how many they are or in their versions.
     """
     hello = {"process": process, "processes": processes, "versions": versions()}
@@ -58,14 +58,14 @@ def meet(place: Place, *, processes: int, process: int) -> None:
 
 
 def versions() -> dict[str, str]:
-    """What has to be the same everywhere."""
+    """The versions that must agree on all machines."""
     import jax
 
     return {"reticent": __version__, "JAX": jax.__version__, "Python": platform.python_version()}
 
 
-def connected(place: Place) -> socket.socket:
-    """A connection to whoever listens there.
+def connect(place: MeetingPoint) -> socket.socket:
+    """Connects to the process that listens there.
 
     Raises:
         Unavailable: nobody did in time.
@@ -76,50 +76,50 @@ def connected(place: Place) -> socket.socket:
         except OSError as error:
             if time.monotonic() > place.end:
                 raise Unavailable(
-                    f"Nobody answered at {place} within {place.patience} seconds ({error}).",
-                    remedy="Start process 0 there first, and see that the port is open between the machines.",
+                    f"No answer from {place} within {place.patience} seconds ({error}).",
+                    remedy="Start process 0 there first, and check that its port is open to this machine.",
                 ) from error
             time.sleep(0.1)
 
 
-def _call(place: Place, hello: dict[str, Any]) -> None:
-    with connected(place) as connection:
+def _call(place: MeetingPoint, hello: dict[str, Any]) -> None:
+    with connect(place) as connection:
         connection.settimeout(place.left + _LATE)
         try:
             _write(connection, hello)
             answer = _read(connection)
         except TimeoutError as error:
             raise Unavailable(
-                f"{place} did not say within {place.patience} seconds that all processes are there.",
+                f"{place} did not confirm within {place.patience} seconds that all processes have arrived.",
                 remedy="Start each of them, or wait longer.",
             ) from error
         except OSError:
             answer = None
     if not isinstance(answer, dict) or "problem" not in answer:
         raise Unavailable(
-            f"Whoever answers at {place} is no process 0 that waits for process {hello['process']}.",
-            remedy="It may have ended, or begun with others: start all processes again, on a free port.",
+            f"What answers at {place} is not a process 0 that waits for process {hello['process']}.",
+            remedy="It may have ended, or belong to another run: start all processes again, on a free port.",
         )
     if answer["problem"] is not None:
         kind, happened, remedy = answer["problem"]
         raise getattr(errors, kind)(happened, remedy=remedy)
 
 
-def _receive(place: Place, hello: dict[str, Any]) -> None:
+def _receive(place: MeetingPoint, hello: dict[str, Any]) -> None:
     with ExitStack() as stack:
         guests: dict[int, socket.socket] = {}
-        problem = _gathered(place, hello, guests, stack)
+        problem = _gather_guests(place, hello, guests, stack)
         said = None if problem is None else (type(problem).__name__, problem.happened, problem.remedy)
         for guest in guests.values():
             with suppress(OSError):
                 _write(guest, {"problem": said})
-                guest.recv(1)  # until it hangs up: whoever hangs up first keeps the port busy for a while
+                guest.recv(1)  # until it hangs up: the side that closes first keeps the port busy for a while
     if problem is not None:
         raise problem
 
 
-def _gathered(
-    place: Place, hello: dict[str, Any], guests: dict[int, socket.socket], stack: ExitStack
+def _gather_guests(
+    place: MeetingPoint, hello: dict[str, Any], guests: dict[int, socket.socket], stack: ExitStack
 ) -> ReticentError | None:
     """Fills `guests` with all other processes; or says why not. Nobody listens any more afterwards."""
     with _listening(place) as listener:
@@ -132,7 +132,7 @@ def _gathered(
                 return Unavailable(
                     f"Process {missing[0]} was not at {place} within {place.patience} seconds; "
                     f"{len(guests) + 1} of {hello['processes']} processes were.",
-                    remedy="Start each of them, with the same number of processes and numbers from 0 on.",
+                    remedy="Start each of them, with the same number of processes, numbered from 0.",
                 )
             guest.settimeout(_STRANGER)
             try:
@@ -150,24 +150,24 @@ def _gathered(
 def _misfit(
     told: dict[str, Any], hello: dict[str, Any], guests: dict[int, socket.socket]
 ) -> ReticentError | None:
-    """Why somebody who says this cannot be one of us."""
+    """Why a process with this greeting cannot take part; None if it can."""
     process = told["process"]
     if told["processes"] != hello["processes"]:
         return InvalidArgument(
             f"Process {process} is one of {told['processes']} processes, and process 0 one of "
             f"{hello['processes']}.",
-            remedy="Tell each the same number of processes.",
+            remedy="Give each the same number of processes.",
         )
     for name, version in hello["versions"].items():
         if told["versions"][name] != version:
             return InvalidArgument(
-                f"Process {process} has another version of {name} than process 0: "
+                f"Process {process} has a different version of {name} from process 0: "
                 f"{told['versions'][name]} and {version}.",
                 remedy="Install the same versions on all machines.",
             )
     if process == 0 or (process in guests and _is_there(guests[process])):
         return InvalidArgument(
-            f"Two processes say that they are process {process} of {hello['processes']}.",
+            f"Two processes claim to be process {process} of {hello['processes']}.",
             remedy="Give each process a number of its own.",
         )
     return None
@@ -185,7 +185,7 @@ def _is_there(guest: socket.socket) -> bool:
         guest.settimeout(_STRANGER)
 
 
-def _listening(place: Place) -> socket.socket:
+def _listening(place: MeetingPoint) -> socket.socket:
     try:
         if socket.has_dualstack_ipv6():
             return socket.create_server(("", place.port), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -202,7 +202,7 @@ def _write(connection: socket.socket, value: Any) -> None:
 
 
 def _read(connection: socket.socket) -> Any:
-    """One line; None if it is none of ours."""
+    """Reads one line; None if it is not a message of ours."""
     with connection.makefile("rb") as lines:
         line = lines.readline(_LONGEST)
     try:

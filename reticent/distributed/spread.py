@@ -5,11 +5,11 @@ device gets some of the models, and only what comes out is collected.
 
     spread = Spread()                                   # every device there is
     train = spread.over(jax.vmap(recipe, in_axes=(0, 0, None)), shared=1)
-    params = train(keys, masks, x)                      # NumPy, one row a model, on every process
+    params = train(keys, masks, x)                      # NumPy, one row per model, on every process
 
 On one device this is `jax.jit` of the same function. Where there are several processes, all of them run the
 same program, with the same arguments, up to the same point; whatever depends on a clock or on a disk they
-agree about with `together.everyones` and `agreement.by_first`.
+agree about with `collectives.gather_arrays` and `consensus.by_first`.
 """
 
 from __future__ import annotations
@@ -44,53 +44,53 @@ class Spread:
     def __init__(self, devices: Sequence[Any] | None = None) -> None:
         chosen = list(_usual_devices() if devices is None else devices)
         if not chosen:
-            raise InvalidArgument("There is no device to compute on.", remedy="Name one of jax.devices().")
+            raise InvalidArgument("No device was given.", remedy="Name one of jax.devices().")
         self.count = len(chosen)
         is_plain = devices is None and self.count == 1
         self._mesh = None if is_plain else Mesh(np.array(chosen), ("models",))
 
     def room_for(self, models: int) -> int:
-        """The least number, not below this one, of which every device gets an equal part."""
+        """The number of models, rounded up so that every device gets equally many."""
         return -(-models // self.count) * self.count
 
     def over(self, many: Many, *, shared: int = 0) -> Many:
-        """`many` as a function whose models are divided over the devices, with NumPy for an answer.
+        """Divides the models of `many` over the devices; the result is NumPy.
 
         Args:
-            many: takes trees of arrays with one row a model, and answers with one. Any number of rows will
+            many: takes trees of arrays with one row per model, and answers with one. Any number of rows will
                 do: some models are computed twice where the devices would not have equally many.
             shared: how many of its arguments, the last ones, are the same for all models.
         """
-        program = jax.jit(self.divided(many, shared=shared))
+        program = jax.jit(self.divide(many, shared=shared))
 
-        def computed(*arguments: Any) -> Any:
+        def compute(*arguments: Any) -> Any:
             own, common = arguments[: len(arguments) - shared], arguments[len(arguments) - shared :]
             models = jax.tree.leaves(own)[0].shape[0]
             if self.room_for(models) > models:
                 places = np.minimum(np.arange(self.room_for(models)), models - 1)
                 own = jax.tree.map(lambda leaf: leaf[places], own)
-            found = self.gathered(program(*self.placed(own), *self.shared(common)))
+            found = self.gather(program(*self.place(own), *self.replicate(common)))
             return jax.tree.map(lambda leaf: leaf[:models], found)
 
-        return computed
+        return compute
 
-    # The parts of it, for who compiles ahead
+    # The parts of it, to compile ahead of time
 
-    def divided(self, many: Many, *, shared: int = 0) -> Many:
-        """`many` of placed and shared arrays; each device computes its own models and waits for no other."""
+    def divide(self, many: Many, *, shared: int = 0) -> Many:
+        """`many` for placed and replicated arrays; each device computes its own models."""
         mesh = self._mesh
         if mesh is None:
             return many
 
-        def each_its_own(*arguments: Any) -> Any:
+        def on_each_device(*arguments: Any) -> Any:
             kinds = (_MODELS,) * (len(arguments) - shared) + (_ALL,) * shared
             alone = jax.shard_map(many, mesh=mesh, in_specs=kinds, out_specs=_MODELS, check_vma=False)
             return alone(*arguments)
 
-        return each_its_own
+        return on_each_device
 
-    def placed(self, tree: Any) -> Any:
-        """The rows on the devices that compute their models: `room_for` some models.
+    def place(self, tree: Any) -> Any:
+        """Places rows on the devices that compute their models; there must be `room_for` many.
 
         Raises:
             InvalidArgument: keys of the `rbg` kind, from which vectorised models all draw the same.
@@ -103,13 +103,13 @@ class Spread:
                 )
         return jax.tree.map(lambda leaf: self._put(leaf, _MODELS), tree)
 
-    def shared(self, tree: Any) -> Any:
-        """The same arrays on every device. Those that are there already stay."""
+    def replicate(self, tree: Any) -> Any:
+        """Copies the same arrays to every device, unless they are there already."""
         return jax.tree.map(lambda leaf: self._put(leaf, _ALL), tree)
 
-    def gathered(self, tree: Any) -> Any:
-        """What the devices found, as NumPy, on every process."""
-        return jax.tree.map(_gathered, tree)
+    def gather(self, tree: Any) -> Any:
+        """Collects the results as NumPy on every process."""
+        return jax.tree.map(_gather_array, tree)
 
     def _put(self, array: Any, spec: PartitionSpec) -> Any:
         if self._mesh is None:
@@ -136,7 +136,7 @@ def _is_key(array: Any) -> bool:
     return isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
 
 
-def _gathered(array: jax.Array) -> np.ndarray:
+def _gather_array(array: jax.Array) -> np.ndarray:
     if array.is_fully_addressable:
         return np.asarray(array)
     from jax.experimental.multihost_utils import process_allgather

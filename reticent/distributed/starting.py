@@ -1,4 +1,4 @@
-"""Processes find each other: one of them, the first, is where all others call."""
+"""Starting several processes: all of them connect to the first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, Unavailable
-from reticent.distributed.rendezvous import Place, connected, meet
+from reticent.distributed.rendezvous import MeetingPoint, connect, meet
 
 PATIENCE = 60  # seconds to wait for the other processes
 _PROXIES, _DIRECT = ("grpc_proxy", "https_proxy", "http_proxy"), "no_grpc_proxy"  # as gRPC reads them
@@ -21,7 +21,7 @@ _FAREWELL = 3600  # seconds to wait at the end for others that are alive
 def start(
     coordinator: str, *, processes: int, process: int, patience: int = PATIENCE, devices: int | None = None
 ) -> None:
-    """Joins this process with the others; before anything else uses JAX.
+    """Joins this process with the others; call it before anything else uses JAX.
 
     Args:
         coordinator: HOST:PORT of process 0, as the others see it.
@@ -39,7 +39,7 @@ def start(
     checks.count(minimum=0, process=process)
     if process >= processes:
         raise InvalidArgument(
-            f"There is no process {process} among {processes}: they are counted from 0.",
+            f"Process number {process} is not below {processes}: processes are counted from 0.",
             remedy=f"Give each process a number of its own, from 0 to {processes - 1}.",
         )
     host, port = _address(coordinator)
@@ -48,16 +48,16 @@ def start(
     if jax.distributed.is_initialized() or _is_jax_in_use():
         raise InvalidArgument(
             "JAX was used before the processes were joined.",
-            remedy="Call rt.distributed.start first and once, before any array is made.",
+            remedy="Call rt.distributed.start first and once, before creating any array.",
         )
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     if devices is not None:
         checks.count(devices=devices)
         jax.config.update("jax_num_cpu_devices", devices)
     _call_directly(host)
-    meet(Place.until(host, port, patience), processes=processes, process=process)
+    meet(MeetingPoint.until(host, port, patience), processes=processes, process=process)
     if process > 0:  # until JAX has taken over the port: it would not wait for itself
-        connected(Place.until(host, port, patience)).close()
+        connect(MeetingPoint.until(host, port, patience)).close()
     try:
         jax.distributed.initialize(
             coordinator_address=coordinator,
@@ -76,8 +76,8 @@ def start(
     _leave_after_errors()
     from reticent.distributed import collectives
 
-    with _standard_output_kept():
-        collectives.everyones(process)
+    with _redirect_standard_output():
+        collectives.gather_arrays(process)
 
 
 def _call_directly(host: str) -> None:
@@ -88,10 +88,10 @@ def _call_directly(host: str) -> None:
 
 
 @contextmanager
-def _standard_output_kept() -> Iterator[None]:
+def _redirect_standard_output() -> Iterator[None]:
     """Sends to standard error what the library below prints when processes first meet.
 
-    Whoever reads our output, as JSON say, has no use for it.
+    It would corrupt output that a program reads, such as JSON.
     """
     sys.stdout.flush()
     kept = os.dup(1)
@@ -110,18 +110,18 @@ def _is_jax_in_use() -> bool:
 
 
 def _leave_after_errors() -> None:
-    """An error that nobody catches ends this process at once, and so does not let the others wait."""
+    """Makes an uncaught error end this process at once, so that the others do not wait for it."""
     show = sys.excepthook
 
-    def shown(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    def show_and_leave(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         show(kind, error, trace)
         leave(1)
 
-    sys.excepthook = shown
+    sys.excepthook = show_and_leave
 
 
 def leave(code: int) -> None:
-    """Ends this process at once if it is one of several: JAX would wait for others that may be gone."""
+    """Exits at once if there are several processes: JAX would wait for others that may be gone."""
     jax = sys.modules.get("jax")
     if jax is not None and jax.distributed.is_initialized():
         for stream in (sys.stdout, sys.stderr):
@@ -134,7 +134,7 @@ def _address(coordinator: str) -> tuple[str, int]:
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise InvalidArgument(
-            f"coordinator={coordinator!r} is no HOST:PORT.",
+            f"coordinator={coordinator!r} is not HOST:PORT.",
             remedy="Name the machine of process 0 and a free port there, such as 10.0.0.1:7777.",
         )
     return host, int(port)

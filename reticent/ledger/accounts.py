@@ -10,7 +10,7 @@ from reticent.accounting.filters import Share
 from reticent.accounting.guarantee import Unit
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, suggest
-from reticent.ledger.chain import START, Entry, Head, broken, follow
+from reticent.ledger.chain import START, Entry, Head, broken_ledger, follow
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, Repeated
@@ -98,7 +98,7 @@ class Accounts:
             self._apply(entry.kind, entry.values)
         except (InvalidArgument, KeyError, TypeError, ValueError, RecursionError, AttributeError) as error:
             reason = error.happened if isinstance(error, InvalidArgument) else type(error).__name__
-            raise broken(self.where, f"entry {entry.sequence} makes no sense ({reason})") from None
+            raise broken_ledger(self.where, f"entry {entry.sequence} makes no sense ({reason})") from None
         self.head = head
 
     def find(self, name: str) -> Account:

@@ -47,6 +47,11 @@ class Entry:
     def values(self) -> dict[str, Any]:
         return json.loads(self.payload)
 
+    @property
+    def purpose(self) -> str | None:
+        """What a charge was made for; None for entries of other kinds."""
+        return str(self.values["purpose"]) if self.kind == "charge" else None
+
     def to_json(self) -> dict[str, Any]:
         return {
             "sequence": self.sequence,
@@ -79,15 +84,15 @@ def follow(head: Head, entry: Entry, *, where: object) -> Head:
         IntegrityError: it is not what follows: edited, moved, or entries before it are gone.
     """
     if entry.sequence != head.sequence + 1:
-        raise broken(where, f"entry {head.sequence + 1} is missing")
+        raise broken_ledger(where, f"entry {head.sequence + 1} is missing")
     if entry.previous != head.hash:
-        raise broken(where, f"entry {entry.sequence} does not continue entry {head.sequence}")
+        raise broken_ledger(where, f"entry {entry.sequence} does not continue entry {head.sequence}")
     if entry.hash != _digest(entry.previous, entry.sequence, entry.kind, entry.time, entry.payload):
-        raise broken(where, f"entry {entry.sequence} was changed after it was written")
+        raise broken_ledger(where, f"entry {entry.sequence} was changed after it was written")
     return entry.head
 
 
-def broken(where: object, what: str) -> IntegrityError:
+def broken_ledger(where: object, what: str) -> IntegrityError:
     return IntegrityError(
         f"The ledger {where} is broken: {what}. Nothing was recorded.",
         remedy="Put back a copy that verifies (reticent ledger verify), and find out who changed this one.",
@@ -95,7 +100,12 @@ def broken(where: object, what: str) -> IntegrityError:
 
 
 def canonical(values: Any) -> str:
-    """JSON with one spelling only: sorted keys, no blanks, ASCII."""
+    """JSON with one spelling only: sorted keys, no blanks, ASCII.
+
+    Example:
+        >>> canonical({"b": 1, "a": [0.5]})
+        '{"a":[0.5],"b":1}'
+    """
     return json.dumps(
         values, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=_plain
     )

@@ -15,23 +15,23 @@ from functools import lru_cache
 
 import numpy as np
 
-from reticent.accounting.epsilon import (
-    Cost,
-    Settled,
-    claimed,
-    cost_within,
-    is_beyond,
-    settled,
-    tight,
-    upper_bound,
-)
-from reticent.accounting.filters import RenyiFilter, several
+from reticent.accounting.filters import RenyiFilter, make_filters
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.loss_distribution import dominating
 from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.accounting.reserve import NEARLY_EXACT, is_paid, left_for
+from reticent.accounting.reserve import NEARLY_EXACT, delta_left_for, is_paid
 from reticent.accounting.rounding import to_digits
 from reticent.accounting.theorems import gaussian_dp, renyi
+from reticent.accounting.tight_epsilon import (
+    Cost,
+    SettledCost,
+    cost_within,
+    has_visible_ends,
+    settle,
+    sum_of_claims,
+    tight,
+    upper_bound,
+)
 from reticent.core.errors import Unproven
 from reticent.ledger.accounts import Account, Limit
 from reticent.mechanisms.adjacency import Adjacency
@@ -115,8 +115,8 @@ def is_within(event: Event, limit: Limit, *, is_quick: bool = False) -> bool | N
     Raises:
         Unproven: there is no theorem for a release under the limit's adjacency.
     """
-    near, left = Neighbours(limit.adjacency), left_for(limit.epsilon, limit.delta)
-    if not is_paid(limit.epsilon, limit.delta) and is_beyond(event, limit.delta, near):
+    near, left = Neighbours(limit.adjacency), delta_left_for(limit.epsilon, limit.delta)
+    if not is_paid(limit.epsilon, limit.delta) and has_visible_ends(event, limit.delta, near):
         return False
     if limit.adaptive:
         return any(guard.fits(event) for guard in _filters(limit))
@@ -125,7 +125,7 @@ def is_within(event: Event, limit: Limit, *, is_quick: bool = False) -> bool | N
         return tight(event, left, limit.adjacency).upper <= limit.epsilon
     if _renyi(event, left, limit.adjacency) <= limit.epsilon:
         return True
-    if claimed(event, limit.delta, near) <= limit.epsilon:
+    if sum_of_claims(event, limit.delta, near) <= limit.epsilon:
         return True
     if is_quick:
         return None
@@ -153,7 +153,7 @@ def remaining(account: Account) -> Remaining:
 
 
 def what_fits(account: Account, wanted: Event) -> str:
-    """In words, for somebody whose release was refused."""
+    """What would still fit, in words, for somebody whose release was refused."""
     noise = _least_noise(account)
     if math.isinf(noise):
         return "Nothing more fits under this limit."
@@ -168,13 +168,18 @@ def what_fits(account: Account, wanted: Event) -> str:
     return f"{said}."
 
 
-def rounded_up(value: float) -> float:
-    """Four digits, never below the value."""
+def round_up(value: float) -> float:
+    """Four digits, never below the value.
+
+    Example:
+        >>> round_up(1.23401)
+        1.235
+    """
     return to_digits(value, 4, "up")
 
 
 def _least_noise(account: Account) -> float:
-    """Of one more Gaussian release, to four digits; infinity when none fits, however noisy."""
+    """The least noise of one more Gaussian release, to four digits; infinity when none fits."""
     limit = account.limit
 
     def fits(precision: float) -> bool:
@@ -186,7 +191,7 @@ def _least_noise(account: Account) -> float:
     )
     guess = math.sqrt(max(whole**2 - spent**2, 0.0)) / limit.adjacency.reach
     found = _largest(fits, 1e-6, 1e6, guess=guess)
-    return math.inf if found == 0 else rounded_up(1 / found)
+    return math.inf if found == 0 else round_up(1 / found)
 
 
 def _gaussian_mu(epsilon: float, delta: float) -> float:
@@ -227,19 +232,19 @@ def _fits(account: Account, event: Event) -> bool:
 
 
 def _filters(limit: Limit) -> tuple[RenyiFilter, ...]:
-    left = left_for(limit.epsilon, limit.delta)
-    return several(limit.shares, epsilon=limit.epsilon, delta=left, adjacency=limit.adjacency)
+    left = delta_left_for(limit.epsilon, limit.delta)
+    return make_filters(limit.shares, epsilon=limit.epsilon, delta=left, adjacency=limit.adjacency)
 
 
 @lru_cache(maxsize=64)
-def _total(event: Event, delta: float, adjacency: Adjacency) -> Settled:
+def _total(event: Event, delta: float, adjacency: Adjacency) -> SettledCost:
     """What everything costs, by whichever bound let it through."""
 
     def price(left: float) -> Cost:
         cost, other = tight(event, left, adjacency), _renyi(event, left, adjacency)
         return Cost(min(cost.lower, other), other, "renyi") if other < cost.upper else cost
 
-    return settled(event, delta, Neighbours(adjacency), price=price)
+    return settle(event, delta, Neighbours(adjacency), price=price)
 
 
 def _renyi(event: Event, delta: float, adjacency: Adjacency) -> float:
@@ -251,7 +256,7 @@ def _renyi(event: Event, delta: float, adjacency: Adjacency) -> float:
         return math.inf
     if not parts:
         return 0.0
-    whole = renyi.Approximated(
+    whole = renyi.ApproximateCurve(
         sum((times * part.curve for part, times in parts), np.zeros(renyi.ORDERS.shape)),
         math.fsum(times * part.delta for part, times in parts),
         math.fsum(times * part.slack for part, times in parts),
@@ -261,5 +266,5 @@ def _renyi(event: Event, delta: float, adjacency: Adjacency) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _curve(release: Event, adjacency: Adjacency) -> renyi.Approximated:
-    return renyi.approximated(release, Neighbours(adjacency))
+def _curve(release: Event, adjacency: Adjacency) -> renyi.ApproximateCurve:
+    return renyi.approximate(release, Neighbours(adjacency))

@@ -47,7 +47,7 @@ def fingerprint(arrays: Any, key: bytes) -> str:
     It starts with a mark of the key, so that fingerprints under another key are not taken for other data.
     """
     hashed = hashlib.blake2b(key=key, digest_size=32, person=b"reticent data")
-    for name, array in sorted(_named(arrays).items()):
+    for name, array in sorted(_by_name(arrays).items()):
         values = _as_bytes_like(name, array)
         for word in (name, values.dtype.str, str(values.shape)):
             hashed.update(len(word.encode()).to_bytes(8, "little") + word.encode())
@@ -71,7 +71,7 @@ def _create(path: Path) -> None:
         draft.unlink()
 
 
-def _named(arrays: Any) -> Mapping[str, Any]:
+def _by_name(arrays: Any) -> Mapping[str, Any]:
     held = getattr(arrays, "arrays", arrays)  # a Dataset holds them under this name
     if isinstance(held, Mapping):
         users = getattr(arrays, "users", None)

@@ -14,7 +14,7 @@ from reticent.core import checks
 from reticent.core.errors import IntegrityError
 from reticent.ledger import cost, store, terms
 from reticent.ledger.accounts import Account, Accounts, Limit
-from reticent.ledger.chain import Entry, Head, broken, canonical
+from reticent.ledger.chain import Entry, Head, broken_ledger, canonical
 from reticent.ledger.store import Store, Transaction
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -34,7 +34,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verified:
+class Verification:
     """A ledger that was read from its first entry to its last.
 
     since: how many entries came after the head it was compared with; None without one.
@@ -53,8 +53,8 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     Guarantee:
         What was charged for a dataset is within its limit: as a planned composition by the tightest
-        accountant, or with `adaptive=True` whatever the analyst chooses by looking at results. Who charges
-        before drawing noise has never spent more than is recorded, even if killed at any moment.
+        accountant, or with `adaptive=True` whatever the analyst chooses by looking at results. A process that
+        charges before it draws noise never spends more than is recorded, even if killed at any moment.
 
     Example:
         >>> import tempfile, reticent as rt
@@ -107,7 +107,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         self.close()
 
     def close(self) -> None:
-        """Lets go of the file. The ledger may be used again: it is opened when needed."""
+        """Closes the file. The ledger may be used again: it reopens the file when needed."""
         self._store.close()
 
     def __repr__(self) -> str:
@@ -140,7 +140,7 @@ class Ledger(AbstractContextManager["Ledger"]):
     ) -> Limit:
         """Sets what a dataset may spend in all; an unknown dataset is entered.
 
-        What is not given stays as it was, and is at first: adding or removing a record, planned.
+        What is not given stays as it was. A new dataset gets add-or-remove, records, and planned releases.
         Every change is an entry of its own and stays visible.
 
         Args:
@@ -173,7 +173,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         Args:
             fingerprint: of the data at hand, from `fingerprint`. Data other than those that were charged
                 for under this name before are then refused.
-            unit: whose privacy the releases account for that are charged through it. Has to be said where
+            unit: whose privacy the releases account for that are charged through it. Required where
                 the limit protects a user.
 
         Raises:
@@ -188,7 +188,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             return self._catch_up(transaction).find(name).snapshot()
 
     def fingerprint(self, arrays: Any) -> str:
-        """A keyed hash of a dataset's content, which tells nothing to who has not got the key file.
+        """A keyed hash of a dataset's content; without the key file it tells nothing about the data.
 
         Args:
             arrays: named arrays, one array, or a `Dataset`.
@@ -203,7 +203,7 @@ class Ledger(AbstractContextManager["Ledger"]):
     def new_version(self, dataset: str, fingerprint: str, *, reason: str) -> int:
         """Declares that a dataset has other content from now on, and says which version that is.
 
-        The people in it are taken to be the same: limit and charges go on.
+        The people in it are taken to be the same: limit and charges stay.
         """
         terms.check_text(500, fingerprint=fingerprint, reason=reason)
         with self._writing() as transaction:
@@ -247,7 +247,7 @@ class Ledger(AbstractContextManager["Ledger"]):
                     return Receipt(dataset=dataset, sequence=entry.sequence, time=entry.time, hash=entry.hash)
                 account = account.snapshot()
             if fits is False:
-                raise terms.exceeded(account, event)
+                raise terms.budget_exceeded(account, event)
             # It takes long to say: so not while others wait. If they charge meanwhile, once more.
             known[after, limit] = cost.is_within(after, limit)
         raise AssertionError("the last attempt always knows")
@@ -259,7 +259,25 @@ class Ledger(AbstractContextManager["Ledger"]):
             found = list(transaction.entries())
         return [entry for entry in found if dataset is None or entry.values.get("dataset") == dataset]
 
-    def verify(self, head: str | None = None) -> Verified:
+    def has_charge(self, dataset: str, *, purpose: str) -> bool:
+        """Whether something was charged to a dataset with exactly this purpose.
+
+        Give every release a purpose of its own, and this tells after a crash whether it was paid for.
+
+        Example:
+            >>> import tempfile, reticent as rt
+            >>> from reticent.mechanisms.events import Gaussian
+            >>> ledger = rt.Ledger.create(tempfile.mkdtemp() + "/clinic.ledger")
+            >>> _ = ledger.limit("patients", epsilon=1.0, delta=1e-6)
+            >>> _ = ledger.for_dataset("patients").charge(
+            ...     Gaussian(noise_multiplier=20.0), adjacency=rt.Adjacency.ADD_OR_REMOVE, purpose="run 12"
+            ... )
+            >>> [ledger.has_charge("patients", purpose=purpose) for purpose in ("run 12", "run 1")]
+            [True, False]
+        """
+        return any(entry.purpose == purpose for entry in self.entries(dataset))
+
+    def verify(self, head: str | None = None) -> Verification:
         """Reads the whole file again and checks every page, every link and every entry.
 
         Args:
@@ -278,14 +296,14 @@ class Ledger(AbstractContextManager["Ledger"]):
                     position = entry.sequence
             self._catch_up(transaction)
         if not read.id:
-            raise broken(self.path, "its first entry is missing")
+            raise broken_ledger(self.path, "its first entry is missing")
         if head is not None and position is None:
             raise IntegrityError(
                 f"No entry of {self.path}, which has {read.head.sequence}, has the hash {head[:80]}.",
                 remedy="Its last entries are gone, or it is another ledger: compare it with a copy.",
             )
         since = None if position is None else read.head.sequence - position
-        return Verified(id=read.id, entries=read.head.sequence, head=read.head.hash, since=since)
+        return Verification(id=read.id, entries=read.head.sequence, head=read.head.hash, since=since)
 
     def export(self) -> dict[str, Any]:
         """The whole ledger as plain JSON values. The key of its fingerprints is not in it."""
@@ -309,11 +327,11 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Reads what is new. What was read before is known by its last hash."""
         head = self._accounts.head
         if head.sequence and transaction.entry_hash(head.sequence) != head.hash:
-            raise broken(self.path, f"entry {head.sequence} is no longer the one that was read before")
+            raise broken_ledger(self.path, f"entry {head.sequence} is no longer the one that was read before")
         for entry in transaction.entries(after=head.sequence):
             self._accounts.read(entry)
         if not self._accounts.id:
-            raise broken(self.path, "its first entry is missing")
+            raise broken_ledger(self.path, "its first entry is missing")
         return self._accounts
 
 
@@ -336,7 +354,7 @@ class DatasetBudget:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process, the same account of the same file."""
-        return _opened, (self.ledger.path, self.name, self._fingerprint, self._unit)
+        return _open_budget, (self.ledger.path, self.name, self._fingerprint, self._unit)
 
     def charge(
         self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit | None = None
@@ -375,5 +393,5 @@ class DatasetBudget:
         return cost.remaining(self.ledger.account(self.name))
 
 
-def _opened(path: Path, name: str, fingerprint: str | None, unit: Unit | None) -> DatasetBudget:
+def _open_budget(path: Path, name: str, fingerprint: str | None, unit: Unit | None) -> DatasetBudget:
     return Ledger.open(path).for_dataset(name, fingerprint=fingerprint, unit=unit)

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from reticent.core.errors import DataError, InvalidArgument, ReticentError, Unavailable
-from reticent.ledger.chain import START, Entry, Head, Kind, broken, next_entry
+from reticent.ledger.chain import START, Entry, Head, Kind, broken_ledger, next_entry
 
 APPLICATION_ID = 0x52744C67  # "RtLg"
 VERSION = 1
@@ -58,7 +58,7 @@ class Transaction:
         )
         for row in rows:
             if not all(isinstance(text, str) for text in row[1:]):
-                raise broken(self._path, f"entry {row[0]} holds something that is not text")
+                raise broken_ledger(self._path, f"entry {row[0]} holds something that is not text")
             yield Entry(**dict(zip(_COLUMNS.split(", "), row, strict=True)))
 
     def entry_hash(self, sequence: int) -> str | None:
@@ -83,7 +83,7 @@ class Transaction:
         """SQLite's own check of every page: damage that no entry shows yet."""
         found = [row[0] for row in self._connection.execute("PRAGMA integrity_check(1)")]
         if found != ["ok"]:
-            raise broken(self._path, f"SQLite finds its pages damaged ({found[0].splitlines()[-1]})")
+            raise broken_ledger(self._path, f"SQLite finds its pages damaged ({found[0].splitlines()[-1]})")
 
 
 class Store:
@@ -122,7 +122,7 @@ class Store:
     def _transaction(self, *, is_reader: bool) -> Iterator[Transaction]:
         with self.lock:
             try:
-                connection = self._connected(is_reader=is_reader)
+                connection = self._connection_for(is_reader=is_reader)
                 if is_reader:
                     connection.execute("BEGIN")
                 else:
@@ -142,7 +142,7 @@ class Store:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
 
-    def _connected(self, *, is_reader: bool) -> sqlite3.Connection:
+    def _connection_for(self, *, is_reader: bool) -> sqlite3.Connection:
         found = _identity(self.path)
         if self._connection is not None and (self._owner, self._file) == (os.getpid(), found):
             return self._connection
@@ -150,7 +150,7 @@ class Store:
             was_replaced = self._owner == os.getpid()
             self.close()
             if was_replaced:
-                raise broken(self.path, "the file was replaced by another while it was in use")
+                raise broken_ledger(self.path, "the file was replaced by another while it was in use")
         self._connection = connect(self.path, self._timeout, is_reader=is_reader)
         self._owner, self._file = os.getpid(), found
         return self._connection
@@ -194,8 +194,8 @@ def create(path: Path, values: dict[str, object]) -> None:
 def connect(path: Path, timeout: float, *, is_reader: bool) -> sqlite3.Connection:
     """A connection that creates nothing, waits for others, and has every commit on disk.
 
-    A reader of a folder that cannot be written, where SQLite could not lay down its shared memory, takes the
-    file as it is. That is safe only while no write-ahead log lies beside it.
+    A reader of a folder that cannot be written, where SQLite cannot create its shared memory, takes the
+    file as it is. That is safe only while there is no write-ahead log.
     """
     mode = "mode=rw"
     if is_reader and not os.access(path.absolute().parent, os.W_OK) and not Path(f"{path}-wal").exists():
@@ -215,8 +215,8 @@ def connect(path: Path, timeout: float, *, is_reader: bool) -> sqlite3.Connectio
 def _begin_writing(connection: sqlite3.Connection, timeout: float) -> None:
     """Waits for its turn.
 
-    SQLite's own waiting sleeps longer the longer it lasts, and whoever charges all the time is there first
-    every time. Short naps of random length give everybody a turn.
+    SQLite's own waiting sleeps longer the longer it lasts, so a process that charges all the time would win
+    every time. Short naps of random length give every process a turn.
     """
     deadline = time.monotonic() + timeout
     connection.execute("PRAGMA busy_timeout = 0")
@@ -240,10 +240,10 @@ def _identity(path: Path) -> tuple[int, int]:
     except OSError as error:
         raise Unavailable(
             f"There is no ledger at {path} ({error.strerror}).",
-            remedy=f"Check the name, or make one: reticent ledger init {path}.",
+            remedy=f"Check the name, or create one: reticent ledger init {path}.",
         ) from None
     if path.is_dir():
-        raise DataError(f"{path} is a folder, not a ledger.", remedy="Name the file in it.")
+        raise DataError(f"{path} is a folder, not a ledger.", remedy="Name a file in it.")
     return found.st_dev, found.st_ino
 
 
@@ -253,18 +253,20 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     if identity != APPLICATION_ID:
         if identity == 0 and not found and (path.stat().st_size == 0 or path.stat().st_size >= 512):
             raise DataError(
-                f"{path} is empty: the making of it was interrupted.", remedy="Delete it and make it again."
+                f"{path} is empty: its creation was interrupted.", remedy="Delete it and create it again."
             )
-        raise DataError(f"{path} is not a ledger of reticent.", remedy="Name a file that ledger init made.")
+        raise DataError(
+            f"{path} is not a ledger of reticent.", remedy="Name a file that `reticent ledger init` created."
+        )
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
         raise DataError(
             f"{path} has schema version {version}; this reticent reads version {VERSION}.",
-            remedy="Use the release of reticent that made it.",
+            remedy="Use the version of reticent that wrote it.",
         )
     if found != _SCHEMA:
         odd = sorted(name for name in {*found, *_SCHEMA} if found.get(name) != _SCHEMA.get(name))
-        raise broken(path, f"its schema was changed ({', '.join(odd)[:80]})")
+        raise broken_ledger(path, f"its schema was changed ({', '.join(odd)[:80]})")
 
 
 def explain(error: sqlite3.Error | UnicodeDecodeError, path: Path, timeout: float) -> ReticentError:
@@ -297,7 +299,8 @@ def explain(error: sqlite3.Error | UnicodeDecodeError, path: Path, timeout: floa
             )
         case sqlite3.SQLITE_NOTADB:
             return DataError(
-                f"{path} is not a ledger of reticent.", remedy="Name a file that ledger init made."
+                f"{path} is not a ledger of reticent.",
+                remedy="Name a file that `reticent ledger init` created.",
             )
         case _:
-            return broken(path, f"SQLite says: {str(error)[:60]}")
+            return broken_ledger(path, f"SQLite says: {str(error)[:60]}")

@@ -64,7 +64,7 @@ def check_change(known: Account, limit: Limit) -> None:
         spent = known.limit.epsilon if limit.adaptive else cost.guarantee(known).epsilon
         said = "may have spent up to" if limit.adaptive else f"has spent, at delta {known.limit.delta:g},"
         raise BudgetExceeded(
-            f"'{known.name}' {said} epsilon {cost.rounded_up(spent):g}, "
+            f"'{known.name}' {said} epsilon {cost.round_up(spent):g}, "
             f"more than the new limit ({limit.epsilon:g}, {limit.delta:g}) holds.",
             remedy="Choose a higher limit: what was released cannot be taken back.",
         )
@@ -118,13 +118,13 @@ def is_first_fingerprint(account: Account, fingerprint: str | None) -> bool:
     )
 
 
-def exceeded(account: Account, event: Event) -> BudgetExceeded:
+def budget_exceeded(account: Account, event: Event) -> BudgetExceeded:
     """A refusal that says what is spent, and what would still fit."""
     limit = account.limit
     if limit.adaptive:
         spent = f"{cost.share(account):.1%} of what its filters let through is spent"
     else:
-        spent = f"epsilon {cost.rounded_up(cost.guarantee(account).epsilon):g} of it is spent"
+        spent = f"epsilon {cost.round_up(cost.guarantee(account).epsilon):g} of it is spent"
     return BudgetExceeded(
         f"This release would take '{account.name}' past its limit of ({limit.epsilon:g}, {limit.delta:g}); "
         f"{spent}. Nothing was recorded.",

@@ -18,6 +18,10 @@ class Adjacency(StrEnum):
 
         Replacing a record removes one contribution and adds another, and the two can point in
         opposite directions: twice the norm of either. Zeroing out only removes.
+
+        Example:
+            >>> Adjacency.ADD_OR_REMOVE.reach, Adjacency.REPLACE.reach
+            (1, 2)
         """
         return 2 if self is Adjacency.REPLACE else 1
 

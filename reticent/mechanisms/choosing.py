@@ -26,16 +26,20 @@ def choose(source: np.random.Generator, exponents: Any) -> int:
         point. A weight is the product of 13 factors from a table, in whole numbers with 160 bits behind the
         point, and off by less than 2^-155. 256 random bits, as a fraction of the sum of all weights, are
         compared with every partial sum.
+
+    Example:
+        >>> choose(np.random.default_rng(0), [-math.inf, 0.0, -math.inf])
+        1
     """
     exponents = np.asarray(exponents, np.float64)
     if exponents.ndim != 1 or not len(exponents) or not np.all(exponents < math.inf):
         raise InvalidArgument(
-            f"There is no choice among exponents of shape {exponents.shape}, or one is not a number.",
+            f"Exponents of shape {exponents.shape} are not a list of candidates, or one is not a number.",
             remedy="Pass a list of finite exponents (minus infinity for what may not be chosen).",
         )
     finite = np.maximum(exponents, -1e200)
     if not finite.max() > -1e200:
-        raise InvalidArgument("No candidate may be chosen.", remedy="Give one a finite exponent.")
+        raise InvalidArgument("No candidate can be chosen.", remedy="Give at least one a finite exponent.")
     cut = [_cut(exponent) for exponent in finite.tolist()]
     largest = max(cut)
     return int(_pick(source, np.array([[_weight(largest - one) for one in cut]], dtype=object))[0])

@@ -260,6 +260,10 @@ def from_json(value: Any) -> Event:
 
     Raises:
         InvalidArgument: an unknown kind, a field too many or too few, a value outside its range.
+
+    Example:
+        >>> from_json({"kind": "gaussian", "noise_multiplier": 1.0})
+        Gaussian(noise_multiplier=1.0)
     """
     try:
         return _read(value)
@@ -270,12 +274,17 @@ def from_json(value: Any) -> Event:
 
 
 def read(text: str) -> Event:
-    """The event in a JSON text."""
+    """The event in a JSON text.
+
+    Example:
+        >>> read('{"kind": "gaussian", "noise_multiplier": 1.0}')
+        Gaussian(noise_multiplier=1.0)
+    """
     try:
         return from_json(json.loads(text))
     except (json.JSONDecodeError, RecursionError) as error:
         raise InvalidArgument(
-            f"This is not JSON: {error}.", remedy="Write an event such as to_json makes."
+            f"This is not JSON: {error}.", remedy="Write an event as to_json does."
         ) from None
 
 

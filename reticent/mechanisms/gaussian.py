@@ -1,7 +1,7 @@
 """Gaussian noise for trees of arrays, in whole numbers on a public grid.
 
 The sum is a whole multiple of a grid, noise is a whole number of the grid's steps, and so is what comes out.
-No bit of it is rounded: that the noise was added by a machine shows in nothing. To make floats of it is
+No bit of it is rounded: nothing shows that a machine added the noise. Turning it into floats is
 post-processing.
 """
 
@@ -21,14 +21,14 @@ from reticent.core.alias import DEVIATION
 from reticent.core.errors import InvalidArgument
 from reticent.core.whole_normals import (
     MOST_MULTIPLE,
-    Part,
+    DrawPart,
     dither,
     floor_deviation,
     largest,
     whole_normals,
 )
 from reticent.mechanisms.events import Gaussian
-from reticent.mechanisms.host import flattened, source_of
+from reticent.mechanisms.host import flatten_numbers, source_of
 from reticent.mechanisms.sensitivity import BoundedSum
 from reticent.mechanisms.whole import add_whole_normals
 
@@ -86,14 +86,14 @@ def noise_grid(noise_multiplier: float, examples: int, block: int = 1) -> NoiseG
 
 
 def multiple_for(noise_multiplier: float) -> int:
-    """None for little noise; else as much as leaves the grid fine beside the clipping norm."""
+    """The multiple that noise is drawn with: 0 for little noise, else enough to keep the grid fine."""
     checks.positive(noise_multiplier=noise_multiplier)
     if noise_multiplier * _FEW_STEPS <= floor_deviation():
         return 0
     needed = math.ceil(noise_multiplier * _USUAL_STEPS / DEVIATION)
     if not noise_multiplier * _FEWEST_STEPS <= floor_deviation(MOST_MULTIPLE):
         raise InvalidArgument(
-            f"A noise multiplier of {noise_multiplier:g} is larger than noise is drawn for.",
+            f"A noise multiplier of {noise_multiplier:g} is larger than the largest that can be drawn.",
             remedy=f"Use at most {floor_deviation(MOST_MULTIPLE) / _FEWEST_STEPS:.0f}.",
         )
     return min(needed, MOST_MULTIPLE)
@@ -109,8 +109,14 @@ class Wide(NamedTuple):
     low: Any
 
 
-def carried(total: Wide, bits: int = _LOW_BITS) -> Wide:
-    """The same numbers with the lower word in [0, 2^bits): there is one such pair for each number."""
+def carry(total: Wide, bits: int = _LOW_BITS) -> Wide:
+    """The same numbers with the lower word in [0, 2^bits): there is one such pair for each number.
+
+    Example:
+        >>> total = carry(Wide(jnp.array([0]), jnp.array([65537])))
+        >>> total.high.tolist(), total.low.tolist()
+        ([1], [1])
+    """
     carry = jax.tree.map(lambda low: low >> bits, total.low)
     return Wide(
         trees.add(total.high, carry),
@@ -118,12 +124,12 @@ def carried(total: Wide, bits: int = _LOW_BITS) -> Wide:
     )
 
 
-def of_block(total: Any, grid: NoiseGrid) -> Any:
+def to_block_sum(total: Any, grid: NoiseGrid) -> Any:
     """The sum of a block, ready to be added to others: whole leaves in two words where one may not do."""
 
     def ready(leaf: jax.Array) -> Any:
         is_one_word = _is_float(leaf) or not grid.is_wide
-        return leaf if is_one_word else carried(Wide(jnp.zeros_like(leaf), leaf))
+        return leaf if is_one_word else carry(Wide(jnp.zeros_like(leaf), leaf))
 
     return jax.tree.map(ready, total)
 
@@ -133,12 +139,12 @@ def add_blocks(left: Any, right: Any) -> Any:
 
     def added(one: Any, other: Any) -> Any:
         both = trees.add(one, other)
-        return carried(both) if isinstance(both, Wide) else both
+        return carry(both) if isinstance(both, Wide) else both
 
     return jax.tree.map(added, left, right, is_leaf=lambda leaf: isinstance(leaf, Wide))
 
 
-def rounded(key: jax.Array, total: Any, grid: NoiseGrid) -> Any:
+def round_by_chance(key: jax.Array, total: Any, grid: NoiseGrid) -> Any:
     """A sum of blocks in whole numbers: float32 leaves are rounded up or down by chance, the others stay.
 
     Returns:
@@ -176,7 +182,7 @@ def _whole(values: jax.Array, coins: jax.Array, grid: NoiseGrid) -> Any:
         return below.astype(jnp.int32) + goes_up
     upper = jnp.floor(below / 2.0**_LOW_BITS)  # exact, and so is what is left
     lower = below - upper * 2.0**_LOW_BITS
-    return carried(Wide(upper.astype(jnp.int32), lower.astype(jnp.int32) + goes_up))
+    return carry(Wide(upper.astype(jnp.int32), lower.astype(jnp.int32) + goes_up))
 
 
 def _is_float(leaf: Any) -> bool:
@@ -202,7 +208,7 @@ def dither_growth(numbers: int, steps: float, parts: int = 1) -> float:
 
 
 def add_whole_noise(
-    key: jax.Array, total: Any, grid: NoiseGrid, *, parts: Sequence[Part] | None = None
+    key: jax.Array, total: Any, grid: NoiseGrid, *, parts: Sequence[DrawPart] | None = None
 ) -> Any:
     """A sum in steps of the grid, plus noise, as float32 in units of the clipping norm.
 
@@ -214,15 +220,15 @@ def add_whole_noise(
 
     Guarantee:
         Costs Gaussian(noise_multiplier) of the multiplier that the grid was made for, if neighbours' sums are
-        at most `grid.steps` apart, up to `DISTANCE` a number in delta.
+        at most `grid.steps` apart, up to `DISTANCE` per number in delta.
     """
     noise = _noise_like(key, total.low if isinstance(total, Wide) else total, grid.multiple, parts)
     if not grid.is_wide:
         return jax.tree.map(lambda k, x: (k + x).astype(jnp.float32) * (1 / grid.steps), total, noise)
-    high, low = carried(total)  # below 2^16, so that it can be shifted; sums over devices may be larger
+    high, low = carry(total)  # below 2^16, so that it can be shifted; sums over devices may be larger
     low = jax.tree.map(lambda k, x: (k << grid.shift) + x, low, noise)
     bits = _LOW_BITS + grid.shift
-    wide = carried(Wide(high, low), bits)
+    wide = carry(Wide(high, low), bits)
     # One pair of words for each whole number: what is made of it is a function of the number alone.
     unit = 1 / (grid.steps * 2.0**grid.shift)
     return jax.tree.map(
@@ -230,7 +236,7 @@ def add_whole_noise(
     )
 
 
-def _noise_like(key: jax.Array, tree: Any, multiple: int, parts: Sequence[Part] | None) -> Any:
+def _noise_like(key: jax.Array, tree: Any, multiple: int, parts: Sequence[DrawPart] | None) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     if parts is not None:
         own = [
@@ -252,7 +258,7 @@ def add_gaussian_noise(key: jax.Array, total: BoundedSum, event: Gaussian) -> An
     farther apart, and the noise is larger by as much. Leaves narrower than float32 are widened: noise rounded
     to eight bits is not Gaussian. A tree with leaves of float64 is worked on by the host, in float64, and
     takes a key of 128 bits. Numbers that are not finite count as 0. Those beyond 2^45 steps of the grid, or
-    2^25 `max_norm` at usual noise, are brought back to there. What comes out is float32.
+    2^25 `max_norm` at usual noise, are clipped to there. The result is float32.
 
     Guarantee:
         The result costs `event`, whatever the adjacency: how far neighbours move the sum is the
@@ -262,17 +268,24 @@ def add_gaussian_noise(key: jax.Array, total: BoundedSum, event: Gaussian) -> An
 
     Raises:
         InvalidArgument: a leaf holds integers, or float64 inside a function that JAX compiles.
+
+    Example:
+        >>> from reticent.core.keys import Keys, Stream, step_key
+        >>> key = step_key(Keys.seeded(0).take(Stream.NOISE), 0)  # Keys.from_os() in a real run
+        >>> total = BoundedSum(value=jnp.array([10.0, 20.0]), max_norm=1.0)
+        >>> add_gaussian_noise(key, total, Gaussian(noise_multiplier=1.0)).shape
+        (2,)
     """
     leaves = jax.tree.leaves(total.value)
     if any(_is_double(leaf) for leaf in leaves) and not any(
         isinstance(leaf, Tracer) for leaf in (key, *leaves)
     ):
         return _add_on_host(key, total, event)
-    value = jax.tree.map(widened, total.value)
+    value = jax.tree.map(to_float32, total.value)
     grid, step = _exact_grid(event.noise_multiplier, total.max_norm, trees.size(value))
     most = min(2.0**45 * step, float(np.finfo(np.float32).max))
     value = jax.tree.map(lambda leaf: jnp.clip(jnp.where(jnp.isfinite(leaf), leaf, 0), -most, most), value)
-    whole = rounded(jax.random.fold_in(key, _DITHER), trees.scale(value, 1 / step), grid)
+    whole = round_by_chance(jax.random.fold_in(key, _DITHER), trees.scale(value, 1 / step), grid)
     return trees.scale(add_whole_noise(jax.random.fold_in(key, _NOISE), whole, grid), total.max_norm)
 
 
@@ -290,7 +303,7 @@ def _exact_grid(noise_multiplier: float, max_norm: float, numbers: int) -> tuple
     while True:
         if not -_MOST_EXPONENT <= exponent + shift <= _MOST_EXPONENT:
             raise InvalidArgument(
-                f"A noise of {noise_multiplier * max_norm:g} is not of a size for float32.",
+                f"A noise of {noise_multiplier * max_norm:g} is too large or too small for float32.",
                 remedy="Measure the sum in other units.",
             )
         step = math.ldexp(1.0, exponent + shift)
@@ -304,7 +317,7 @@ def _exact_grid(noise_multiplier: float, max_norm: float, numbers: int) -> tuple
 
 
 def _add_on_host(key: jax.Array, total: BoundedSum, event: Gaussian) -> Any:
-    numbers, tree_of = flattened(total.value)
+    numbers, tree_of = flatten_numbers(total.value)
     noisy = add_whole_normals(
         source_of(key, numbers),
         np.where(np.isfinite(numbers), numbers, 0.0),
@@ -319,7 +332,7 @@ def _is_double(leaf: Any) -> bool:
     return dtype == np.float64
 
 
-def widened(leaf: Any) -> jax.Array:
+def to_float32(leaf: Any) -> jax.Array:
     """A floating leaf in float32.
 
     Raises:

@@ -37,11 +37,11 @@ def source_of(key: jax.Array, *values: Any) -> np.random.Generator:
     return generator_of(key)
 
 
-def flattened(tree: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
+def flatten_numbers(tree: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
     """All numbers of a tree in float64, and how to make a tree of float32 of as many others.
 
     Raises:
-        InvalidArgument: a leaf holds integers; who wants noise on them says what one of them is worth.
+        InvalidArgument: a leaf holds integers; convert them to floats first.
     """
     leaves, structure = jax.tree.flatten(tree)
     arrays = [leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in leaves]

@@ -10,7 +10,7 @@ from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Laplace, PureDp
-from reticent.mechanisms.host import flattened, source_of
+from reticent.mechanisms.host import flatten_numbers, source_of
 from reticent.mechanisms.sensitivity import BoundedSum
 from reticent.mechanisms.vectors import add_whole_vector_laplace
 from reticent.mechanisms.whole import add_whole_laplace
@@ -20,7 +20,7 @@ def add_laplace_noise(key: jax.Array, total: BoundedSum, event: Laplace) -> Any:
     """Adds independent Laplace noise of scale `event.noise_multiplier * total.max_norm` to every number.
 
     Guarantee:
-        The result costs `event`, up to 2^-70 a number: see `add_whole_laplace`. The contributions must be
+        The result costs `event`, up to 2^-70 per number: see `add_whole_laplace`. The contributions must be
         bounded in the L1 norm: an L2 bound says nothing useful about the sum of many coordinates' losses.
 
     Raises:
@@ -32,7 +32,7 @@ def add_laplace_noise(key: jax.Array, total: BoundedSum, event: Laplace) -> Any:
             remedy="Use add_vector_laplace_noise or add_gaussian_noise, or bound them in L1.",
         )
     source = source_of(key, total.value)
-    numbers, tree_of = flattened(total.value)
+    numbers, tree_of = flatten_numbers(total.value)
     scale = event.noise_multiplier * total.max_norm
     return tree_of(add_whole_laplace(source, numbers, max_norm=total.max_norm, scale=scale))
 
@@ -43,8 +43,8 @@ def add_vector_laplace_noise(
     """Adds noise with density proportional to exp(-epsilon * norm / sensitivity); returns its event too.
 
     Guarantee:
-        `epsilon`-DP under `adjacency`, up to 2^-60 a number: see `add_whole_vector_laplace`. The log density
-        changes by at most epsilon when the centre moves by the sensitivity (Chaudhuri, Monteleoni and
+        `epsilon`-DP under `adjacency`, up to 2^-60 per number: see `add_whole_vector_laplace`. The log
+        density changes by at most epsilon when the centre moves by the sensitivity (Chaudhuri, Monteleoni and
         Sarwate 2011, Theorem 6).
 
     Raises:
@@ -53,6 +53,6 @@ def add_vector_laplace_noise(
     checks.positive(epsilon=epsilon)
     event = PureDp(epsilon=epsilon, adjacency=adjacency)
     source = source_of(key, total.value)
-    numbers, tree_of = flattened(total.value)
+    numbers, tree_of = flatten_numbers(total.value)
     reach = total.sensitivity(adjacency)
     return tree_of(add_whole_vector_laplace(source, numbers, max_norm=reach, epsilon=epsilon)), event

@@ -1,4 +1,4 @@
-"""Randomised response: each respondent blurs the own answer before anybody sees it."""
+"""Randomised response: each respondent blurs their own answer before anybody sees it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.events import RandomizedResponse
 from reticent.mechanisms.host import source_of
-from reticent.mechanisms.whole import below, flip
+from reticent.mechanisms.whole import draw_below, flip
 
 
 def randomize(key: jax.Array, answers: Any, event: RandomizedResponse) -> jax.Array:
@@ -24,7 +24,13 @@ def randomize(key: jax.Array, answers: Any, event: RandomizedResponse) -> jax.Ar
         coin is 80 random bits against a threshold, the other answer 96 bits times how many there are.
 
     Raises:
-        InvalidArgument: an answer is none of the choices, or JAX is compiling this.
+        InvalidArgument: an answer is not one of the choices, or JAX is compiling this.
+
+    Example:
+        >>> from reticent.core.keys import Keys, Stream, step_key
+        >>> key = step_key(Keys.seeded(0).take(Stream.NOISE), 0)  # Keys.from_os() in a real run
+        >>> randomize(key, [0, 1, 1], RandomizedResponse(truth=1.0)).tolist()
+        [0, 1, 1]
     """
     source = source_of(key, answers)
     answers = np.asarray(answers)
@@ -34,15 +40,19 @@ def randomize(key: jax.Array, answers: Any, event: RandomizedResponse) -> jax.Ar
             remedy="Number the choices from 0, or declare more choices.",
         )
     is_true = flip(source, event.truth, answers.shape)
-    step = 1 + below(source, event.choices - 1, answers.shape)
-    told = (answers.astype(np.int64) + np.where(is_true, 0, step)) % event.choices
-    return jnp.asarray(told.astype(np.int32))
+    step = 1 + draw_below(source, event.choices - 1, answers.shape)
+    answered = (answers.astype(np.int64) + np.where(is_true, 0, step)) % event.choices
+    return jnp.asarray(answered.astype(np.int32))
 
 
 def estimate_shares(blurred: jax.Array, event: RandomizedResponse) -> jax.Array:
     """The unbiased estimate of how many gave each answer, as shares; post-processing, so free.
 
     Shares of rare answers may come out slightly negative.
+
+    Example:
+        >>> estimate_shares(jnp.array([0, 1, 1, 1]), RandomizedResponse(truth=0.75)).tolist()
+        [0.0, 1.0]
     """
     lie = (1 - event.truth) / (event.choices - 1)
     seen = jnp.bincount(jnp.asarray(blurred), length=event.choices) / jnp.size(blurred)

@@ -49,6 +49,13 @@ def exponential_mechanism(
 
     Raises:
         InvalidArgument: a score is not finite, or JAX is compiling this.
+
+    Example:
+        >>> from reticent.core.keys import Keys, Stream, step_key
+        >>> key = step_key(Keys.seeded(0).take(Stream.NOISE), 0)  # Keys.from_os() in a real run
+        >>> event = ExponentialMechanism(epsilon=10.0)
+        >>> int(exponential_mechanism(key, [0.0, 100.0, 0.0], event, max_change=1.0))
+        1
     """
     source = source_of(key, scores)
     factor, reach = _factor(event.epsilon, event.adjacency, max_change, is_monotone=is_monotone)
@@ -71,7 +78,7 @@ def noisy_max_laplace(
 
     Guarantee:
         `event.epsilon`-DP, for the index alone (Dwork and Roth 2014, Claim 3.9, with the factor 2 for
-        scores that may move both ways), up to 2^-70 a score. The claim fixes the noise of all other scores
+        scores that may move both ways), up to 2^-70 per score. The claim fixes the noise of all other scores
         and compares two thresholds for the noise of one; here they are whole, and so is what moves them.
 
     Raises:
@@ -91,10 +98,16 @@ def noisy_max_gaussian(key: jax.Array, scores: Any, event: Gaussian, *, max_norm
     `max_norm` bounds one record's contribution to the whole vector of scores, in L2.
 
     Guarantee:
-        Costs `event`, up to 2^-64 a score: choosing the index is post-processing of the noisy scores.
+        Costs `event`, up to 2^-64 per score: choosing the index is post-processing of the noisy scores.
 
     Raises:
         InvalidArgument: a score is not finite, or JAX is compiling this.
+
+    Example:
+        >>> from reticent.core.keys import Keys, Stream, step_key
+        >>> key = step_key(Keys.seeded(0).take(Stream.NOISE), 0)  # Keys.from_os() in a real run
+        >>> int(noisy_max_gaussian(key, [0.0, 100.0, 0.0], Gaussian(noise_multiplier=1.0), max_norm=1.0))
+        1
     """
     checks.positive(max_norm=max_norm)
     source = source_of(key, scores)

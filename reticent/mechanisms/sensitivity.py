@@ -13,7 +13,7 @@ Norm = Literal["l1", "l2"]
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedSum:
-    """A tree of arrays, the sum of one contribution a record, each of norm at most `max_norm`.
+    """A tree of arrays, the sum of one contribution per record, each of norm at most `max_norm`.
 
     Whoever makes one has clipped the contributions (or proved the bound); whoever adds noise reads
     the bound from here. The two cannot disagree.
@@ -28,5 +28,10 @@ class BoundedSum:
         checks.one_of(("l1", "l2"), norm=self.norm)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        """How far the sum moves between neighbours, in its norm."""
+        """How far the sum moves between neighbours, in its norm.
+
+        Example:
+            >>> BoundedSum(value=0.0, max_norm=1.0).sensitivity(Adjacency.REPLACE)
+            2.0
+        """
         return adjacency.reach * self.max_norm

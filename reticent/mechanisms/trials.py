@@ -1,4 +1,4 @@
-"""How many runs to try: drawn before the first one, and told to nobody."""
+"""How many runs to try: drawn before the first one, and never released."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from reticent.mechanisms.events import BestOfTrials
 
-_NEGLIGIBLE = Decimal(2) ** -100  # a probability below which no further run is thought of
+_NEGLIGIBLE = Decimal(2) ** -100  # a probability below which further runs are ignored
 _WORDS = 3  # of 32 random bits
 
 

@@ -17,10 +17,10 @@ from reticent.core import checks
 from reticent.core.alias import DEVIATION
 from reticent.mechanisms.whole import (
     digits_of,
-    finite,
-    from_table,
+    draw_from_table,
     is_below,
     power_of_two,
+    require_finite,
     whole_normals,
 )
 
@@ -39,23 +39,23 @@ def add_whole_vector_laplace(
         max_norm: how far neighbours' vectors may be apart, in L2.
 
     Guarantee:
-        `epsilon`-DP, up to 2^-60 a number in total variation. Rounding moves each value by at most half a
+        `epsilon`-DP, up to 2^-60 per number in total variation. Rounding moves each value by at most half a
         step, so that neighbours are at most max_norm + sqrt(d) steps apart; the noise is widened in
         proportion. Given V, the noise is discrete normal: off post-processing of the real normal noise by
-        2^-64 a number, as in `whole_normals`. A variance that is off V by a factor 1 + x costs
+        2^-64 per number, as in `whole_normals`. A variance that is off V by a factor 1 + x costs
         sqrt(d) |x| / 2 (Pinsker's inequality), and x is 10 / 2^68 for squares that do not quite add up
         and 2^-72 for the digits of V, times how much smaller than usual V came out: at most thrice in the
         mean in two or more dimensions, 45 times in one.
     """
     checks.positive(max_norm=max_norm, epsilon=epsilon)
-    values = finite(values)
+    values = require_finite(values)
     step = vector_grid(values.size, max_norm=max_norm, epsilon=epsilon)
     rate = rate_in_steps(values.size, step, max_norm=max_norm, epsilon=epsilon)
     # In units of the table's variance, rounded up so that it is never 0.
     variance = 2 * _gamma(source, values.size) / (rate * rate * DEVIATION**2)
     noise = np.zeros(values.shape, np.int64)
     for coefficient in squares(math.floor(variance) + 1):
-        noise += from_table(source, values.shape) * np.int64(coefficient)
+        noise += draw_from_table(source, values.shape) * np.int64(coefficient)
     with np.errstate(over="ignore"):
         steps = np.clip(np.rint(values / step), -(2.0**1000), 2.0**1000)
     places = zip(steps.ravel().tolist(), noise.ravel().tolist(), strict=True)

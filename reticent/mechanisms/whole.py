@@ -4,9 +4,9 @@ A float with float noise on it has holes, ends and roundings that differ between
 moved to whole multiples of a public step, noise of a discrete law is added in whole numbers, and only the
 result becomes a float again, which is post-processing.
 
-    sampler          its law                          random bits a number     off its law by less than
-    whole_normals    e^(-k^2 / 2 deviation^2)         128 a level              2^-64
-    whole_laplace    e^(-|k| / scale)                 160 a binary digit       2^-70
+    sampler          its law                          random bits per number   off its law by less than
+    whole_normals    e^(-k^2 / 2 deviation^2)         128 per level            2^-64
+    whole_laplace    e^(-|k| / scale)                 160 per bit              2^-70
     choose           e^exponent                       256                      2^-90, to 2^60 candidates
                      (`choosing`)
     flip             a coin                           80                       2^-80
@@ -45,7 +45,7 @@ _TAIL = 64  # scales: a geometric number beyond has probability e^-64 < 2^-92
 
 
 def deviation_of(levels: int) -> float:
-    """Of the numbers that `whole_normals` draws: 400, 1.0e5, 2.6e7, 6.7e9, ..."""
+    """The deviation of the numbers that `whole_normals` draws: 400, 1.0e5, 2.6e7, 6.7e9, ..."""
     checks.count(levels=levels)
     if levels > _MOST_LEVELS:
         raise InvalidArgument(
@@ -76,7 +76,7 @@ def whole_normals(source: np.random.Generator, shape: Shape, *, levels: int = 3)
     deviation_of(levels)
     total = np.zeros(shape, np.int64)
     for level in range(levels):
-        total += from_table(source, shape) << (8 * level)
+        total += draw_from_table(source, shape) << (8 * level)
     return total
 
 
@@ -91,20 +91,20 @@ def add_whole_normals(
     """The values on their grid, with whole normals of at least `deviation`, as float64.
 
     Args:
-        values: whatever lies farther than 2^51 steps from zero is brought back to there: some 10^7
+        values: values farther than 2^51 steps from zero are clipped to there: some 10^7
             deviations or more.
         max_norm: how far neighbours' values may be apart, in L2.
         are_whole: values are counts; then the grid is 1/m for a whole m, and nothing is rounded.
 
     Guarantee:
-        Costs no more than real Gaussian noise of `deviation` on values of that sensitivity, up to 2^-64 a
+        Costs no more than real Gaussian noise of `deviation` on values of that sensitivity, up to 2^-64 per
         number. Rounding moves each value by at most 3/4 of a step (1/2, and 1/4 for the quotient), so that
         neighbours are at most max_norm + 3/2 sqrt(size) steps apart; the noise is widened in proportion.
 
     Raises:
         InvalidArgument: a value is not finite, or not whole where it should be.
     """
-    values = finite(values, are_whole=are_whole)
+    values = require_finite(values, are_whole=are_whole)
     levels, step = normal_grid(values.size, max_norm=max_norm, deviation=deviation, are_whole=are_whole)
     drawn = whole_normals(source, values.shape, levels=levels)
     if are_whole:
@@ -174,18 +174,18 @@ def add_whole_laplace(
     """The values on their grid, a power of two, with whole Laplace noise of at least `scale`, as float64.
 
     Args:
-        values: whatever lies farther than 2^61 steps from zero is brought back to there.
+        values: values farther than 2^61 steps from zero are clipped to there.
         max_norm: how far neighbours' values may be apart, in L1.
         are_whole: values are counts; then nothing is rounded.
 
     Guarantee:
-        Pure epsilon max_norm / scale, up to 2^-70 a number. Rounding moves each value by at most half a
+        Pure epsilon max_norm / scale, up to 2^-70 per number. Rounding moves each value by at most half a
         step, so that neighbours are at most max_norm + size steps apart; the noise is widened in proportion.
 
     Raises:
         InvalidArgument: a value is not finite, or not whole where it should be.
     """
-    values = finite(values, are_whole=are_whole)
+    values = require_finite(values, are_whole=are_whole)
     step, steps = laplace_grid(values.size, max_norm=max_norm, scale=scale, are_whole=are_whole)
     return (to_grid(values, step) + whole_laplace(source, values.shape, steps)) * step
 
@@ -205,15 +205,24 @@ def to_grid(values: Any, step: float) -> np.ndarray:
     """Values as whole multiples of a step that is a power of two: each moves by at most half a step.
 
     The quotient is exact, so that a value's place depends on nothing but the value.
+
+    Example:
+        >>> to_grid([0.3, -0.8], step=0.25).tolist()
+        [1, -3]
     """
-    values = finite(values)
+    values = require_finite(values)
     with np.errstate(over="ignore"):
         steps = np.clip(np.rint(values / step), -_FARTHEST_EXACT, _FARTHEST_EXACT)
     return steps.astype(np.int64)
 
 
 def power_of_two(most: float) -> float:
-    """The largest power of two that is not above `most`, for a step."""
+    """The largest power of two that is not above `most`, for a step.
+
+    Example:
+        >>> power_of_two(0.3), power_of_two(1.0)
+        (0.25, 1.0)
+    """
     checks.positive(step=most)
     exponent = math.frexp(most)[1] - 1
     if not -900 <= exponent <= 900:
@@ -222,16 +231,22 @@ def power_of_two(most: float) -> float:
 
 
 def flip(source: np.random.Generator, probability: float, shape: Shape) -> np.ndarray:
-    """Coins that are True with this probability, off by less than 2^-80 each."""
+    """Coins that are True with this probability, off by less than 2^-80 each.
+
+    Example:
+        >>> source = np.random.default_rng(0)
+        >>> flip(source, 1.0, 3).tolist(), flip(source, 0.0, 3).tolist()
+        ([True, True, True], [False, False, False])
+    """
     checks.probability(probability=probability)
     threshold = int(Fraction(probability) * (1 << (_WORD + _TIE)))
     return is_below(source, threshold, shape) | (probability == 1)
 
 
-def below(source: np.random.Generator, most: int, shape: Shape) -> np.ndarray:
-    """Whole numbers from 0 to `most` - 1, all alike, as int64.
+def draw_below(source: np.random.Generator, most: int, shape: Shape) -> np.ndarray:
+    """Whole numbers from 0 to `most` - 1, all equally likely, as int64.
 
-    96 random bits times `most`, without what is behind the point: off by less than most / 2^96.
+    96 random bits times `most`, without the fraction: off by less than most / 2^96.
     """
     checks.count(most=most)
     if most >= 1 << 31:
@@ -243,7 +258,7 @@ def below(source: np.random.Generator, most: int, shape: Shape) -> np.ndarray:
     return ((high * factor + carried) >> half).astype(np.int64)
 
 
-def from_table(source: np.random.Generator, shape: Shape) -> np.ndarray:
+def draw_from_table(source: np.random.Generator, shape: Shape) -> np.ndarray:
     """Discrete normals of deviation 400: a cell by 13 bits, and 83 bits compared with its threshold."""
     table = normal_table()
     word, last = _words(source, shape), _words(source, shape) >> np.uint64(32)
@@ -279,7 +294,7 @@ def _words(source: np.random.Generator, shape: Shape) -> np.ndarray:
     return source.integers(0, 1 << _WORD, shape, dtype=np.uint64)
 
 
-def finite(values: Any, *, are_whole: bool = False) -> np.ndarray:
+def require_finite(values: Any, *, are_whole: bool = False) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
         raise InvalidArgument(
@@ -288,7 +303,7 @@ def finite(values: Any, *, are_whole: bool = False) -> np.ndarray:
         )
     if are_whole and array.dtype.kind == "f" and np.any(array != np.rint(array)):
         raise InvalidArgument(
-            "These values are said to be whole, and some are not.", remedy="Leave out are_whole."
+            "These values are declared whole, and some are not.", remedy="Leave out are_whole."
         )
     return array.astype(np.float64)
 

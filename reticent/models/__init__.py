@@ -7,41 +7,36 @@
 None of them carries state, mixes examples, or looks at the data before training.
 """
 
-from reticent.models.course_cnn import course_cnn
-from reticent.models.linear import linear
-from reticent.models.losses import accuracy, classification_loss, squared_loss
-from reticent.models.mlp import mlp
-from reticent.models.model import Model
-from reticent.models.prior_images import random_shapes, random_strokes
-from reticent.models.scattering import normalise_features, scattering_features
-from reticent.models.scattering_heads import scattering_cnn, scattering_cnn_colour, scattering_linear
-from reticent.models.tanh_cnn import tanh_cnn, tanh_cnn_colour
-from reticent.models.text_bag import text_bag
-from reticent.models.transformer import language_model, transformer
-from reticent.models.whitening import Whitening, whitening
-from reticent.models.wide_resnet import wide_resnet
+from __future__ import annotations
 
-__all__ = [
-    "Model",
-    "Whitening",
-    "accuracy",
-    "classification_loss",
-    "course_cnn",
-    "language_model",
-    "linear",
-    "mlp",
-    "normalise_features",
-    "random_shapes",
-    "random_strokes",
-    "scattering_cnn",
-    "scattering_cnn_colour",
-    "scattering_features",
-    "scattering_linear",
-    "squared_loss",
-    "tanh_cnn",
-    "tanh_cnn_colour",
-    "text_bag",
-    "transformer",
-    "whitening",
-    "wide_resnet",
-]
+from typing import TYPE_CHECKING
+
+from reticent.core.pages import open_page
+
+if TYPE_CHECKING:
+    from reticent.models import initialisers as initialisers
+    from reticent.models import layers as layers
+    from reticent.models.course_cnn import course_cnn as course_cnn
+    from reticent.models.linear import linear as linear
+    from reticent.models.losses import accuracy as accuracy
+    from reticent.models.losses import classification_loss as classification_loss
+    from reticent.models.losses import squared_loss as squared_loss
+    from reticent.models.mlp import mlp as mlp
+    from reticent.models.model import Model as Model
+    from reticent.models.prior_images import random_shapes as random_shapes
+    from reticent.models.prior_images import random_strokes as random_strokes
+    from reticent.models.scattering import normalise_features as normalise_features
+    from reticent.models.scattering import scattering_features as scattering_features
+    from reticent.models.scattering_heads import scattering_cnn as scattering_cnn
+    from reticent.models.scattering_heads import scattering_cnn_colour as scattering_cnn_colour
+    from reticent.models.scattering_heads import scattering_linear as scattering_linear
+    from reticent.models.tanh_cnn import tanh_cnn as tanh_cnn
+    from reticent.models.tanh_cnn import tanh_cnn_colour as tanh_cnn_colour
+    from reticent.models.text_bag import text_bag as text_bag
+    from reticent.models.transformer import language_model as language_model
+    from reticent.models.transformer import transformer as transformer
+    from reticent.models.whitening import Whitening as Whitening
+    from reticent.models.whitening import whitening as whitening
+    from reticent.models.wide_resnet import wide_resnet as wide_resnet
+
+open_page(__name__)

@@ -12,6 +12,10 @@ from reticent.models.model import Model, Params
 def course_cnn(classes: int = 10) -> Model:
     """Two convolutions and two dense layers with relu, 26,010 parameters, for 28 x 28 images of one channel.
 
+    Example:
+        >>> course_cnn()
+        Model('course_cnn', 26010 parameters: two convolutions, relu, for 28 x 28 images)
+
     Reference:
         TensorFlow Privacy, tutorials/mnist_dpsgd_tutorial_common.py, `get_cnn_model` ('same' padding of
         the first convolution is 3 on each side); Opacus, examples/mnist.py, `SampleConvNet`, is the same

@@ -1,4 +1,4 @@
-"""Where training starts: the shape and the spread of every parameter, drawn all at once.
+"""Initial parameters: the shape and the spread of every array, drawn all at once.
 
 A model says how each of its arrays starts, as data. One draw then makes them all: a draw for each array
 would take a quarter of a second each to compile, longer than the first epoch of a small network.
@@ -36,7 +36,7 @@ def he(*shape: int) -> Start:
 
 
 def glorot(*shape: int) -> Start:
-    """Keeps the scale through tanh, or through nothing, forwards and backwards.
+    """Keeps the scale through tanh or a linear layer, forwards and backwards.
 
     Reference:
         Glorot and Bengio (2010), Equation 12.

@@ -1,4 +1,4 @@
-"""The parts that networks are made of: functions of one layer's parameters and one example.
+"""Layers: functions of one layer's parameters and one example.
 
 Images are (height, width, channels). A layer's parameters are a dictionary: `w` and `b` of a product,
 `scale` and `shift` of a normalisation. Nothing here looks at more than one example, so no layer moves
@@ -27,7 +27,7 @@ _TINY = 1e-5  # added to variances, as published
 # Inputs
 
 
-def as_image(x: Any) -> jax.Array:
+def as_image(x: Any) -> jax.Array:  # (height, width[, channels]) -> (height, width, channels)
     """Bytes as numbers from 0 to 1, other numbers as they are; a missing channel axis is added."""
     x = as_numbers(x)
     return x[..., None] if x.ndim == 2 else x
@@ -55,7 +55,7 @@ def dense(layer: Layer, x: jax.Array) -> jax.Array:
 
 
 def conv_starts(side: int, inputs: int, outputs: int, start: Spread = he, *, has_bias: bool = True) -> Starts:
-    """Of a square convolution."""
+    """Initial parameters of a square convolution."""
     weights = {"w": start(side, side, inputs, outputs)}
     return {**weights, "b": zeros(outputs)} if has_bias else weights
 
@@ -116,7 +116,7 @@ def normalise_groups(x: jax.Array, groups: int) -> jax.Array:
         )
     grouped = x.reshape(*places, groups, channels // groups)
     axes = (*range(len(places)), len(places) + 1)
-    return _normalised(grouped, axes).reshape(x.shape)
+    return _normalise(grouped, axes).reshape(x.shape)
 
 
 def layer_norm(layer: Layer, x: jax.Array) -> jax.Array:
@@ -125,10 +125,10 @@ def layer_norm(layer: Layer, x: jax.Array) -> jax.Array:
     Reference:
         Ba, Kiros and Hinton (2016), Section 3, arXiv:1607.06450v1.
     """
-    return _normalised(x, (-1,)) * layer["scale"] + layer["shift"]
+    return _normalise(x, (-1,)) * layer["scale"] + layer["shift"]
 
 
-def _normalised(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+def _normalise(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
     centred = x - jnp.mean(x, axes, keepdims=True)
     return centred * jax.lax.rsqrt(jnp.mean(jnp.square(centred), axes, keepdims=True) + _TINY)
 
@@ -141,19 +141,7 @@ def max_pool(x: jax.Array, size: int, stride: int) -> jax.Array:
 
     Where values tie, their gradient is shared; it has the same length or a shorter one.
     """
-    return _pool(x, size, stride, jnp.maximum)
-
-
-def avg_pool(x: jax.Array, size: int, stride: int) -> jax.Array:
-    """The mean of each window. Windows that would leave the image are left out."""
-    return _pool(x, size, stride, jnp.add) / size**2
-
-
-def _pool(
-    x: jax.Array, size: int, stride: int, combine: Callable[[jax.Array, jax.Array], jax.Array]
-) -> jax.Array:
-    """Rows first, then columns: 2 (size - 1) combinations of whole images instead of size^2 - 1."""
-    for axis in (0, 1):
+    for axis in (0, 1):  # rows first, then columns: 2 (size - 1) comparisons of images, not size^2 - 1
         if x.shape[axis] < size:
             raise InvalidArgument(
                 f"A window of {size} does not fit into an image of {x.shape[0]} x {x.shape[1]}.",
@@ -163,5 +151,5 @@ def _pool(
         shifted = [
             jax.lax.slice_in_dim(x, start, start + last, stride=stride, axis=axis) for start in range(size)
         ]
-        x = reduce(combine, shifted)
+        x = reduce(jnp.maximum, shifted)
     return x

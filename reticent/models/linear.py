@@ -14,6 +14,13 @@ def linear(features: int, outputs: int) -> Model:
     """One dense layer: logistic regression under `classification_loss`, linear under `squared_loss`.
 
     Starts at zero, whatever the key: the loss is convex, and no symmetry has to be broken.
+
+    Example:
+        >>> import jax
+        >>> model = linear(4, 3)
+        >>> params = model.init(jax.random.key(0))
+        >>> model.apply(params, jax.numpy.ones(4)).shape
+        (3,)
     """
     checks.count(features=features, outputs=outputs)
 

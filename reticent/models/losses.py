@@ -23,25 +23,42 @@ Measure = Callable[[Params, Example], jax.Array]
 def classification_loss(model: Model) -> Measure:
     """Cross-entropy of the label under the softmax of the logits.
 
-    With one label a place (a language model), the mean over places. A negative label means that
+    With one label per place (a language model), the mean over places. A negative label means that
     there is none: the place counts for nothing.
+
+    Example:
+        >>> import jax
+        >>> from reticent.models import linear
+        >>> model = linear(4, 3)
+        >>> params = jax.tree.map(jax.numpy.zeros_like, model.init(jax.random.key(0)))
+        >>> round(float(classification_loss(model)(params, {"x": jax.numpy.ones(4), "y": 2})), 3)  # ln 3
+        1.099
     """
 
     def loss(params: Params, example: Example) -> jax.Array:
         logits, labels = _logits_and_labels(model, params, example)
         # A product with zeros and ones, where a look-up would be slow to differentiate on CPU.
         chosen = jnp.sum(logits * jax.nn.one_hot(labels, logits.shape[-1]), axis=-1)
-        return _mean_labelled(jax.nn.logsumexp(logits, axis=-1) - chosen, labels)
+        return _mean_over_labels(jax.nn.logsumexp(logits, axis=-1) - chosen, labels)
 
     return loss
 
 
 def accuracy(model: Model) -> Measure:
-    """1 where the largest logit is the label's, else 0; the mean over labelled places."""
+    """1 where the largest logit is the label's, else 0; the mean over labelled places.
+
+    Example:
+        >>> import jax
+        >>> from reticent.models import linear
+        >>> model = linear(2, 2)
+        >>> params = jax.tree.map(jax.numpy.zeros_like, model.init(jax.random.key(0)))
+        >>> float(accuracy(model)(params, {"x": jax.numpy.ones(2), "y": 0}))
+        1.0
+    """
 
     def metric(params: Params, example: Example) -> jax.Array:
         logits, labels = _logits_and_labels(model, params, example)
-        return _mean_labelled(jnp.float32(jnp.argmax(logits, axis=-1) == labels), labels)
+        return _mean_over_labels(jnp.float32(jnp.argmax(logits, axis=-1) == labels), labels)
 
     return metric
 
@@ -73,6 +90,6 @@ def _logits_and_labels(model: Model, params: Params, example: Example) -> tuple[
     return logits, labels
 
 
-def _mean_labelled(values: jax.Array, labels: jax.Array) -> jax.Array:
+def _mean_over_labels(values: jax.Array, labels: jax.Array) -> jax.Array:
     is_labelled = labels >= 0
     return jnp.sum(jnp.where(is_labelled, values, 0)) / jnp.maximum(jnp.sum(is_labelled), 1)

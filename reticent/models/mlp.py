@@ -19,6 +19,14 @@ def mlp(sizes: Sequence[int], activation: Callable[[jax.Array], jax.Array] = jax
 
     Args:
         sizes: of the input, of each hidden layer and of the output: (784, 512, 512, 10).
+
+    Example:
+        >>> import jax
+        >>> model = mlp((784, 64, 10))
+        >>> model.size
+        50890
+        >>> model.apply(model.init(jax.random.key(0)), jax.numpy.zeros((28, 28))).shape
+        (10,)
     """
     if len(sizes) < 2:
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""Images that nobody took: random pen strokes and random shapes.
+"""Synthetic prior images: random pen strokes and random shapes.
 
 They stand in for what is known about a kind of picture before any of it is seen. What is learned from them,
 such as which directions of a feature space vary together, costs no privacy: no record is involved.
@@ -22,14 +22,19 @@ _FINE = 4  # drawn so many times larger, then averaged: edges become grey as a c
 
 
 def random_strokes(count: int, *, side: int = 28, seed: int = 0) -> np.ndarray:
-    """White curves of a pen on black, one to three an image: (count, side, side) bytes."""
+    """White curves of a pen on black, one to three per image: (count, side, side) bytes.
+
+    Example:
+        >>> random_strokes(2, seed=0).shape
+        (2, 28, 28)
+    """
     checks.count(count=count, side=side)
     rng = np.random.default_rng(seed)
     return np.stack([_strokes(rng, side) for _ in range(count)])
 
 
 def random_shapes(count: int, *, side: int = 28, seed: int = 0) -> np.ndarray:
-    """Grey polygons, boxes and bars on black, one to four an image, some of them rough."""
+    """Grey polygons, boxes and bars on black, one to four per image, some of them rough."""
     checks.count(count=count, side=side)
     rng = np.random.default_rng(seed)
     return np.stack([_shapes(rng, side) for _ in range(count)])
@@ -45,11 +50,11 @@ def _strokes(rng: np.random.Generator, side: int) -> np.ndarray:
             points[0] = visited[rng.integers(len(visited))]
         curve = _bezier(points)
         visited += list(curve[::10])
-        line = _at(curve, side)
+        line = _to_points(curve, side)
         pen.line(line, fill=255, width=int(width), joint="curve")
         for x, y in (line[0], line[-1]):
             pen.ellipse([x - width / 2, y - width / 2, x + width / 2, y + width / 2], fill=255)
-    return _developed(image, side, blur=0.5)
+    return _develop(image, side, blur=0.5)
 
 
 def _bezier(points: np.ndarray) -> np.ndarray:
@@ -67,13 +72,15 @@ def _shapes(rng: np.random.Generator, side: int) -> np.ndarray:
         centre, reach = rng.uniform(0.2, 0.8, 2), rng.uniform(0.07, 0.43, 2)
         grey, kind = int(rng.integers(40, 256)), rng.random()
         if kind < 0.5:
-            pen.polygon(_at(centre + rng.uniform(-1, 1, (rng.integers(3, 7), 2)) * reach, side), fill=grey)
+            pen.polygon(
+                _to_points(centre + rng.uniform(-1, 1, (rng.integers(3, 7), 2)) * reach, side), fill=grey
+            )
         elif kind < 0.75:
-            pen.rectangle(_at(np.stack([centre - reach, centre + reach]), side), fill=grey)
+            pen.rectangle(_to_points(np.stack([centre - reach, centre + reach]), side), fill=grey)
         else:
-            ends = _at(rng.uniform(0.1, 0.9, (2, 2)), side)
+            ends = _to_points(rng.uniform(0.1, 0.9, (2, 2)), side)
             pen.line(ends, fill=grey, width=int(rng.integers(1, 5) * _FINE))
-    smooth = _developed(image, side, blur=0.4).astype(float)
+    smooth = _develop(image, side, blur=0.4).astype(float)
     rough = smooth + (smooth > 10) * rng.standard_normal((side, side)) * rng.uniform(0, 25)
     return np.clip(rough, 0, 255).astype(np.uint8)
 
@@ -85,12 +92,12 @@ def _blank(side: int) -> tuple[Image.Image, ImageDraw.ImageDraw]:
     return image, ImageDraw.Draw(image)
 
 
-def _at(places: np.ndarray, side: int) -> list[tuple[float, float]]:
+def _to_points(places: np.ndarray, side: int) -> list[tuple[float, float]]:
     """Places between 0 and 1 as points of the large image."""
     return [(float(x), float(y)) for x, y in places * side * _FINE]
 
 
-def _developed(image: Image.Image, side: int, *, blur: float) -> np.ndarray:
+def _develop(image: Image.Image, side: int, *, blur: float) -> np.ndarray:
     from PIL import Image, ImageFilter
 
     small = image.filter(ImageFilter.GaussianBlur(_FINE * blur)).resize((side, side), Image.Resampling.BOX)

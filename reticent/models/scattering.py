@@ -1,4 +1,4 @@
-"""Scattering features: what a convolutional network would learn first, without learning.
+"""Scattering features: fixed filters like those a convolutional network learns first.
 
 Wavelets of 2 scales and 8 angles, the modulus, wavelets again, the modulus again, and a blur: 1 + 16 + 64
 = 81 channels at a quarter of the resolution.
@@ -63,14 +63,14 @@ def scattering_features(images: Any, *, groups: int | None = None) -> np.ndarray
 
     def scatter_rows(start: int) -> None:
         chunk = images[start : start + size]
-        features[start : start + size] = scatter(_filled(chunk, size))[: len(chunk)]
+        features[start : start + size] = scatter(_fill(chunk, size))[: len(chunk)]
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # XLA transforms one chunk on one core
         list(pool.map(scatter_rows, range(0, count, size)))
     return features
 
 
-def normalise_features(features: Any, groups: int = 27) -> jax.Array:
+def normalise_features(features: Any, groups: int = 27) -> jax.Array:  # (height, width, channels)
     """Mean 0 and variance 1 over every group of channels of one image, (height, width, channels).
 
     Free of charge, where a mean over the training images would have to be paid for.
@@ -93,7 +93,7 @@ def scatter_image(image: jax.Array) -> jax.Array:
     second = jnp.abs(jnp.fft.ifft2(_fold(spectra * coarse)))  # (angles, angles, side / 2, side / 2)
     whole = jnp.concatenate([image[None], first_fine])
     thinned = jnp.concatenate([first_coarse, second.reshape(-1, *second.shape[2:])])
-    channels = [_flat(whole) @ blur, _flat(thinned) @ blur_thinned]  # (9, places), (72, places)
+    channels = [_flatten(whole) @ blur, _flatten(thinned) @ blur_thinned]  # (9, places), (72, places)
     height, width = (side // _THINNED - 2 for side in image.shape)
     return jnp.concatenate(channels).T.reshape(height, width, CHANNELS)
 
@@ -106,7 +106,7 @@ def _fold(spectrum: jax.Array) -> jax.Array:
     return (halves[..., :width] + halves[..., width:]) / 4
 
 
-def _flat(maps: jax.Array) -> jax.Array:
+def _flatten(maps: jax.Array) -> jax.Array:
     return maps.reshape(maps.shape[0], -1)
 
 
@@ -134,8 +134,8 @@ def _scatter_chunk(has_colours: bool, groups: int | None) -> Callable[[np.ndarra
     return jax.jit(jax.vmap(scatter))
 
 
-def _filled(chunk: np.ndarray, size: int) -> np.ndarray:
-    """The chunk with empty images at its end, so that the last one needs no compilation of its own."""
+def _fill(chunk: np.ndarray, size: int) -> np.ndarray:
+    """Pads a chunk with empty images, so that the last one needs no compilation of its own."""
     return np.pad(chunk, [(0, size - len(chunk))] + [(0, 0)] * (chunk.ndim - 1))
 
 
@@ -143,11 +143,11 @@ def _check_images(images: np.ndarray) -> None:
     if images.ndim not in (3, 4):
         raise DataError(
             f"Images come as (n, height, width) or (n, height, width, colours), got shape {images.shape}.",
-            remedy="Reshape them, with one row an image.",
+            remedy="Reshape them to one row per image.",
         )
     height, width = images.shape[1:3]
     if height % _THINNED or width % _THINNED or min(height, width) <= _BORDER:
         raise DataError(
-            f"Images of {height} x {width} pixels cannot be thinned out by {_THINNED}.",
+            f"Images of {height} x {width} pixels cannot be subsampled by {_THINNED}.",
             remedy="Pad or cut them to sides of 8, 12, 16 and so on.",
         )

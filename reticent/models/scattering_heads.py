@@ -20,7 +20,12 @@ from reticent.models.model import Model, Params
 
 
 def scattering_linear(shape: tuple[int, int, int] = (7, 7, 81), classes: int = 10) -> Model:
-    """One dense layer on features of this shape: 39,700 parameters for MNIST, 155,530 for CIFAR-10."""
+    """One dense layer on features of this shape: 39,700 parameters for MNIST, 155,530 for CIFAR-10.
+
+    Example:
+        >>> scattering_linear((7, 7, 81)).size
+        39700
+    """
     layer = linear(math.prod(shape), classes)
     description = f"one dense layer on {' x '.join(map(str, shape))} scattering features"
     return Model(name="scattering_linear", description=description, starts=layer.starts, apply=layer.apply)

@@ -21,7 +21,12 @@ _WIDTHS = (32, 32, 64, 64, 128, 128)  # of the network for colour images; it poo
 
 
 def tanh_cnn(classes: int = 10) -> Model:
-    """The network for MNIST and Fashion-MNIST: 28 x 28 images of one channel, 26,010 parameters."""
+    """The network for MNIST and Fashion-MNIST: 28 x 28 images of one channel, 26,010 parameters.
+
+    Example:
+        >>> tanh_cnn()
+        Model('tanh_cnn', 26010 parameters: two convolutions, tanh, for 28 x 28 images)
+    """
 
     starts = {
         "conv1": conv_starts(8, 1, 16, glorot),
@@ -44,7 +49,12 @@ def tanh_cnn(classes: int = 10) -> Model:
 
 
 def tanh_cnn_colour(classes: int = 10) -> Model:
-    """The network for CIFAR-10: 32 x 32 images of three channels, 550,570 parameters."""
+    """The network for CIFAR-10: 32 x 32 images of three channels, 550,570 parameters.
+
+    Example:
+        >>> tanh_cnn_colour()
+        Model('tanh_cnn_colour', 550570 parameters: six convolutions, tanh, for 32 x 32 colour images)
+    """
 
     starts = {
         **{

@@ -25,11 +25,15 @@ _FAR = -1e9  # what a place that must not be seen scores
 def transformer(
     symbols: int, classes: int = 2, *, length: int = 128, width: int = 128, layers: int = 2, heads: int = 4
 ) -> Model:
-    """Classifies a text: every token sees every other, and the mean of what they found decides.
+    """Classifies a text: every token sees every other, and their mean is classified.
 
     Args:
         symbols: how many token ids there are, counting 0, which is padding and is not seen at all.
         length: the longest text.
+
+    Example:
+        >>> transformer(256, 2, length=32, width=16, layers=1, heads=2)
+        Model('transformer', 7954 parameters: 1 layers of width 16 over up to 32 tokens, to classify a text)
     """
     _check(symbols, length, width, layers, heads)
     checks.count(classes=classes)
@@ -51,6 +55,10 @@ def language_model(
     """Continues a text: at every place, logits for the next token, from this one and those before it.
 
     Labels are the tokens moved by one place, -1 where there is none; see `classification_loss`.
+
+    Example:
+        >>> language_model(256, length=32, width=16, layers=1, heads=2).size
+        12272
     """
     _check(symbols, length, width, layers, heads)
 
@@ -111,7 +119,7 @@ def _encode(params: Params, tokens: jax.Array, may_see: jax.Array, layers: int, 
 
 
 def _attend(layer: Params, x: jax.Array, may_see: jax.Array, heads: int) -> jax.Array:
-    """Every place takes a weighted mean of what the places it may see have to offer."""
+    """Multi-head attention: each place takes a weighted mean over the places it may see."""
     length, width = x.shape
     parts = dense(layer["looks"], x).reshape(length, 3, heads, width // heads)
     query, key, value = parts[:, 0], parts[:, 1], parts[:, 2]  # (length, heads, width / heads) each

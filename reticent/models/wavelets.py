@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 ANGLES = 8
-SCALES = 2  # features are blurred and thinned out by 2^SCALES
+SCALES = 2  # features are blurred and subsampled by 2^SCALES
 
 _WIDTH = 0.8  # of the envelope at the finest scale, in pixels
 _FREQUENCY = 3 * np.pi / 4
@@ -36,8 +36,8 @@ def morlet_filters(height: int, width: int, scale: int) -> np.ndarray:
 def _envelope(height: int, width: int, theta: float, stretch: float, *, frequency: float) -> np.ndarray:
     """A wave in direction theta under a slanted Gaussian of integral 1, on a torus."""
     deviation = _WIDTH * stretch
-    rows = _centred(height)[:, None, None, None]
-    columns = _centred(width)[None, :, None, None]
+    rows = _circular_positions(height)[:, None, None, None]
+    columns = _circular_positions(width)[None, :, None, None]
     copies = np.arange(-1, 2)  # the Gaussian is zero long before it comes round a second time
     rows = rows + height * copies[None, None, :, None]
     columns = columns + width * copies[None, None, None, :]
@@ -49,24 +49,24 @@ def _envelope(height: int, width: int, theta: float, stretch: float, *, frequenc
 
 
 def blur_matrix(side: int, thinned: int) -> np.ndarray:
-    """A Gaussian blur along one axis, then every so manyth sample, then the borders cut off: one matrix.
+    """A Gaussian blur along one axis, then subsampling, then cutting off the borders: one matrix.
 
     Args:
         side: of the padded image, in pixels.
-        thinned: how many times the signal was already thinned out by 2.
+        thinned: how many times the signal was already subsampled by 2.
     """
     deviation = _WIDTH * 2 ** (SCALES - 1)
-    places = _centred(side)[:, None] + side * np.arange(-1, 2)[None, :]
+    places = _circular_positions(side)[:, None] + side * np.arange(-1, 2)[None, :]
     gaussian = np.exp(-(places**2) / (2 * deviation**2)).sum(axis=1) / np.sqrt(2 * np.pi * deviation**2)
     length = side // 2**thinned
-    # Of a thinned signal only the low frequencies are left: the blur keeps the same ones.
-    frequencies = np.fft.fft(gaussian).real[_centred(length).astype(int)]
+    # A subsampled signal has only low frequencies: the blur keeps the same ones.
+    frequencies = np.fft.fft(gaussian).real[_circular_positions(length).astype(int)]
     kernel = np.fft.ifft(frequencies).real  # (length,)
     step = 2 ** (SCALES - thinned)
     kept = np.arange(step, length - step, step)
     return kernel[(kept[:, None] - np.arange(length)[None, :]) % length]  # (kept, length)
 
 
-def _centred(length: int) -> np.ndarray:
+def _circular_positions(length: int) -> np.ndarray:
     """0, 1, ... , -2, -1: places on a circle, in the order of a discrete Fourier transform."""
     return np.fft.fftfreq(length, 1 / length)

@@ -1,4 +1,4 @@
-"""Features turned and stretched so that, for images like those of a prior, all directions vary alike.
+"""Whitening: features rotated and scaled so that, for prior images, all directions vary alike.
 
 Gradient descent takes long where features vary much in a few directions and little in the many that tell
 classes apart, and every step of a private run is paid for. A prior that never saw a record
@@ -45,7 +45,7 @@ def whitening(prior: np.ndarray, *, kept: int = 1000, ridge: float = 1e-3) -> Wh
 
     Args:
         prior: (images, features). Never rows of the private data: that would have to be paid for.
-        ridge: added to every variance, so that directions in which hardly anything varies stay quiet.
+        ridge: added to every variance, so that directions with almost no variance are not amplified.
     """
     checks.count(kept=kept)
     checks.positive(ridge=ridge)

@@ -1,4 +1,4 @@
-"""Wide residual networks without batch normalisation: the shape that trains best under privacy.
+"""Wide residual networks without batch normalisation: the architecture that trains best under privacy.
 
 Group normalisation looks at one example only, and weight standardisation at none, so neither touches the
 bound on one record's gradient.
@@ -55,6 +55,10 @@ def wide_resnet(
         depth: 6 n + 4, for n blocks in each of the three stages: 10, 16, 22, 28, 40.
         width: how many times wider than the thin network: 1 to 4 are for patient CPUs.
         groups: of channels that are normalised together.
+
+    Example:
+        >>> wide_resnet(10, 1, classes=10).size
+        77850
     """
     checks.count(width=width, classes=classes, channels=channels, groups=groups)
     blocks = _blocks(depth, width)
@@ -108,7 +112,7 @@ def _block_starts(block: _Block) -> dict[str, Starts]:
 
 
 def _residual(params: Params, x: jax.Array, block: _Block, groups: int) -> jax.Array:
-    """Normalise and activate, then convolve, twice; what came in is added to what comes out."""
+    """Normalise, activate and convolve, twice; the input is added to the output."""
     y = jax.nn.relu(group_norm(params["norm1"], x, groups))
     shortcut = standardised_conv(params["shortcut"], y, stride=block.stride) if block.changes_shape else x
     y = standardised_conv(params["conv1"], y, stride=block.stride, padding=1)

@@ -31,7 +31,13 @@ ONE_VOTE_MOVES = 2  # counts, by one each
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceMax:
-    """The largest count after Laplace noise of scale 1 / gamma: 2 gamma-DP an answer.
+    """The largest count after Laplace noise of scale 1 / gamma: 2 gamma-DP per answer.
+
+    Example:
+        >>> import numpy as np
+        >>> votes = Votes(counts=[[95, 5], [2, 98]], teachers=100)
+        >>> LaplaceMax(gamma=0.5).answer(np.random.default_rng(0), votes).tolist()
+        [0, 1]
 
     Reference:
         Papernot et al. (2017), Section 2.1, arXiv:1610.05755.
@@ -81,6 +87,12 @@ class GaussianMax:
 
     What is accounted for is the whole noisy histogram, so a student may have that too.
 
+    Example:
+        >>> import numpy as np
+        >>> votes = Votes(counts=[[95, 5], [2, 98]], teachers=100)
+        >>> GaussianMax(sigma=5.0).answer(np.random.default_rng(0), votes).tolist()
+        [0, 1]
+
     Reference:
         Papernot et al. (2018), Section 4.1, arXiv:1802.08908.
     """
@@ -114,6 +126,13 @@ class Confident:
     Args:
         sigma_check: of the noise on the largest count; every question pays for it.
         sigma: of the noise on the counts; only answers pay for it.
+
+    Example:
+        >>> import numpy as np
+        >>> votes = Votes(counts=[[95, 5], [52, 48]], teachers=100)
+        >>> aggregator = Confident(threshold=75, sigma_check=4.0, sigma=5.0)
+        >>> aggregator.passes(np.random.default_rng(0), votes).tolist()
+        [True, False]
 
     Reference:
         Papernot et al. (2018), Algorithms 1 and 2, arXiv:1802.08908.
@@ -159,7 +178,7 @@ class Confident:
     def passes(
         self, source: np.random.Generator, votes: Votes, beliefs: np.ndarray | None = None
     ) -> np.ndarray:
-        """Which questions are worth an answer: (queries,).
+        """Which questions pass the check and get an answer: (queries,) bool.
 
         Args:
             beliefs: the student's own probabilities, (queries, classes). What the votes say beyond them is
@@ -168,7 +187,9 @@ class Confident:
         grid = self.check_grid
         counts = in_steps(votes.counts, grid.parts, votes.teachers)
         if beliefs is not None:  # to the same grid before they meet a count: no count is rounded
-            counts = counts - np.rint(votes.teachers * grid.parts * _checked(beliefs, votes)).astype(np.int64)
+            counts = counts - np.rint(votes.teachers * grid.parts * _check_beliefs(beliefs, votes)).astype(
+                np.int64
+            )
         noisy = counts.max(axis=1) + grid.noise(source, (votes.queries,))
         return noisy / grid.parts >= self.threshold
 
@@ -176,7 +197,7 @@ class Confident:
 Aggregator = LaplaceMax | ExponentialMax | GaussianMax | Confident
 
 
-def _checked(beliefs: np.ndarray, votes: Votes) -> np.ndarray:
+def _check_beliefs(beliefs: np.ndarray, votes: Votes) -> np.ndarray:
     beliefs = np.asarray(beliefs, np.float64)
     if beliefs.shape != votes.counts.shape:
         raise DataError(
@@ -185,7 +206,7 @@ def _checked(beliefs: np.ndarray, votes: Votes) -> np.ndarray:
         )
     if not np.all(beliefs >= 0) or np.any(np.abs(beliefs.sum(axis=1) - 1) > 1e-3):
         raise DataError(
-            "The student's beliefs are no probabilities.",
+            "The student's beliefs are not probabilities.",
             remedy="Pass numbers from 0 to 1 whose rows add up to 1.",
         )
     return beliefs

@@ -7,11 +7,19 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.accounting import calibrate
-from reticent.accounting.epsilon import is_beyond, tight
 from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.accounting.reserve import NEARLY_EXACT, ROOM, USUAL, beyond_ends, is_paid, left_for, owed
+from reticent.accounting.reserve import (
+    NEARLY_EXACT,
+    ROOM,
+    USUAL,
+    delta_left_for,
+    delta_owed,
+    is_paid,
+    noise_too_small,
+)
 from reticent.accounting.search import smallest_count
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import has_visible_ends, tight
 from reticent.core import checks
 from reticent.core.errors import CannotMeet
 from reticent.mechanisms.adjacency import Adjacency
@@ -24,9 +32,9 @@ _OFF = 2.0**-64  # no count or check is drawn further from its law, in total var
 
 
 class Allowance(NamedTuple):
-    """What may be spent, what a check and an answer take of it, and what all of it costs.
+    """How much may be spent, what a check and an answer take of it, and what all of it costs.
 
-    A filter: who asks adaptively stops when the next question could pass the limit.
+    A privacy filter: adaptive questions stop when the next one could exceed the limit.
 
     Guarantee:
         However questions are chosen from earlier answers, all of it costs at most `event`.
@@ -62,25 +70,32 @@ class Allowance(NamedTuple):
 
 
 def allowance_for(aggregator: Aggregator, *, epsilon: float, delta: float) -> Allowance:
-    """As much as (epsilon, delta) covers, whatever the votes are.
+    """The allowance that (epsilon, delta) covers, for any votes.
 
     A part of delta is set aside for the samplers of the noise, enough for every answer with up to 1,024
     classes; there are no more answers than half of delta is enough for.
 
     Raises:
-        CannotMeet: not even one answer.
+        CannotMeet: not even one answer fits.
+
+    Example:
+        >>> allowance = allowance_for(GaussianMax(sigma=40.0), epsilon=1.0, delta=1e-6)
+        >>> int(allowance.limit / allowance.answer)  # questions
+        44
     """
     checks.positive(epsilon=epsilon)
     checks.inside_unit(delta=delta)
-    found = _allowance_within(aggregator, epsilon, left_for(epsilon, delta))
+    found = _allowance_within(aggregator, epsilon, delta_left_for(epsilon, delta))
     if is_paid(epsilon, delta) and (distance := found.distance) > USUAL:
-        share = min(1.0, (1 - 1e-9) * delta / 2 / (ROOM * owed(distance, epsilon)))
+        share = min(1.0, (1 - 1e-9) * delta / 2 / (ROOM * delta_owed(distance, epsilon)))
         most = share * found.limit  # with less of delta there are fewer answers still
-        found = _allowance_within(aggregator, epsilon, left_for(epsilon, delta, max(share * distance, USUAL)))
+        found = _allowance_within(
+            aggregator, epsilon, delta_left_for(epsilon, delta, max(share * distance, USUAL))
+        )
         found = found._replace(limit=min(found.limit, most))
     if not found.affords_one_more(asked=0, answered=0):
         raise CannotMeet(
-            f"Not one answer fits into epsilon {epsilon:g} and delta {delta:g} with this noise.",
+            f"Not even one answer fits into epsilon {epsilon:g} and delta {delta:g} with this noise.",
             remedy="Use more noise (and more teachers, so that the votes stand out), or a larger epsilon.",
         )
     return found
@@ -141,13 +156,13 @@ def multiplier_for(
     Raises:
         CannotMeet: so little noise that the ends of its sampler show.
     """
-    alone = gaussian_dp.noise_multiplier(epsilon, left_for(epsilon, delta)) * (
+    alone = gaussian_dp.noise_multiplier(epsilon, delta_left_for(epsilon, delta)) * (
         1 + 1e-7
     )  # room for the accountant's last digits
     if beside is None:
         neighbours = Neighbours(adjacency)
-        if not is_paid(epsilon, delta) and is_beyond(release_of(alone, adjacency), delta, neighbours):
-            raise beyond_ends(epsilon, delta)
+        if not is_paid(epsilon, delta) and has_visible_ends(release_of(alone, adjacency), delta, neighbours):
+            raise noise_too_small(epsilon, delta)
         return alone
     return calibrate.noise_for(
         lambda multiplier: Composed(events=(beside, release_of(multiplier, adjacency))),

@@ -14,7 +14,7 @@ from reticent.pate.votes import Answers, Questions, Votes
 
 
 class Teller:
-    """Teachers who answer until the allowance ends: each round continues where the last one stopped."""
+    """Teachers that answer until the allowance ends: each round continues where the last one stopped."""
 
     def __init__(self, aggregator: Aggregator, allowance: Allowance, keys: Keys) -> None:
         require_alone("PATE")
@@ -45,7 +45,7 @@ class Teller:
         if isinstance(self.aggregator, Confident):
             self.aggregator.require_reachable(votes.teachers)
             passed = self.aggregator.passes(source, about, beliefs)
-        counts, labels = self._drawn(source, about)
+        counts, labels = self._draw(source, about)
         if most is not None:
             passed = passed[
                 : int(np.sum(np.cumsum(passed) - passed < most))
@@ -62,7 +62,7 @@ class Teller:
             counts=None if counts is None else counts[kept],
         )
 
-    def _drawn(self, source: np.random.Generator, about: Votes) -> tuple[np.ndarray | None, np.ndarray]:
+    def _draw(self, source: np.random.Generator, about: Votes) -> tuple[np.ndarray | None, np.ndarray]:
         """Noisy counts, if they may be seen, and labels."""
         match self.aggregator:
             case Confident(vote=noise) | (GaussianMax() as noise):
@@ -72,8 +72,8 @@ class Teller:
                 return None, other.answer(source, about)
 
 
-def joined(*parts: Answers) -> Answers:
-    """The answers of several rounds. A record that was answered in one is not asked about in another."""
+def join_answers(*parts: Answers) -> Answers:
+    """Joins the answers of several rounds. No record may be answered in two of them."""
     counts = [part.counts for part in parts if part.counts is not None]
     return Answers(
         questions=Questions(rows=np.concatenate([part.questions.rows for part in parts])),
@@ -83,16 +83,16 @@ def joined(*parts: Answers) -> Answers:
     )
 
 
-def reinforced(answers: Answers, asked: Questions, beliefs: np.ndarray, *, sure: float) -> Answers:
-    """The answers, and the student's own labels where it was asked about, refused, and sure of itself.
+def add_confident_labels(answers: Answers, asked: Questions, beliefs: np.ndarray, *, sure: float) -> Answers:
+    """Adds the student's own labels for refused questions of which it is sure.
 
-    The second half of Interactive-GNMax: teachers who do not contradict a sure student confirm it. That they
+    The second half of Interactive-GNMax: teachers that do not contradict a sure student confirm it. That they
     did not was paid for by the check, so this costs nothing more.
 
     Args:
         asked: the questions of that round, in their order; only the first `answers.asked` of them count.
         beliefs: the student's probabilities for them, (questions, classes).
-        sure: the probability from which on its own label is taken.
+        sure: the probability from which its own label is used.
 
     Reference:
         Papernot et al. (2018), Algorithm 2, arXiv:1802.08908.

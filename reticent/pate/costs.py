@@ -1,7 +1,7 @@
-"""What answers cost: a number that may be published, and one that may not.
+"""The cost of answers: a number that may be published, and one that may not.
 
 allowance_for(...).event       whatever the votes are: publishable, and what is charged
-unreleased(...)                with these votes in view: smaller, and itself private
+unreleased_cost(...)           with these votes in view: smaller, and itself private
 sanitise(...)                  the same with noise: publishable once it is paid for
 """
 
@@ -32,7 +32,7 @@ _SLOWEST = 1e-6  # beta, so that rounding cannot be seen beside it
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnreleasedCost:
-    """A Renyi curve that was computed from private votes: for whoever holds them, not for publication."""
+    """A Renyi curve computed from private votes: for the holder of the votes, not for publication."""
 
     orders: np.ndarray
     curve: np.ndarray
@@ -41,7 +41,7 @@ class UnreleasedCost:
         return renyi.to_epsilon(self.curve, delta, self.orders)
 
     def epsilon_classical(self, delta: float) -> float:
-        """By the conversion that the papers used."""
+        """Epsilon by the conversion that the papers used."""
         return renyi.to_epsilon_classical(self.curve, delta, self.orders)
 
     def in_words(self, delta: float) -> str:
@@ -54,7 +54,7 @@ class UnreleasedCost:
         return "UnreleasedCost(private: ask for .epsilon(delta))"
 
 
-def unreleased(
+def unreleased_cost(
     votes: Votes,
     aggregator: Aggregator,
     *,
@@ -73,17 +73,27 @@ def unreleased(
 
     Raises:
         Unproven: no theorem for this aggregator.
+
+    Example:
+        >>> votes = Votes(counts=[[245, 5]] * 100, teachers=250)
+        >>> cost = unreleased_cost(votes, GaussianMax(sigma=40.0))
+        >>> round(cost.epsilon(1e-6), 1)
+        0.2
+        >>> cost
+        UnreleasedCost(private: ask for .epsilon(delta))
     """
     total = np.zeros(len(orders))
     weights = np.ones(votes.queries) if is_answered is None else _weights(is_answered, votes)
     match aggregator:
         case LaplaceMax(gamma=gamma, grid=grid):
             log_wrong = divergence.log_wrong_laplace(votes.counts, 1 / gamma, step=grid.step)
-            each = divergence.pure(log_wrong, 2 * gamma, orders)
+            each = divergence.pure_dp(log_wrong, 2 * gamma, orders)
         case GaussianMax(grid=grid):
             each = _answers(votes, grid, orders)
         case Confident(threshold=threshold, check_grid=grid, vote=vote):
-            log_pass = divergence.log_answered(votes.counts, threshold, grid.deviation, step=grid.step)
+            log_pass = divergence.log_pass_probability(
+                votes.counts, threshold, grid.deviation, step=grid.step
+            )
             weights = np.exp(log_pass) if is_answered is None else weights
             total += divergence.gaussian_check(log_pass, grid.deviation, orders).sum(axis=0)
             each = _answers(votes, vote.grid, orders)
@@ -101,14 +111,14 @@ def _answers(votes: Votes, grid: NormalGrid, orders: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
-    """How a data-dependent cost is published: fixed before the votes are looked at, or it gives them away.
+class CostRelease:
+    """How a data-dependent cost is published: fixed before anyone looks at the votes, or it leaks them.
 
     Args:
         order: the one order at which the cost is published.
         beta: how fast smooth sensitivity forgets; below 1 / (2 order).
         sigma: noise over smooth sensitivity.
-        confidence: that what is published is not below the truth. One half adds no margin, as the paper.
+        confidence: that what is published is not below the truth. One half adds no margin, as in the paper.
     """
 
     order: float
@@ -121,13 +131,13 @@ class Release:
         checks.inside_unit(confidence=self.confidence)
         if self.confidence < 0.5 or 2 * self.beta * self.order >= 1 or self.beta < _SLOWEST:
             raise InvalidArgument(
-                f"No theorem has beta {self.beta:g}, order {self.order:g}, confidence {self.confidence:g}.",
-                remedy="Let beta be from a millionth to 1 / (2 order), and confidence at least one half.",
+                f"No theorem for beta {self.beta:g}, order {self.order:g}, confidence {self.confidence:g}.",
+                remedy="Choose a beta from 1e-6 to 1 / (2 order), and a confidence of at least 0.5.",
             )
 
     @property
     def margin(self) -> float:
-        """How many deviations are added."""
+        """How many standard deviations are added."""
         return float(ndtri(self.confidence))
 
     @property
@@ -150,14 +160,14 @@ class Release:
 class Sanitised:
     """A data-dependent epsilon with noise on it, and its own cost in it: it may be published.
 
-    A statement about these data: by how much an outcome is likelier on them than on a neighbour. It is not
-    about the other direction, as the published ones of this kind are not, and it holds except with
+    A statement about these data: by how much an outcome is likelier on them than on a neighbour. Like
+    other statements of this kind, it does not cover the other direction, and it holds except with
     probability 1 - confidence, over the noise on it. What a ledger is charged is the data-independent cost.
     """
 
     epsilon: float
     delta: float
-    release: Release
+    release: CostRelease
 
     def __str__(self) -> str:
         return (
@@ -167,7 +177,7 @@ class Sanitised:
 
 
 def smooth_sensitivity(
-    votes: Votes, aggregator: Aggregator, release: Release, *, is_answered: np.ndarray | None = None
+    votes: Votes, aggregator: Aggregator, release: CostRelease, *, is_answered: np.ndarray | None = None
 ) -> float:
     """Of the data-dependent cost of these questions, at the order of the release. Private itself."""
     if not isinstance(aggregator, GaussianMax | Confident):
@@ -188,7 +198,7 @@ def smooth_sensitivity(
     if isinstance(aggregator, Confident):
         if is_answered is None:
             weights = np.exp(
-                divergence.log_answered(votes.counts, aggregator.threshold, aggregator.sigma_check)
+                divergence.log_pass_probability(votes.counts, aggregator.threshold, aggregator.sigma_check)
             )
         grid = aggregator.check_grid
         checked = sensitivity.check(
@@ -206,7 +216,7 @@ def smooth_sensitivity(
 def sanitise(
     votes: Votes,
     aggregator: Aggregator,
-    release: Release,
+    release: CostRelease,
     *,
     delta: float,
     keys: Keys,
@@ -225,11 +235,11 @@ def sanitise(
         grid that follows from public numbers alone (`publishing`).
     """
     slower = replace(release, beta=release.beta * publishing.SLOWER)
-    most = _most(votes, aggregator, release.order)
-    cost = unreleased(votes, aggregator, is_answered=is_answered, orders=np.array([release.order]))
+    most = _largest_cost(votes, aggregator, release.order)
+    cost = unreleased_cost(votes, aggregator, is_answered=is_answered, orders=np.array([release.order]))
     smooth = smooth_sensitivity(votes, aggregator, slower, is_answered=is_answered)
-    smooth = publishing.floored(smooth, most)
-    noisy = publishing.with_smooth_noise(
+    smooth = publishing.add_floor(smooth, most)
+    noisy = publishing.add_smooth_noise(
         generator(keys, step=step),
         float(cost.curve[0]) + smooth * release.sigma * release.margin,
         smooth,
@@ -241,10 +251,10 @@ def sanitise(
     return Sanitised(epsilon=epsilon, delta=delta, release=release)
 
 
-def _most(votes: Votes, aggregator: Aggregator, order: float) -> float:
-    """What so many questions cost at most, whatever the votes are: no sensitivity is larger."""
+def _largest_cost(votes: Votes, aggregator: Aggregator, order: float) -> float:
+    """The largest possible cost of so many questions, for any votes: no sensitivity is larger."""
     if not isinstance(aggregator, GaussianMax | Confident):
-        return math.inf  # refused by whoever asks for the sensitivity
+        return math.inf  # `smooth_sensitivity` refuses it
     check = order / (2 * aggregator.sigma_check**2) if isinstance(aggregator, Confident) else 0.0
     return max(votes.queries, 1) * (order / aggregator.sigma**2 + check)
 
@@ -254,6 +264,6 @@ def _weights(is_answered: np.ndarray, votes: Votes) -> np.ndarray:
     if weights.shape != (votes.queries,) or np.any((weights < 0) | (weights > 1)):
         raise InvalidArgument(
             f"is_answered has shape {weights.shape}, and there are {votes.queries} questions.",
-            remedy="Pass one yes or no for each question that was asked. Labels and row numbers are neither.",
+            remedy="Pass one yes or no for each question that was asked. Do not pass labels or row numbers.",
         )
     return weights

@@ -1,7 +1,7 @@
 """What an answer costs when the votes are known: Renyi divergences that depend on private data.
 
 The surer the teachers are, the less an answer tells about any one of them. But how sure they are is private:
-a number from this module may be looked at by whoever holds the data, and published only after `sanitise`.
+a number from this module is for the holder of the data, and is published only after `sanitise`.
 It also says less than differential privacy: by how much an outcome is likelier on these votes than on a
 neighbour's, and not the other way round, where the divergence can be larger (tests/pate/test_costs.py).
 
@@ -9,7 +9,7 @@ Votes are (queries, classes), orders (orders,), results (queries, orders). Every
 
 The formulas are for real noise; the noise that is drawn is whole numbers of a step. With `step` they are
 bounds for that. Let D be the difference of two counts' noise and g >= 1 the gap between the counts, both in
-steps; a tie is counted as wrong, whoever wins it.
+steps; a tie counts as wrong, whichever class wins it.
 
     normal     D is discrete normal, and its law falls beyond 0: P(D >= g), a sum over whole numbers, is at
                most the integral from g - 1 on. At g = 0 it is (1 + P(D = 0)) / 2, which is smaller too.
@@ -45,7 +45,7 @@ def log_wrong_gaussian(counts: np.ndarray, sigma: float, *, step: float = 0.0) -
 
 
 def log_wrong_laplace(counts: np.ndarray, scale: float, *, step: float = 0.0) -> np.ndarray:
-    """The same for Laplace noise of this scale (1 / gamma).
+    """`log_wrong_gaussian` for Laplace noise of this scale (1 / gamma).
 
     Reference:
         Papernot et al. (2017), Lemma 4, arXiv:1610.05755: the sum of (2 + gamma gap) / (4 exp(gamma gap)).
@@ -55,7 +55,9 @@ def log_wrong_laplace(counts: np.ndarray, scale: float, *, step: float = 0.0) ->
     return _at_most_even(np.asarray(logsumexp(np.log((2 + gaps) / 4) - gaps, axis=1)), counts.shape[1])
 
 
-def log_answered(counts: np.ndarray, threshold: float, sigma: float, *, step: float = 0.0) -> np.ndarray:
+def log_pass_probability(
+    counts: np.ndarray, threshold: float, sigma: float, *, step: float = 0.0
+) -> np.ndarray:
     """ln of the probability that the largest count passes the threshold with its noise: (queries,).
 
     With a step the less likely of passing and failing is at most as likely as this says: the largest count
@@ -107,7 +109,7 @@ def gaussian_check(log_pass: np.ndarray, sigma: float, orders: np.ndarray) -> np
     return gaussian_max(unlikely, math.sqrt(2) * sigma, orders)
 
 
-def pure(log_wrong: np.ndarray, epsilon: float, orders: np.ndarray) -> np.ndarray:
+def pure_dp(log_wrong: np.ndarray, epsilon: float, orders: np.ndarray) -> np.ndarray:
     """The divergence of an epsilon-DP answer that is wrong with this probability (LNMax: epsilon = 2 gamma).
 
     The smallest of order epsilon^2 / 2, epsilon and, where it is proved, the bound of Papernot et al. (2017),

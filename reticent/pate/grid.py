@@ -23,7 +23,7 @@ class NormalGrid(NamedTuple):
 
     Guarantee:
         Counts with this noise cost no more than with real Gaussian noise of the deviation asked for, up to
-        2^-64 a count: see `whole_normals`.
+        2^-64 per count: see `whole_normals`.
     """
 
     levels: int
@@ -53,7 +53,7 @@ class LaplaceGrid(NamedTuple):
 
     Guarantee:
         Moved votes change the log odds of a result by at most their number over the scale asked for, up to
-        2^-70 a count: see `whole_laplace`.
+        2^-70 per count: see `whole_laplace`.
     """
 
     parts: int

@@ -1,6 +1,6 @@
-"""A kernel machine whose centres are public records, fitted in one go to values with noise of a known size.
+"""A kernel machine whose centres are public records, fitted directly to values with noise of a known size.
 
-It is the posterior mean of a Gaussian process that is told the noise, so nothing has to be tuned: the more
+It is the posterior mean of a Gaussian process that knows the noise, so nothing has to be tuned: the more
 noise an answer has, the more it leans on its neighbours.
 
 Reference:
@@ -30,7 +30,7 @@ _QUIET = 1e-4  # added to the kernel's diagonal: two centres may be alike
 
 
 def kernel_machine(centres: int, features: int, classes: int) -> Model:
-    """Sums of bells around centres: weights times exp(-|x - centre|^2 / width), and a bias a class."""
+    """Sums of bells around centres: weights times exp(-|x - centre|^2 / width), and a bias per class."""
     checks.count(centres=centres, features=features, classes=classes)
 
     def apply(params: Params, x: jax.Array) -> jax.Array:
@@ -52,7 +52,7 @@ def kernel_machine(centres: int, features: int, classes: int) -> Model:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Basis:
+class KernelBasis:
     """Public records as centres, and the functions that bells around them span.
 
     Args:
@@ -64,12 +64,12 @@ class Basis:
     width: float
 
     @classmethod
-    def of(cls, pool: Any, *, centres: int = 2000, seed: int = 0) -> Basis:
-        """So many records of a public pool, at random, and a width that fits their distances."""
+    def of(cls, pool: Any, *, centres: int = 2000, seed: int = 0) -> KernelBasis:
+        """Chooses `centres` records of a public pool at random, and a width that fits their distances."""
         rows = np.asarray(pool, np.float32).reshape(len(pool), -1)
         checks.count(centres=centres)
         if len(rows) < 2:
-            raise DataError("A public pool of one record spans nothing.", remedy="Pass more public records.")
+            raise DataError("A public pool of one record is too small.", remedy="Pass more public records.")
         drawn = np.random.default_rng(seed).permutation(len(rows))[:centres]
         apart = 2 * rows[drawn].var(axis=0, dtype=np.float64).sum()  # the mean squared distance of two
         return cls(centres=rows[drawn], width=_WIDTH * max(float(apart), 1e-12))
@@ -93,7 +93,7 @@ class Basis:
         return solve_triangular(lower, np.eye(len(kernel)), lower=True).T.astype(np.float32)
 
     def params(self, weights: np.ndarray, bias: np.ndarray) -> Params:
-        """Of a `kernel_machine`, from weights of the coordinates."""
+        """The parameters of a `kernel_machine`, from weights (centres, classes) of the coordinates."""
         return {
             "centres": jnp.asarray(self.centres),
             "width": jnp.float32(self.width),
@@ -106,7 +106,7 @@ class Regression:
     """Fits values at the same rows again and again: the matrix is decomposed once.
 
     Args:
-        coordinates: (rows, centres), by a `Basis`.
+        coordinates: (rows, centres), by a `KernelBasis`.
         noise: the variance of a value's noise, where functions have variance 1.
     """
 

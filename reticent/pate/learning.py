@@ -1,9 +1,9 @@
-"""From paid answers and a public pool to a student, without anything to tune.
+"""Learns a student from paid answers and a public pool, with nothing to tune.
 
-Two ways lead there, and the answers themselves say which is better: some are held back, and both ways are to
-foretell them. That is post-processing of what was released, and costs nothing.
+There are two ways, and the answers decide which is better: some are held back, and both ways predict
+them. That is post-processing of what was released, and costs nothing.
 
-    direct   a kernel machine on the answers, which is told how noisy they are: for tables
+    direct   a kernel machine on the answers, which knows their noise: for tables
     graph    answers spread over near neighbours in the pool first: for images, where neighbours are alike
 """
 
@@ -17,13 +17,13 @@ import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.core.observer import OnProgress
 from reticent.models.model import Model, Params
-from reticent.pate.kernel import Basis, Regression, kernel_machine
+from reticent.pate.kernel import KernelBasis, Regression, kernel_machine
 from reticent.pate.propagation import Graph, neighbour_graph
-from reticent.pate.student import checked_answers, soft_labels
+from reticent.pate.student import check_answers, soft_labels
 
 Way = Literal["auto", "direct", "graph"]
-OnProgress = Callable[[float], None]
 
 _SPREAD_NOISE = 0.1  # of labels that the graph has smoothed
 _LABEL_NOISE = 0.5  # of labels without counts
@@ -31,17 +31,13 @@ _FOLDS = 4
 _FEWEST = 5 * _FOLDS  # answers of which some can be held back
 
 
-def _silently(done: float) -> None:
-    pass
-
-
 @dataclass(frozen=True, kw_only=True)
 class Student:
     """A model that may be published: it was made from public records and paid answers.
 
     Args:
-        shares: (pool, classes) what it takes the pool for; rows sum to 1. For another model: `fit_student`.
-        way: how the answers were carried over to the pool.
+        shares: (pool, classes) class shares for the pool; rows sum to 1. For another model: `fit_student`.
+        way: "direct" or "graph", as above.
     """
 
     model: Model
@@ -51,9 +47,9 @@ class Student:
 
 
 def learn(
-    pool: Any,
-    asked: Any,
-    answers: Any,
+    pool: Any,  # (pool, features)
+    asked: Any,  # (answers,) rows of the pool
+    answers: Any,  # (answers,) labels, or (answers, classes) noisy counts
     *,
     classes: int,
     teachers: int | None = None,
@@ -62,13 +58,13 @@ def learn(
     graph: Graph | None = None,
     centres: int = 2000,
     seed: int = 0,
-    on_progress: OnProgress = _silently,
+    on_progress: OnProgress = lambda done: None,
 ) -> Student:
-    """The student that fits the answers about some of a public pool.
+    """Learns a student from answers about part of a public pool.
 
     Args:
-        pool: (pool, features) public records. Distances between rows have to mean something: scattering
-            features, or columns of like size (`scaling.PoolScale`).
+        pool: (pool, features) public records. Distances between rows must be meaningful: scattering
+            features, or columns of similar scale (`scaling.PoolScale`).
         asked: (answers,) rows of the pool that were answered.
         answers: (answers,) classes, or better (answers, classes) noisy counts, which cost the same.
         teachers, sigma: how many voted, and the deviation of the noise on each count: needed with counts.
@@ -76,9 +72,9 @@ def learn(
         centres: records of the pool that the model is built of, and that are published with it.
     """
     checks.one_of(("auto", "direct", "graph"), way=way)
-    asked, values = checked_answers(len(pool), asked, answers, classes)
-    shares, noise = _scaled(values, np.ndim(answers) == 2, teachers, sigma)
-    basis = Basis.of(pool, centres=centres, seed=seed)
+    asked, values = check_answers(len(pool), asked, answers, classes)
+    shares, noise = _scale_values(values, np.ndim(answers) == 2, teachers, sigma)
+    basis = KernelBasis.of(pool, centres=centres, seed=seed)
     coordinates = basis(pool)
     on_progress(0.4)
     if way == "auto" and len(asked) < _FEWEST:
@@ -86,11 +82,11 @@ def learn(
     if way != "direct" and graph is None:
         graph = neighbour_graph(pool)
     on_progress(0.6)
-    ways: dict[Way, _Fit] = {"direct": _direct(coordinates, noise)}
+    ways: dict[Way, _Fit] = {"direct": _fit_directly(coordinates, noise)}
     if graph is not None:
-        ways["graph"] = _by_graph(coordinates, graph, classes)
+        ways["graph"] = _fit_by_graph(coordinates, graph, classes)
     if way == "auto":
-        way = min(ways, key=lambda each: _error(ways[each], coordinates, asked, shares, seed))
+        way = min(ways, key=lambda each: _prediction_error(ways[each], coordinates, asked, shares, seed))
     on_progress(0.9)
     weights, bias = ways[way](asked, shares)
     found = np.maximum(coordinates @ weights + bias + 1 / classes, 1e-6)
@@ -106,7 +102,7 @@ def learn(
 _Fit = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # of rows and shares
 
 
-def _scaled(
+def _scale_values(
     values: np.ndarray, is_counts: bool, teachers: int | None, sigma: float | None
 ) -> tuple[np.ndarray, float]:
     """Shares of the vote around zero, and their noise's variance beside that of shares themselves."""
@@ -116,7 +112,7 @@ def _scaled(
         return around_zero, _LABEL_NOISE
     if teachers is None or sigma is None:
         raise InvalidArgument(
-            "Noisy counts say little without the number of teachers and the noise.",
+            "Noisy counts need the number of teachers and the noise to be read.",
             remedy="Pass teachers= and sigma=, or labels as answers.",
         )
     checks.count(teachers=teachers)
@@ -125,11 +121,11 @@ def _scaled(
     return around_zero / teachers, classes * (sigma / teachers) ** 2
 
 
-def _direct(coordinates: np.ndarray, noise: float) -> _Fit:
+def _fit_directly(coordinates: np.ndarray, noise: float) -> _Fit:
     return lambda asked, shares: Regression(coordinates[asked], noise)(shares)
 
 
-def _by_graph(coordinates: np.ndarray, graph: Graph, classes: int) -> _Fit:
+def _fit_by_graph(coordinates: np.ndarray, graph: Graph, classes: int) -> _Fit:
     regression = Regression(coordinates, _SPREAD_NOISE)
 
     def fit(asked: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -138,8 +134,10 @@ def _by_graph(coordinates: np.ndarray, graph: Graph, classes: int) -> _Fit:
     return fit
 
 
-def _error(fit: _Fit, coordinates: np.ndarray, asked: np.ndarray, shares: np.ndarray, seed: int) -> float:
-    """How far answers are from what the others foretell of them, squared and added up."""
+def _prediction_error(
+    fit: _Fit, coordinates: np.ndarray, asked: np.ndarray, shares: np.ndarray, seed: int
+) -> float:
+    """The squared error of predicting each answer from the others, added up."""
     fold = np.random.default_rng(seed).permutation(len(asked)) % _FOLDS
     total = 0.0
     for held in range(_FOLDS):

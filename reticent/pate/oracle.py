@@ -1,11 +1,11 @@
-"""Private inference: a label a call, until the budget ends, with a journal that survives a crash.
+"""Private inference: one label per call, until the budget ends, with a journal that survives a crash.
 
-    opened     who may ask how much; nothing is charged yet
+    opened     the allowance and the aggregator; nothing is charged yet
     paid       the whole allowance is charged; answers may be drawn
     asked      a question, by a keyed digest of its record, before its noise is drawn
-    answered   its label, or that it was refused, before anybody is told
+    answered   its label, or that it was refused, before it is returned
 
-An answer that is not in the journal was told to nobody: after a crash it is drawn again, under the same
+An answer that is not in the journal was never returned: after a crash it is drawn again, under the same
 charge. One that is there is read from it: the same question is never asked twice.
 """
 
@@ -42,7 +42,7 @@ Voter = Callable[[np.ndarray], Votes]  # what the teachers say of some records
 
 
 class Oracle:
-    """Teachers behind a counter that charges first.
+    """Teachers that answer one record at a time, and charge first.
 
     Args:
         vote: from records to the votes on them.
@@ -78,8 +78,8 @@ class Oracle:
         self._unanswered: set[str] = set()  # told to nobody, and paid for already
         self.asked = 0
         self._open = {"event": events.to_json(allowance.event), "aggregator": repr(aggregator)}
-        self._journal = _Journal(None if journal is None else Path(journal), self._noted)
-        with self._journal.held():
+        self._journal = _Journal(None if journal is None else Path(journal), self._apply_entry)
+        with self._journal.lock():
             self._begin(budget)
 
     def _begin(self, budget: Budget | None) -> None:
@@ -88,8 +88,8 @@ class Oracle:
             self._journal.write({"opened": self._open, "secret": secrets.token_hex(16)})
         elif entries[0].get("opened") != self._open:
             raise IntegrityError(
-                f"{self._journal.path} is the journal of other teachers' answers, or of another noise.",
-                remedy="Name another file, or ask with the settings that it was begun with.",
+                f"{self._journal.path} is a journal of other teachers, or of other noise.",
+                remedy="Name another file, or use the settings that the journal was started with.",
             )
         self._secret = str(entries[0]["secret"])
         if not any("paid" in entry for entry in entries):
@@ -100,8 +100,8 @@ class Oracle:
                 )
             self._journal.write({"paid": True})
 
-    def _noted(self, entry: dict[str, Any]) -> None:
-        """What an entry means, whichever process wrote it."""
+    def _apply_entry(self, entry: dict[str, Any]) -> None:
+        """Applies a journal entry, whichever process wrote it."""
         if "asked" in entry:
             self._unanswered.add(str(entry["asked"]))
             self.asked += 1
@@ -111,7 +111,7 @@ class Oracle:
 
     @property
     def answered(self) -> int:
-        """Those with a label; a question in the air counts as one."""
+        """How many questions got a label; one still in progress counts too."""
         return sum(label is not None for label in self._answers.values()) + len(self._unanswered)
 
     def ask(self, x: np.ndarray) -> list[int | None]:
@@ -122,7 +122,7 @@ class Oracle:
         """
         told = []
         for record in np.asarray(x):
-            with self._journal.held():  # others may ask through the same journal meanwhile
+            with self._journal.lock():  # others may ask through the same journal meanwhile
                 told.append(self._one(record))
         return told
 
@@ -134,14 +134,14 @@ class Oracle:
             if not self.allowance.affords_one_more(asked=self.asked, answered=self.answered):
                 raise BudgetExceeded(
                     f"The allowance is spent: {self.asked} questions were asked, {self.answered} answered.",
-                    remedy="Use the answers there are to train a student, which may be asked without end.",
+                    remedy="Train a student on the answers so far: it may be asked without limit.",
                 )
             self._journal.write({"asked": digest})
-        label = self._drawn(self._vote(record[None]))
+        label = self._draw_label(self._vote(record[None]))
         self._journal.write({"answered": digest, "label": label})
         return label
 
-    def _drawn(self, votes: Votes) -> int | None:
+    def _draw_label(self, votes: Votes) -> int | None:
         source = generator(self._keys, step=len(self._journal.entries))  # one more for every entry
         if isinstance(self._aggregator, Confident):
             self._aggregator.require_reachable(votes.teachers)
@@ -159,16 +159,16 @@ class Oracle:
 
 
 class _Journal:
-    """Lines of JSON, each on the disk before the next thing happens; one writer at a time."""
+    """Lines of JSON, each flushed to disk before the next step; one writer at a time."""
 
-    def __init__(self, path: Path | None, noted: Callable[[dict[str, Any]], None]) -> None:
-        self.path, self._noted = path, noted
+    def __init__(self, path: Path | None, on_entry: Callable[[dict[str, Any]], None]) -> None:
+        self.path, self._on_entry = path, on_entry
         self.entries: list[dict[str, Any]] = []
         self._read_to = 0
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keeps other processes out, and knows what they wrote before: an allowance is spent once."""
+    def lock(self) -> Iterator[None]:
+        """Locks out other processes and reads what they wrote before: an allowance is spent once."""
         if self.path is None:
             yield
             return
@@ -191,10 +191,10 @@ class _Journal:
         try:
             entries = [json.loads(line) for line in whole.splitlines()]
         except ValueError:
-            raise _damaged(path) from None
+            raise _damage_error(path) from None
         known = [*self.entries, *entries]
         if not all(isinstance(entry, dict) for entry in entries) or (known and "opened" not in known[0]):
-            raise _damaged(path)
+            raise _damage_error(path)
         self._read_to += len(whole)
         if len(whole) < len(content):  # the last line of a process that was killed while it wrote
             file.truncate(self._read_to)
@@ -202,7 +202,7 @@ class _Journal:
             self._note(entry)
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Within `held`."""
+        """Appends an entry; call it within `lock`."""
         line = json.dumps(entry).encode() + b"\n"
         if self.path is not None:
             try:
@@ -219,10 +219,10 @@ class _Journal:
 
     def _note(self, entry: dict[str, Any]) -> None:
         self.entries.append(entry)
-        self._noted(entry)
+        self._on_entry(entry)
 
 
-def _damaged(path: Path) -> IntegrityError:
+def _damage_error(path: Path) -> IntegrityError:
     return IntegrityError(
-        f"{path} is no journal of answers, or is damaged.", remedy="Restore it from a copy."
+        f"{path} is not a journal of answers, or is damaged.", remedy="Restore it from a copy."
     )

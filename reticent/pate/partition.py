@@ -1,4 +1,4 @@
-"""Who teaches whom: every record is put into exactly one shard, and each shard has its own teacher."""
+"""Shards: every record belongs to exactly one, and each shard has its own teacher."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _STEP = 8  # of capacities
 
 @dataclass(frozen=True, kw_only=True)
 class Shards:
-    """Disjoint sets of records, one per teacher. Says who is where: never to be published.
+    """Disjoint sets of records, one per teacher. Private: it says which record is where.
 
     Args:
         shard_of: (rows,) the shard of every record.
         teachers: how many shards there are.
-        capacity: room for the records of a shard; those beyond teach nobody. A public number: XLA rounds sums
+        capacity: room for the records of a shard; others are not used. A public number: XLA rounds sums
             by the shape of their terms, so a capacity that follows from the records lets one of them change
             every teacher.
         order: (rows,) records of a shard stand in ascending order of this; in that of the table without it.
@@ -81,11 +81,11 @@ def partition(
     content: Sequence[np.ndarray] | None = None,
     users: Any = None,
 ) -> Shards:
-    """Puts every record, or every user with all records, into a shard by a coin of its own.
+    """Assigns every record, or every user with all records, to a shard by an independent coin.
 
     The coins are independent and uniform, so the sizes of shards differ a little, and a shard can be empty.
-    A permutation cut into equal parts would look tidier and break the proof: without one record all that
-    come after it move up, over the ends of their shards, and many teachers change. Labels are not looked at,
+    A permutation cut into equal parts would look tidier and break the proof: without one record all
+    later ones move up, some into another shard, and many teachers change. Labels are not looked at,
     so the shards are not stratified: that would use private labels to place other people's records.
 
     Args:
@@ -113,6 +113,11 @@ def partition(
 
     Raises:
         InvalidArgument: fewer than two teachers, or more than there are examples.
+
+    Example:
+        >>> shards = partition(1000, 10, seed=0)
+        >>> int(shards.sizes.sum()), shards.indices.shape
+        (1000, (10, 192))
     """
     checks.count(rows=rows, minimum=0)
     capacity = shard_capacity(
@@ -125,10 +130,10 @@ def partition(
     if users is not None:
         names = np.asarray(users)
         _require_rows(rows, users=names)
-        coins = _keyed(source, [repr(name).encode() for name in names.tolist()])
+        coins = _keyed_hashes(source, [repr(name).encode() for name in names.tolist()])
     elif content is not None:
         _require_rows(rows, **{f"content[{number}]": array for number, array in enumerate(content)})
-        coins = order = _keyed(source, _told_apart(_bytes_of(rows, content)))
+        coins = order = _keyed_hashes(source, _make_unique(_bytes_of(rows, content)))
     else:
         coins = source.integers(teachers, size=rows, dtype=np.uint64)
     shard_of = (coins % np.uint64(teachers)).astype(np.int32)
@@ -149,7 +154,7 @@ def shard_capacity(examples: int, teachers: int, *, are_together: bool = False) 
     if teachers > examples:
         raise InvalidArgument(
             f"{teachers} teachers cannot share {examples} records.",
-            remedy=f"Ask for fewer teachers: {max(2, examples // 50)}, say.",
+            remedy=f"Use fewer teachers, such as {max(2, examples // 50)}.",
         )
     mean = examples / teachers
     wanted = (2 if are_together else 1) * (mean + 8 * math.sqrt(mean) + 8)
@@ -170,7 +175,7 @@ def _bytes_of(rows: int, content: Sequence[np.ndarray]) -> list[bytes]:
     return [b"".join(part[row].tobytes() for part in parts) for row in range(rows)]
 
 
-def _told_apart(names: Sequence[bytes]) -> list[bytes]:
+def _make_unique(names: Sequence[bytes]) -> list[bytes]:
     """Equal names with a number each. Without one of them the last number is gone, whichever it was."""
     seen: Counter[bytes] = Counter()
     found = []
@@ -180,8 +185,8 @@ def _told_apart(names: Sequence[bytes]) -> list[bytes]:
     return found
 
 
-def _keyed(source: np.random.Generator, names: Sequence[bytes]) -> np.ndarray:
-    """(names,) uint64: for who does not know the key, independent and uniform; equal for equal names."""
+def _keyed_hashes(source: np.random.Generator, names: Sequence[bytes]) -> np.ndarray:
+    """(names,) uint64: independent and uniform without the key; equal for equal names."""
     key = source.bytes(32)
     digests = b"".join(hashlib.blake2b(name, key=key, digest_size=8).digest() for name in names)
     return np.frombuffer(digests, np.uint64)

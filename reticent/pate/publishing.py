@@ -13,7 +13,7 @@ import numpy as np
 from reticent.core import checks
 from reticent.core.alias import DEVIATION
 from reticent.mechanisms.vectors import squares
-from reticent.mechanisms.whole import finite, from_table, power_of_two
+from reticent.mechanisms.whole import draw_from_table, power_of_two, require_finite
 
 SLOWER = 1 - 2.0**-20  # times beta: what is smooth at this rate is smooth at beta after rounding
 _FLOOR = 2.0**-20  # of the public bound: added to every smooth sensitivity
@@ -23,7 +23,7 @@ _SHORT = 13  # by which squares may be short, and one for cutting
 _ROUNDING = 1 + 2.0**-40
 
 
-def floored(smooth: float, most: float) -> float:
+def add_floor(smooth: float, most: float) -> float:
     """A smooth sensitivity and a little more: what the noise is in proportion to.
 
     A number that is added to all, and an end that is the same for all, leave it as smooth as it was. What is
@@ -39,13 +39,13 @@ def grid_of(most: float, sigma: float) -> float:
     return power_of_two(_FLOOR * most * sigma / _STEPS)
 
 
-def with_smooth_noise(
+def add_smooth_noise(
     source: np.random.Generator, value: float, smooth: float, *, sigma: float, most: float
 ) -> float:
     """The value on the grid with discrete normal noise of `sigma` times `smooth`.
 
     Args:
-        smooth: from `floored`, with what is smooth at `SLOWER` times beta.
+        smooth: from `add_floor`, with what is smooth at `SLOWER` times beta.
         most: a public bound on every smooth sensitivity.
 
     Guarantee:
@@ -57,6 +57,6 @@ def with_smooth_noise(
     step = grid_of(most, sigma)
     steps = Fraction(sigma) * Fraction(smooth) * Fraction(_ROUNDING) / Fraction(step)
     coefficients = squares(math.floor(steps * steps / DEVIATION**2) + _SHORT, _BASES)
-    drawn = from_table(source, len(coefficients)).tolist()
+    drawn = draw_from_table(source, len(coefficients)).tolist()
     noise = sum(coefficient * one for coefficient, one in zip(coefficients, drawn, strict=True))
-    return float(round(Fraction(float(finite(value))) / Fraction(step)) + noise) * step
+    return float(round(Fraction(float(require_finite(value))) / Fraction(step)) + noise) * step

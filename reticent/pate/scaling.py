@@ -1,4 +1,4 @@
-"""Columns of like size, by the public pool: so that distances mean something and teachers learn fast.
+"""Scales columns by the public pool, so that distances are meaningful and teachers learn fast.
 
 A mean over private records would have to be paid for; the pool is public.
 """
@@ -31,7 +31,7 @@ class PoolScale(NamedTuple):
         pool = np.asarray(pool, np.float32)
         if pool.ndim != 2 or not len(pool):
             raise DataError(
-                f"A pool has a row a record and a column a feature; this one has shape {pool.shape}.",
+                f"A pool has a row per record and a column per feature; this one has shape {pool.shape}.",
                 remedy="Pass the public rows as a matrix.",
             )
         is_number = np.asarray(~np.isin(pool, (0.0, 1.0)).all(axis=0))

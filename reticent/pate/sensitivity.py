@@ -1,4 +1,4 @@
-"""How far one teacher can move the data-dependent cost of an answer: what has to be hidden to publish it.
+"""How far one teacher can move the data-dependent cost of an answer: what noise has to hide.
 
 The cost of a query is a function of its votes. At distance d (d teachers other than they are) one more
 teacher can move it by at most LS(d), and the largest LS(d) e^(-beta d) is smooth: neighbours' values
@@ -45,7 +45,7 @@ def log_turning_point(sigma: float, order: float) -> float:
         lowest *= 1.5
         if lowest < -10_000:
             raise CannotMeet(
-                f"With sigma {sigma:g} no votes make an answer cheaper at order {order:g}.",
+                f"With sigma {sigma:g} no votes can make an answer cheaper at order {order:g}.",
                 remedy="Use a lower order, or the data-independent cost.",
             )
     return bisect(lambda log_wrong: excess(log_wrong) >= 0, lowest, highest)
@@ -68,13 +68,13 @@ class GaussianMaxCost:
 
     def lower(self, log_wrong: np.ndarray) -> np.ndarray:
         """ln of the least q that one teacher can make of this one (B_L)."""
-        return self._moved(log_wrong, -math.sqrt(2) / self.sigma)
+        return self._move(log_wrong, -math.sqrt(2) / self.sigma)
 
     def upper(self, log_wrong: np.ndarray) -> np.ndarray:
         """ln of the largest (B_U)."""
-        return np.minimum(self._moved(log_wrong, math.sqrt(2) / self.sigma), 0.0)
+        return np.minimum(self._move(log_wrong, math.sqrt(2) / self.sigma), 0.0)
 
-    def _moved(self, log_wrong: np.ndarray, by: float) -> np.ndarray:
+    def _move(self, log_wrong: np.ndarray, by: float) -> np.ndarray:
         others = math.log(self.classes - 1)
         return others + log_ndtr(ndtri_exp(np.minimum(log_wrong - others, -1e-300)) + by)
 
@@ -146,7 +146,7 @@ def check(
 ) -> np.ndarray:
     """LS(d) of the cost of each threshold check, which depends on the largest count alone."""
     levels = np.arange(teachers + 1)
-    log_pass = divergence.log_answered(levels[:, None], threshold, sigma, step=step)
+    log_pass = divergence.log_pass_probability(levels[:, None], threshold, sigma, step=step)
     costs = divergence.gaussian_check(log_pass, sigma, np.array([order]))[:, 0]
     steps = np.abs(np.diff(costs))
     reach = np.maximum(np.append(0.0, steps), np.append(steps, 0.0))  # to one vote less, and one more

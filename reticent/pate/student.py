@@ -1,4 +1,4 @@
-"""The student: learns from a few noisy answers and from the whole public pool.
+"""The student: a model of a few noisy answers and the whole public pool.
 
 Everything here is computed from public records and from answers that were paid for: it costs nothing more,
 and all of it may be published.
@@ -16,20 +16,15 @@ import optax
 
 from reticent.core import checks
 from reticent.core.errors import DataError
+from reticent.core.observer import OnProgress
 from reticent.models.model import Model, Params
 from reticent.pate.propagation import Graph
-
-OnProgress = Callable[[float], None]
-
-
-def _silently(done: float) -> None:
-    pass
 
 
 def soft_labels(
     graph: Graph, asked: Any, answers: Any, *, classes: int, own: float = 0.03, steps: int = 60
 ) -> np.ndarray:
-    """What the whole pool is likely to be, from answers about some of it: (pool, classes), rows sum to 1.
+    """Class shares for the whole pool from answers about part of it: (pool, classes), rows sum to 1.
 
     Answers spread over the graph and add up: a wrong one among right ones is overruled, its own record
     included. Noisy counts are better than the labels they would give, at the same price: how far the first
@@ -43,8 +38,8 @@ def soft_labels(
     Returns:
         Rows that no answer reaches are uniform.
     """
-    asked, evidence = checked_answers(graph.rows, asked, answers, classes)
-    evidence -= evidence.mean(axis=1, keepdims=True)  # a count says something beside the others only
+    asked, evidence = check_answers(graph.rows, asked, answers, classes)
+    evidence -= evidence.mean(axis=1, keepdims=True)  # only differences between counts matter
     evidence /= np.maximum(np.abs(evidence).mean(), 1e-12)
     sources = np.zeros((graph.rows, classes), np.float32)
     np.add.at(sources, asked, evidence)
@@ -54,7 +49,7 @@ def soft_labels(
     return np.where(totals > 0, shares / np.maximum(totals, 1e-30), 1 / classes).astype(np.float32)
 
 
-def checked_answers(pool: int, asked: Any, answers: Any, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def check_answers(pool: int, asked: Any, answers: Any, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows, and numbers (answers, classes) of which the largest is the class that was answered."""
     checks.count(classes=classes, minimum=2)
     asked, answers = np.asarray(asked), np.asarray(answers)
@@ -85,15 +80,15 @@ def checked_answers(pool: int, asked: Any, answers: Any, classes: int) -> tuple[
 
 def fit_student(
     model: Model,
-    x: Any,
-    labels: Any,
+    x: Any,  # (pool, ...)
+    labels: Any,  # (pool, classes)
     *,
     optimizer: optax.GradientTransformation | None = None,
     steps: int = 150,
     batch_size: int | None = None,
     shrinkage: float = 3e-5,
     seed: int = 0,
-    on_progress: OnProgress = _silently,
+    on_progress: OnProgress = lambda done: None,
 ) -> Params:
     """Trains the final model on the public pool with soft labels: its parameters, which may be published.
 
@@ -102,14 +97,14 @@ def fit_student(
         labels: (pool, classes) shares, as `soft_labels` gives them. A uniform row teaches nothing.
         optimizer: Adam with a rate that falls to zero unless given: right for a linear model on features of
             length 1.
-        batch_size: records a step; without one each step sees the whole pool.
+        batch_size: records per step; without one each step sees the whole pool.
         shrinkage: half the squared length of all matrices times this is added to the loss.
     """
     x, labels = np.asarray(x), np.asarray(labels, np.float32)
     if labels.ndim != 2 or len(x) != len(labels):
         raise DataError(
             f"The pool has {len(x)} records, and soft labels have shape {labels.shape}.",
-            remedy="Pass one row of shares a record, such as soft_labels gives.",
+            remedy="Pass one row of shares per record, such as soft_labels gives.",
         )
     checks.count(steps=steps)
     optimizer = optax.adam(optax.linear_schedule(1.0, 0.0, steps)) if optimizer is None else optimizer

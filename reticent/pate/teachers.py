@@ -1,8 +1,8 @@
 """Teachers: one model per shard, all trained at once, and their votes about public records.
 
 A teacher needs no noise: what protects a record is that it can change the votes of one teacher only.
-Nothing of a teacher may be published, and neither may a single vote. Nor whether one could be trained: no
-record, whatever it holds, ends in an error.
+Nothing of a teacher may be published, and neither may a single vote. Even whether a teacher could be trained
+is private, so no record, whatever it holds, causes an error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,32 +20,17 @@ import optax
 
 from reticent.core import checks
 from reticent.core.errors import DataError
+from reticent.core.observer import OnProgress
 from reticent.distributed.spread import Spread
 from reticent.models.losses import classification_loss
 from reticent.models.model import Model, Params
 from reticent.pate.partition import Shards
 
-OnProgress = Callable[[float], None]
 Smooth = Callable[[np.ndarray], np.ndarray]  # (queries, columns) -> (queries, columns)
 
 _ROOM = 2**28  # bytes of the inputs of teachers that are trained together
 _QUERIES_AT_ONCE = 4096
 _REHEARSED = 20  # made-up records per class
-
-
-def _silently(done: float) -> None:
-    pass
-
-
-class Voters(Protocol):
-    """Whoever answers questions about public records, one label each."""
-
-    @property
-    def count(self) -> int: ...
-
-    def vote(
-        self, x: Any, *, smooth: Smooth | None = None, on_progress: OnProgress = _silently
-    ) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,19 +49,19 @@ class Teachers:
     only: np.ndarray | None = field(default=None, repr=False)
 
     def vote(
-        self, x: Any, *, smooth: Smooth | None = None, on_progress: OnProgress = _silently
+        self, x: Any, *, smooth: Smooth | None = None, on_progress: OnProgress = lambda done: None
     ) -> np.ndarray:
-        """What each teacher takes each public record for: (teachers, queries) int32. Every device asks one.
+        """The class that each teacher gives each public record: (teachers, queries) int32.
 
         Args:
             smooth: from the probabilities of the whole public pool to better ones, by public data alone
-                (`propagation.Graph.smooth`). Each teacher's are smoothed by themselves, so that a record
-                still moves one teacher only.
+                (`propagation.Graph.smooth`). Those of each teacher are smoothed separately, so that a record
+                still moves only one teacher.
             on_progress: called with the fraction done, from 0 to 1.
         """
         x = np.asarray(x)
         labels = np.empty((self.count, len(x)), np.int32)
-        for start in range(0, self.count, self._spread.count):  # one teacher a device
+        for start in range(0, self.count, self._spread.count):  # one teacher per device
             group = slice(start, start + self._spread.count)
             for teacher, found in enumerate(self._probabilities(group, x), start):
                 found = np.nan_to_num(found, nan=0.0)  # of a teacher whose training blew up
@@ -113,8 +98,8 @@ class Teachers:
 def teach(
     model: Model,
     shards: Shards,
-    x: Any,
-    y: Any,
+    x: Any,  # (records, ...)
+    y: Any,  # (records,)
     *,
     optimizer: optax.GradientTransformation | None = None,
     steps: int = 50,
@@ -122,7 +107,7 @@ def teach(
     shrinkage: float = 2e-4,
     chunk: int | None = None,
     seed: int = 0,
-    on_progress: OnProgress = _silently,
+    on_progress: OnProgress = lambda done: None,
 ) -> Teachers:
     """Trains one model on every shard; many at once, compiled once, on all devices.
 
@@ -130,14 +115,19 @@ def teach(
         x, y: all private records: inputs of the model, and classes counted from 0 (negative: no label).
             A number that is not finite counts as 0.
         optimizer: Adam with a rate that falls from 1 to zero, unless given: right for a linear model on
-            features of length 1. A deeper network wants a smaller one.
-        batch_size: records a step, drawn from the shard with replacement; without one each step sees the
+            features of length 1. A deeper network needs a smaller one.
+        batch_size: records per step, drawn from the shard with replacement; without one each step sees the
             whole shard.
         shrinkage: half the squared length of all matrices times this is added to the loss.
         chunk: teachers trained together, at least one on each device; without one as many as take a quarter
             of a gigabyte there.
         seed: each teacher starts, and draws batches, by a key of its own.
         on_progress: called with the fraction done, from 0 to 1.
+
+    Edge cases:
+        an empty shard           its teacher always votes for class 0
+        a shard of one class     its teacher always votes for that class
+        NaN or infinity          counts as 0; a teacher whose training diverged still votes
 
     Guarantee:
         The parameters of a teacher are a function of the seed, its number, its shard and public shapes: the
@@ -179,12 +169,12 @@ def _require_same_records(shards: Shards, x: Any, y: np.ndarray) -> None:
 
 
 def _finite(records: np.ndarray) -> np.ndarray:
-    """With 0 for what is not finite."""
+    """Replaces what is not finite by 0."""
     return np.nan_to_num(records, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _only_class(labels: np.ndarray) -> int:
-    """The class of a shard without another, 0 for an empty shard; -1 where there are several."""
+    """The only class of a shard, 0 for an empty shard; -1 if there are several."""
     known = labels[labels >= 0]
     if len(known) == 0:
         return 0
@@ -192,7 +182,7 @@ def _only_class(labels: np.ndarray) -> int:
 
 
 def _chunks(teachers: int, chunk: int) -> Iterator[np.ndarray]:
-    """Numbers of teachers, always as many: the last chunk is filled up, which is cheaper than to compile."""
+    """Teacher numbers in chunks of one size: the last is padded, which is cheaper than compiling again."""
     for start in range(0, teachers, chunk):
         yield np.minimum(np.arange(start, start + chunk), teachers - 1)
 
@@ -234,7 +224,7 @@ def _one_teacher(
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaughtEstimators:
+class TeacherEstimators:
     """Fitted scikit-learn classifiers, one per shard, that know `classes` classes between them."""
 
     classes: int
@@ -245,9 +235,9 @@ class TaughtEstimators:
         return len(self.estimators)
 
     def vote(
-        self, x: Any, *, smooth: Smooth | None = None, on_progress: OnProgress = _silently
+        self, x: Any, *, smooth: Smooth | None = None, on_progress: OnProgress = lambda done: None
     ) -> np.ndarray:
-        """What each estimator takes each public record for: (teachers, queries); see `Teachers.vote`."""
+        """The class that each estimator gives each record: (teachers, queries); see `Teachers.vote`."""
         labels = np.empty((self.count, len(x)), np.int32)
         for teacher, estimator in enumerate(self.estimators):
             if smooth is None:
@@ -280,12 +270,12 @@ class _Always:
 def teach_estimators(
     estimator: Any,
     shards: Shards,
-    x: Any,
-    y: Any,
+    x: Any,  # (records, features)
+    y: Any,  # (records,)
     *,
     classes: int,
-    on_progress: OnProgress = _silently,
-) -> TaughtEstimators:
+    on_progress: OnProgress = lambda done: None,
+) -> TeacherEstimators:
     """Fits a clone of any scikit-learn classifier on every shard, one after the other.
 
     A shard of one class votes for that class whatever is asked, and an empty one for class 0. One that the
@@ -313,18 +303,18 @@ def teach_estimators(
         for rows in shards:
             known = rows[(y[rows] >= 0) & (y[rows] < classes)]
             records = _finite(x[known]) if is_dense else x[known]
-            fitted.append(_taught(clone(estimator), records, y[known]))
+            fitted.append(_fit_teacher(clone(estimator), records, y[known]))
             on_progress(len(fitted) / shards.teachers)
-    return TaughtEstimators(classes=classes, estimators=tuple(fitted))
+    return TeacherEstimators(classes=classes, estimators=tuple(fitted))
 
 
 def _rehearse(estimator: Any, columns: int, classes: int) -> None:
-    """What is wrong with the estimator itself is found on records of nobody."""
+    """Fits made-up records first, so that an error of the estimator itself is raised."""
     labels = np.arange(_REHEARSED * max(classes, 2)) % max(classes, 2)
     estimator.fit(np.random.default_rng(0).random((len(labels), columns), np.float32), labels)
 
 
-def _taught(estimator: Any, x: Any, y: np.ndarray) -> Any:
+def _fit_teacher(estimator: Any, x: Any, y: np.ndarray) -> Any:
     only = _only_class(y)
     if only >= 0:
         return _Always(only)

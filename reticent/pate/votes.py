@@ -1,4 +1,4 @@
-"""Votes, and what was asked: types that cannot be taken for each other.
+"""Votes, questions and answers: types that cannot be confused.
 
 A published tutorial handed class labels to an analysis that wanted row numbers, and so analysed the first
 ten rows again and again. Here votes are `Votes`, row numbers are `Questions`, what came back is `Answers`.
@@ -17,10 +17,17 @@ from reticent.core.errors import DataError, InvalidArgument
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Votes:
-    """How many teachers vote for each class, for each record of a public pool. Private: not to be shown.
+    """How many teachers vote for each class, for each record of a public pool. Private: never publish it.
 
     Args:
         counts: whole numbers, (queries, classes); every row adds up to `teachers`.
+
+    Example:
+        >>> votes = Votes.of_labels([[0, 1], [0, 0], [0, 1]], classes=2)  # (teachers, queries)
+        >>> votes.counts.tolist(), votes.teachers
+        ([[3, 0], [1, 2]], 3)
+        >>> votes.about(Questions(rows=[1])).counts.tolist()
+        [[1, 2]]
     """
 
     counts: np.ndarray
@@ -43,7 +50,7 @@ class Votes:
             row = int(np.argmax(totals != self.teachers))
             raise DataError(
                 f"The votes of row {row} add up to {totals[row]}, and there are {self.teachers} teachers.",
-                remedy="Let every teacher vote exactly once on every record, or say how many there are.",
+                remedy="Let every teacher vote exactly once on every record, or state how many there are.",
             )
 
     @classmethod
@@ -59,7 +66,7 @@ class Votes:
         if labels.size and not 0 <= labels.min() <= labels.max() < classes:
             raise DataError(
                 f"There are votes from {labels.min()} to {labels.max()}, and classes are 0 to {classes - 1}.",
-                remedy="Number the classes from 0, or say how many there are.",
+                remedy="Number the classes from 0, or state how many there are.",
             )
         teachers, queries = labels.shape
         places = labels + classes * np.arange(queries)
@@ -83,8 +90,8 @@ class Votes:
         """The votes on these records alone, in the order they are asked about."""
         if not isinstance(questions, Questions):
             raise InvalidArgument(
-                f"Which records were asked about is said with Questions, not {type(questions).__name__}.",
-                remedy="Wrap row numbers: Questions(rows=...). Class labels are no row numbers.",
+                f"Records to ask about are given as Questions, not {type(questions).__name__}.",
+                remedy="Wrap row numbers: Questions(rows=...). Class labels are not row numbers.",
             )
         questions.require_within(self.queries)
         return Votes(counts=self.counts[questions.rows], teachers=self.teachers)
@@ -129,7 +136,7 @@ class Questions:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """What came back, paid for: it may be shown.
+    """Answers that were paid for: they may be published.
 
     Args:
         questions: those that were answered.
@@ -159,12 +166,12 @@ class Answers:
 
     @property
     def evidence(self) -> np.ndarray:
-        """The best that a student may learn from: noisy counts, or else labels."""
+        """What a student learns from: noisy counts if there are any, otherwise labels."""
         return self.labels if self.counts is None else self.counts
 
 
 def _whole(values: Any) -> np.ndarray:
-    """As 64-bit whole numbers, without losing a fraction silently; nobody else can change them."""
+    """Read-only 64-bit integers; a fraction is an error, never rounded away."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)) or np.any(array != np.round(array)):
         raise DataError(

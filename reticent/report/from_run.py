@@ -1,4 +1,4 @@
-"""The facts of a run: from its folder, what attacks and an audit left beside it, and its ledger."""
+"""The facts of a run: from its folder, from attacks and an audit beside it, and from its ledger."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from reticent import __version__
+from reticent.attacks.strength import is_alarming, strongest_attack
 from reticent.core.errors import DataError, IntegrityError
-from reticent.mechanisms import events
-from reticent.mechanisms.adjacency import Adjacency
 from reticent.report.facts import attacks as attack_facts
 from reticent.report.facts import record as record_facts
 from reticent.report.facts import training
 from reticent.report.facts.facts import Facts, Section, Value, bound_from_above, estimate
-from reticent.report.facts.glossary import TERMS
-from reticent.report.facts.odds import Claim, believed, best_guess, claims
+from reticent.report.facts.odds import ClaimPoint, best_guess, claim_points, largest_belief
 from reticent.runs import folder as folders
+from reticent.runs.record import RunRecord
 
 _MODELS = {
     "linear": "A linear model",
@@ -31,26 +30,26 @@ _STARTS = (f"<title>{_TITLE}".encode(), f'{{\n  "title": "{_TITLE}'.encode())  #
 _START = 2000  # bytes
 
 
-def facts_of(folder: Path, *, attacks: Path | None = None, audit: Path | None = None) -> Facts:
-    """Everything that is known about a finished run.
+def collect_facts(folder: Path, *, attacks: Path | None = None, audit: Path | None = None) -> Facts:
+    """Collects everything that is known about a finished run.
 
     Args:
         attacks: the folder that `reticent attack -o` wrote; else `attacks` in the run's folder, if there.
         audit: what `reticent audit -o` wrote; else `audit.json` in the run's folder, if there.
 
     Raises:
-        DataError: the run is not finished, or a named file is not there.
+        DataError: the run is not finished, or a given file does not exist.
         IntegrityError: something in it is damaged.
     """
     record = folders.read_record(folder)
     folders.require_finished(folder, record)
-    attacked = _json(attacks / "attack.json" if attacks else None, folder / ATTACKS / "attack.json")
-    audited = _json(audit, folder / AUDIT)
+    attacked = _read_json(attacks / "attack.json" if attacks else None, folder / ATTACKS / "attack.json")
+    audited = _read_json(audit, folder / AUDIT)
     try:
         return _facts(folder, record, attacked, audited)
     except (KeyError, TypeError, ValueError, IndexError):
         raise IntegrityError(
-            f"What is in {folder} does not describe a run, its attacks and its audit.",
+            f"{folder} does not describe a run, its attacks and its audit.",
             remedy="Restore it from a copy, or attack and audit again.",
         ) from None
 
@@ -66,24 +65,24 @@ def is_report(path: Path) -> bool:
 
 
 def _facts(
-    folder: Path, record: dict[str, Any], attacked: dict[str, Any] | None, audited: dict[str, Any] | None
+    folder: Path, record: RunRecord, attacked: dict[str, Any] | None, audited: dict[str, Any] | None
 ) -> Facts:
-    promise = record["guarantee"]
-    adjacency = Adjacency(promise["adjacency"])
-    stated = Claim(promise["epsilon"], promise["delta"])
-    known = claims(events.from_json(record["event"]), stated, adjacency)
+    promise = record.result.guarantee
+    adjacency = promise.adjacency
+    stated = ClaimPoint(promise.epsilon, promise.delta)
+    known = claim_points(record.event, stated, adjacency)
     verdict, tone = _verdict(attacked, audited)
-    is_generator = record.get("kind") == "generator"
+    is_generator = record.is_generator
     attacks = () if is_generator else attack_facts.sections(record, attacked, audited, known)
     sections = [
         _meaning(record, known),
         *training.sections(record),
         *attacks,
         *record_facts.sections(folder, record),
-        Section(id="glossary", title="Words", terms=TERMS),
+        Section(id="glossary", title="Glossary", terms=_GLOSSARY),
     ]
     return Facts(
-        title=f"{_TITLE}{Path(record['order']['source']).name}",
+        title=f"{_TITLE}{Path(record.request.source).name}",
         subtitle=f"{folder.name}, reticent {__version__}, {datetime.now(UTC):%d %B %Y}",
         verdict=verdict,
         tone=tone,
@@ -94,77 +93,74 @@ def _facts(
 
 
 def _lead(
-    record: dict[str, Any],
-    known: tuple[Claim, ...],
+    record: RunRecord,
+    known: tuple[ClaimPoint, ...],
     attacked: dict[str, Any] | None,
     audited: dict[str, Any] | None,
 ) -> tuple[str, ...]:
-    order, promise = record["order"], record["guarantee"]
-    what = f"'{order['target']}'" if order["target"] else "the class"
-    unit = "person's record" if promise["unit"] == "record" else "person"
-    is_generator = record.get("kind") == "generator"
-    model = _MODELS.get(record["model"]["name"], "A model")
+    request, promise = record.request, record.result.guarantee
+    what = f"'{request.target}'" if request.target else "the class"
+    unit = "person's record" if promise.unit == "record" else "person"
+    is_generator = record.is_generator
+    model = _MODELS.get(record.result.model.name, "A model")
     made = (
         "A generator of synthetic data was made" if is_generator else f"{model} was trained to predict {what}"
     )
     guess = bound_from_above("", 100 * best_guess(known), digits=3).shown  # rounded up, as everywhere
     seen = "it, or anything it makes," if is_generator else "the model"
     said = [
-        f"{made} from {folders.rows_in_words(record)} of {Path(order['source']).name}, with the method "
-        f"'{record['recipe']['method']}'.",
-        f"Whoever sees {seen} can tell whether any one {unit} was among them at most {guess}% of the time, "
-        "where a coin is right 50% of the time: that is proved, whatever else they know and however they go "
-        "about it.",
+        f"{made} from {folders.rows_in_words(record)} of {Path(request.source).name}, with the method "
+        f"'{record.recipe.method}'.",
+        f"Whoever sees {seen} can tell whether any one {unit} was among them at most {guess}% of the time; "
+        "guessing is right 50% of the time. This is proved, whatever else they know and whatever they try.",
     ]
     if is_generator:
         return tuple(said)
     if attacked is None:
-        said.append("No attack was tried on it yet: reticent attack does.")
-    elif attacked.get("in_words"):
-        said += [line for line in attacked["in_words"] if line.startswith(("This model", "These attacks"))][
-            :1
-        ]
+        said.append("It was not attacked yet: run reticent attack.")
+    elif attacked.get("verdict"):
+        said.append(str(attacked["verdict"]))
     if audited is None:
-        said.append("Nobody has tried to contradict the promise yet: reticent audit does.")
+        said.append("The promise was not audited yet: run reticent audit.")
     else:
         said.append(str(audited["verdict"]["sentence"]))
     return tuple(said)
 
 
 def _headline(
-    record: dict[str, Any],
-    known: tuple[Claim, ...],
+    record: RunRecord,
+    known: tuple[ClaimPoint, ...],
     attacked: dict[str, Any] | None,
     audited: dict[str, Any] | None,
 ) -> tuple[Value, ...]:
-    promise, metrics = record["guarantee"], record["metrics"]
+    promise, scores = record.result.guarantee, record.result.scores
     values = [
-        bound_from_above("epsilon", promise["epsilon"], note=f"at delta {promise['delta']:g}"),
+        bound_from_above("epsilon", promise.epsilon, note=f"at delta {promise.delta:g}"),
         bound_from_above(
             "best possible guess, %",
             100 * best_guess(known),
             digits=3,
-            note="about one person; a coin has 50%",
+            note="about one person; guessing gives 50%",
         ),
     ]
-    name = next((key for key in ("accuracy", "root mean squared error") if key in metrics), None)
+    scored = scores.values if scores else {}
+    name = next((key for key in ("accuracy", "root mean squared error") if key in scored), None)
     if name is not None:
         form = ".1%" if name == "accuracy" else ".4g"
-        values.append(
-            estimate(name, metrics[name], form=form, note=f"{metrics['rows']:,} held-out rows, unreleased")
-        )
-    strongest = attack_facts.strongest(attacked)
+        values.append(estimate(name, scored[name], form=form, note="on held-out rows, unreleased"))
+    attacks = attack_facts.played_attacks(attacked)
+    strongest = strongest_attack(attacks)
     if strongest is not None:
         values.append(
             estimate(
-                "largest AUC of an attack",
-                strongest[1]["auc"]["value"],
+                "AUC of the strongest attack",
+                attacks[strongest]["auc"]["value"],
                 form=".1%",
-                note=f"'{strongest[0]}'; a coin has 50%",
+                note=f"'{strongest}'; guessing gives 50%",
             )
         )
     if audited is not None:
-        values.append(attack_facts.audited_bound(audited))
+        values.append(attack_facts.audit_bound(audited))
     return tuple(values)
 
 
@@ -172,49 +168,57 @@ def _verdict(attacked: dict[str, Any] | None, audited: dict[str, Any] | None) ->
     outcome = None if audited is None else audited["verdict"]["outcome"]
     if outcome == "CONTRADICTED":
         return "The promise is contradicted: do not publish this model.", "bad"
-    strongest = attack_facts.strongest(attacked)
-    if strongest is not None and strongest[1]["auc"]["low"] > 0.7:
-        return "The promise holds as far as we know, and yet attacks learn much: think again.", "bad"
+    if is_alarming(attack_facts.played_attacks(attacked)):
+        return "Nothing contradicts the promise, but attacks learn much: do not publish this model.", "bad"
     if outcome == "CONSISTENT":
         return "The promise survived an honest attempt to contradict it.", "good"
     if outcome == "UNINFORMATIVE":
         return "Nothing contradicts the promise; the audit was too small to say more.", "plain"
-    return "A promise is proved; it was not audited.", "plain"
+    return "The promise is proved; it was not audited.", "plain"
 
 
-def _meaning(record: dict[str, Any], known: tuple[Claim, ...]) -> Section:
-    promise = record["guarantee"]
-    epsilon = promise["epsilon"]
+def _meaning(record: RunRecord, known: tuple[ClaimPoint, ...]) -> Section:
+    promise = record.result.guarantee
+    epsilon = promise.epsilon
     values = [
-        bound_from_above("epsilon", epsilon, note=promise["accountant"]),
+        bound_from_above("epsilon", epsilon, note=promise.accountant),
         Value(
             name="delta",
-            value=promise["delta"],
+            value=promise.delta,
             kind=bound_from_above("", 1.0).kind,
-            shown=f"{promise['delta']:g}",
+            shown=f"{promise.delta:g}",
             note="the probability with which the promise may fail",
         ),
         bound_from_above(
-            "odds change by a factor of", _factor(epsilon), digits=3, note="at most, through one person"
+            "odds change by a factor of", _factor(epsilon), digits=3, note="at most, because of one person"
         ),
-        bound_from_above("from 1% to, %", 100 * believed(0.01, epsilon), digits=3, note=_PRIOR),
-        bound_from_above("from 50% to, %", 100 * believed(0.5, epsilon), digits=3, note=_PRIOR),
-        bound_from_above("best possible guess, %", 100 * best_guess(known), digits=3, note="from even odds"),
+        bound_from_above(
+            "belief of 1% grows to, %", 100 * largest_belief(0.01, epsilon), digits=3, note=_PRIOR
+        ),
+        bound_from_above(
+            "belief of 50% grows to, %", 100 * largest_belief(0.5, epsilon), digits=3, note=_PRIOR
+        ),
+        bound_from_above(
+            "best possible guess, %",
+            100 * best_guess(known),
+            digits=3,
+            note="whether one person was in; guessing gives 50%",
+        ),
     ]
-    if promise["epsilon_lower"] > 0:
+    if promise.epsilon_lower > 0:
         from reticent.report.facts.facts import bound_from_below
 
         values.insert(
             1,
             bound_from_below(
-                "epsilon at least", promise["epsilon_lower"], digits=4, note="no analysis can claim less"
+                "epsilon at least", promise.epsilon_lower, digits=4, note="no analysis can claim less"
             ),
         )
     return Section(
         id="meaning",
         title="What the promise means",
         text=(
-            record["sentence"],
+            str(record.result.guarantee),
             "It holds for everybody in the data, against everybody who sees the model, now and later, with "
             "any other knowledge they may have. It does not say that nothing can be learned about people in "
             "general: that is what the model is for.",
@@ -223,7 +227,7 @@ def _meaning(record: dict[str, Any], known: tuple[Claim, ...]) -> Section:
     )
 
 
-_PRIOR = "what somebody can come to believe about one person, at most"
+_PRIOR = "at most, about one person, after seeing the model"
 
 
 def _factor(epsilon: float) -> float:
@@ -232,8 +236,8 @@ def _factor(epsilon: float) -> float:
     return exp(min(epsilon, 700.0))
 
 
-def _json(named: Path | None, usual: Path) -> dict[str, Any] | None:
-    """What is in a file that was named, or that is where it usually is."""
+def _read_json(named: Path | None, usual: Path) -> dict[str, Any] | None:
+    """Reads a JSON file that was given, or the usual one if it exists."""
     path = usual if named is None else named
     if named is None and not usual.exists():
         return None
@@ -242,10 +246,60 @@ def _json(named: Path | None, usual: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise DataError(
             f"Cannot read {path}: {error.strerror}.",
-            remedy="Name what `reticent attack -o` or `reticent audit -o` wrote.",
+            remedy="Pass what `reticent attack -o` or `reticent audit -o` wrote.",
         ) from error
     except ValueError:
-        raise IntegrityError(f"{path} is no JSON.", remedy="Attack or audit again.") from None
+        raise IntegrityError(f"{path} is not JSON.", remedy="Attack or audit again.") from None
     if not isinstance(found, dict):
-        raise IntegrityError(f"{path} is no JSON object.", remedy="Attack or audit again.")
+        raise IntegrityError(f"{path} is not a JSON object.", remedy="Attack or audit again.")
     return found
+
+
+_GLOSSARY: tuple[tuple[str, str], ...] = (
+    (
+        "differential privacy",
+        "A promise about the training, not about the data: whatever came out would have been almost as "
+        "likely without any one person.",
+    ),
+    (
+        "epsilon",
+        "How much likelier, at most, one person can make any outcome: by a factor of e^epsilon. Epsilon 0.1 "
+        "allows a factor of 1.11, epsilon 1 a factor of 2.72, and epsilon 10 a factor of 22,026, which "
+        "promises little.",
+    ),
+    (
+        "delta",
+        "The probability with which the promise may fail. It has to be far below 1 / the number of people.",
+    ),
+    (
+        "bound",
+        "A number that is proved: the truth is on the safe side of it, if the named assumptions hold.",
+    ),
+    ("estimate", "A number that was measured. Measured again, it would come out a little different."),
+    ("member, outsider", "A person whose record was trained on, and one whose record was not."),
+    (
+        "membership attack",
+        "Somebody who has the model and a person's record guesses whether that record was trained on.",
+    ),
+    (
+        "true-positive rate at 0.1%",
+        "The share of members that an attack finds when one outsider in a thousand is a false positive.",
+    ),
+    ("AUC", "How often an attack ranks a member above an outsider; guessing gives 50%."),
+    (
+        "audit",
+        "An attempt to contradict the promise: made-up records join by coin flips, and somebody who watches "
+        "the training guesses which joined. Too many right guesses prove the promise wrong.",
+    ),
+    ("ceiling", "The most that an audit of this size could have shown, had every guess been right."),
+    (
+        "noise multiplier",
+        "The size of the random noise relative to the most that one record can contribute.",
+    ),
+    ("clipping", "Cutting every record's contribution to a fixed length, so that noise can hide it."),
+    ("ledger", "A file in which everything spent on a dataset is written down before it is spent."),
+    (
+        "unreleased",
+        "Computed from private data without noise: for whoever holds the data, not for publication.",
+    ),
+)

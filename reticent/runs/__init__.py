@@ -1,16 +1,54 @@
 """From a table to a private model in a folder, for somebody who writes no JAX.
 
-problem     what is public about a learning problem: all that a default may depend on
-learners    which models there are for it, and how rows become their inputs
-onlooker    whoever watches
-recipe      what a method of training is to a run
-descent     noisy gradient descent as a method
-methods     the ways to train privately: one row a method
-order       what is asked for, and what about
-pricing     what it will cost, before a record is seen
-arrays      the rows to train on, and those held out
-folder      what a run leaves behind, and how it is read back without trusting it
-fit         the whole way: prepare, pay, train, evaluate, write
-scoring     how good the result is
-predict     the way back: new rows through a finished run
+A run goes through these rooms, in this order:
+
+request                     what somebody asks for
+lifecycle                   the whole way, for models and generators: open, price, pay, learn, write, resume
+fit                         what a run does that trains a model: `fit` and `resume`
+source                      what the request is about: the rows, and what is public about them
+problem                     what is public about a learning problem: all that a default may depend on
+pricing                     the recipe that spends what the request allows, before a record is seen
+payment                     the budget divided, and charged to a ledger once
+largest_affordable_epsilon  which epsilon a ledger still covers, for a run that was refused
+open_run                    the folder and the record at work, and what to say when a run stops
+public_domain               what is public about the table: declared, or found privately
+arrays                      the rows to train on, and those held out
+spill                       rows that are too many for the memory
+learners                    which models there are, and how rows become their inputs
+method                      what a method is to a run: terms, a recipe, inputs, what is trained
+methods/                    the ways to train: one row per method in `table`
+scoring                     how good the result is on held-out rows
+
+What is left on the disk, and what is done with it:
+
+record                      `RunRecord`: what run.json holds, with its reader and its writer
+json_values                 values read from JSON, each checked
+folder                      the files of a run, written whole and read back without trusting them
+private                     which rows were held out: the part of a folder that may not leave
+predict                     new rows through a finished run
+reopen                      a finished run beside the rows it was made from
+attacks/                    attacks on a finished run, with its own recipe and rows
+sweep                       theory against practice: many models, accounting methods and epsilons
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reticent.core.pages import open_page
+
+if TYPE_CHECKING:
+    from reticent.runs.fit import fit as fit
+    from reticent.runs.fit import resume as resume
+    from reticent.runs.lifecycle import FinishedRun as FinishedRun
+    from reticent.runs.method import Inputs as Inputs
+    from reticent.runs.method import Method as Method
+    from reticent.runs.method import Terms as Terms
+    from reticent.runs.method import Trained as Trained
+    from reticent.runs.method import require_enough as require_enough
+    from reticent.runs.methods.table import METHODS as METHODS
+    from reticent.runs.predict import Predictor as Predictor
+    from reticent.runs.record import RunRecord as RunRecord
+    from reticent.runs.request import Request as Request
+
+open_page(__name__)

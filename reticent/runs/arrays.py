@@ -7,16 +7,15 @@ on a side is as secret as the coins: what a run may say is how many can be expec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from reticent.core.errors import DataError
 from reticent.core.keys import Keys
-from reticent.core.observer import Onlooker
+from reticent.core.observer import Observer
 from reticent.data import catalog
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain
@@ -28,8 +27,9 @@ from reticent.distributed import collectives
 from reticent.distributed.consensus import require_alone
 from reticent.runs import spill
 from reticent.runs.learners import Learner, learner
-from reticent.runs.order import HELD_OUT, Material, public_of_held_out
 from reticent.runs.problem import Problem, of_table
+from reticent.runs.request import HELD_OUT
+from reticent.runs.source import Source, public_of_held_out
 from reticent.training.places import lay
 
 Arrays = dict[str, np.ndarray]
@@ -45,10 +45,9 @@ class Divided(NamedTuple):
 
 
 def divided_by(
-    record: Mapping[str, Any],
-    material: Material,
+    source: Source,
     domain: Domain | None,
-    onlooker: Onlooker,
+    observer: Observer,
     *,
     scratch: Path | None = None,
 ) -> Divided:
@@ -57,37 +56,35 @@ def divided_by(
     Args:
         scratch: a folder for rows that are too many for the memory.
     """
-    rows, split = int(record["rows"]), material.split
-    if material.splits is not None:
-        return of_catalog(
-            material.order.source, material.splits, split, rows=rows, is_shared=material.is_shared
-        )
-    assert material.table is not None
+    rows, split = source.train_rows, source.split
+    if source.splits is not None:
+        return of_catalog(source.request.source, source.splits, split, rows=rows, is_shared=source.is_shared)
+    assert source.table is not None
     assert domain is not None
     assert split is not None
-    if scratch is not None and spill.is_too_large(material.table, domain):
+    if scratch is not None and spill.is_too_large(source.table, domain):
         problem = of_table(domain, len(feature_names(domain)), rows)
-        learn = learner(material.order.model, problem)
+        learn = learner(source.request.model, problem)
         parts = spill.written(
-            material.table, domain, split, first=material.first, learn=learn, into=scratch, onlooker=onlooker
+            source.table, domain, split, first=source.first, learn=learn, into=scratch, observer=observer
         )
         return Divided(problem, *parts, are_inputs=True)
-    return of_file(material.table, domain, split, rows=rows, first=material.first, onlooker=onlooker)
+    return of_file(source.table, domain, split, rows=rows, first=source.first, observer=observer)
 
 
 def with_public(
-    material: Material, domain: Domain | None, divided: Divided, onlooker: Onlooker
+    source: Source, domain: Domain | None, divided: Divided, observer: Observer
 ) -> tuple[Divided, np.ndarray | None]:
     """The same, with the public rows that were asked for: those of a table, or most of the held-out ones."""
-    if material.public is not None:
+    if source.public is not None:
         assert domain is not None
         columns = {name: column for name, column in domain.columns.items() if name != domain.target}
-        with onlooker.watch("encoding public rows") as on_progress:
+        with observer.watch("encoding public rows") as on_progress:
             data = encode(
-                material.public, replace(domain, columns=columns, target=None), on_progress=on_progress
+                source.public, replace(domain, columns=columns, target=None), on_progress=on_progress
             )
         return divided, np.asarray(data["x"])
-    if material.order.public != HELD_OUT:
+    if source.request.public != HELD_OUT:
         return divided, None
     held_out = divided.held_out
     taken = public_of_held_out(len(held_out["y"]))
@@ -96,7 +93,7 @@ def with_public(
 
 
 def parts_as_inputs(
-    learn: Learner, divided: Divided, keys: Keys, onlooker: Onlooker
+    learn: Learner, divided: Divided, keys: Keys, observer: Observer
 ) -> tuple[Arrays, Arrays]:
     """The rows to train on and the others, as the learner takes them."""
     if divided.are_inputs:
@@ -106,28 +103,28 @@ def parts_as_inputs(
         # One record more or less moves no other: see `training.places`.
         room = Poisson(examples=divided.problem.rows, batch_size=1).most
         places = lay(len(train_on["x"]), room, keys.place_key())
-        laid = inputs_of(learn, {"x": places.laid(np.asarray(train_on["x"]))}, onlooker)["x"]
+        laid = inputs_of(learn, {"x": places.laid(np.asarray(train_on["x"]))}, observer)["x"]
         train_on = {**train_on, "x": laid[places.of_units]}
     else:
-        train_on = inputs_of(learn, train_on, onlooker)
-    return train_on, inputs_of(learn, divided.held_out, onlooker)
+        train_on = inputs_of(learn, train_on, observer)
+    return train_on, inputs_of(learn, divided.held_out, observer)
 
 
-def inputs_of(learn: Learner, part: Arrays, onlooker: Onlooker) -> Arrays:
+def inputs_of(learn: Learner, part: Arrays, observer: Observer) -> Arrays:
     """Rows as the learner takes them."""
-    with onlooker.watch(f"features for {learn.name}") as on_progress:
+    with observer.watch(f"features for {learn.name}") as on_progress:
         return {**part, "x": learn.inputs(part["x"], on_progress)}
 
 
 def of_file(
-    table: Table, domain: Domain, split: Split, *, rows: int, first: int, onlooker: Onlooker
+    table: Table, domain: Domain, split: Split, *, rows: int, first: int, observer: Observer
 ) -> Divided:
     """The rows of a table, which begin at row `first` of all, divided by chance.
 
     Args:
         rows: how many are expected to be trained on, of all processes.
     """
-    with onlooker.watch("encoding") as on_progress:
+    with observer.watch("encoding") as on_progress:
         data = encode(table, domain, on_progress=on_progress)
     problem = of_table(domain, data["x"].shape[1], rows)
     train_on, held_out = _by_chance(data, split, first)

@@ -14,37 +14,26 @@ Whatever is read back is checked: JSON by field, tensors by name, shape, type an
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
+from reticent.core.files import digest_of, write_json, write_whole
 from reticent.data.domain import Domain
 from reticent.distributed.consensus import by_first
 from reticent.runs import private
-from reticent.training.checkpoint import write_whole
+from reticent.runs.record import OtherVersion, Outcome, RunRecord, Unreadable
 
-VERSION = 3  # 3: each row is held out by a secret coin of its own
 RUN, DOMAIN, MODEL, CHECKPOINT = "run.json", "domain.toml", "model.safetensors", "checkpoint"
 LOCK = ".lock"
 WHOLE_PLAN = (
     "The guarantee is that of the whole plan, because the moment of stopping may depend on what was seen."
 )
-
-_STARTED = {"number", "order", "records", "rows", "recipe", "preparation", "event", "versions"}
-_NEEDED = {  # in the record of a run in each state
-    "started": _STARTED,
-    "paid": _STARTED,
-    "failed": _STARTED | {"failure"},
-    "finished": _STARTED | {"model", "problem", "guarantee", "sentence", "metrics", "history", "seconds"},
-}
-_PARTIAL = tuple(f".{name}.partial" for name in (RUN, DOMAIN, MODEL, CHECKPOINT))  # left by a killed process
 
 
 def require_new(folder: Path) -> None:
@@ -65,7 +54,7 @@ def require_new(folder: Path) -> None:
         raise DataError(
             f"Cannot look into {folder}: {error.strerror}.", remedy="Choose a place you may write to."
         ) from error
-    if names - {LOCK, private.PRIVATE, _PARTIAL[0]}:  # of a process that was killed before it began
+    if names - {LOCK, private.PRIVATE, f".{RUN}.partial"}:  # of a process that was killed before it began
         raise DataError(
             f"{folder} exists already, and may hold a model that was paid for.",
             remedy="Choose another name, or go on with it: --resume.",
@@ -95,8 +84,9 @@ def make(folder: Path) -> None:
 def discard(folder: Path) -> None:
     """Takes back an order that was refused: nothing was charged or released."""
     with suppress(OSError):
-        for name in (RUN, *_PARTIAL, LOCK):
+        for name in (RUN, LOCK):
             (folder / name).unlink(missing_ok=True)
+        drop_partials(folder)
         private.discard(folder)
         folder.rmdir()
 
@@ -162,11 +152,12 @@ def domain_text(folder: Path) -> str | None:
     return Domain.read(path).to_toml() if path.exists() else None
 
 
-def write_record(folder: Path, record: dict[str, Any]) -> None:
-    write_whole(folder / RUN, (json.dumps(record, indent=2, allow_nan=False) + "\n").encode())
+def write_record(folder: Path, record: RunRecord) -> None:
+    """Puts the record on the disk, in one piece."""
+    write_json(folder / RUN, record.to_json())
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path) -> RunRecord:
     """What `run.json` says.
 
     Raises:
@@ -174,7 +165,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     """
     path = folder / RUN
     try:
-        record = json.loads(path.read_bytes())
+        return RunRecord.from_json(json.loads(path.read_bytes()))
     except FileNotFoundError:
         raise DataError(
             f"{folder} holds no run: there is no {RUN} in it.",
@@ -182,53 +173,51 @@ def read_record(folder: Path) -> dict[str, Any]:
         ) from None
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror}.", remedy="Check the path.") from error
-    except (ValueError, RecursionError):
-        raise damaged(folder) from None
-    if not isinstance(record, dict) or record.get("version") != VERSION or record.get("state") not in _NEEDED:
+    except OtherVersion:
         raise IntegrityError(
             f"{path} is not the record of a run that this version can read.",
             remedy="Read it with the version of reticent that wrote it.",
-        )
-    if not record.keys() >= _NEEDED[record["state"]]:
-        raise damaged(folder)
-    return record
+        ) from None
+    except (Unreadable, ValueError, RecursionError):
+        raise damaged(folder) from None
 
 
-def stopped_in_words(record: dict[str, Any]) -> str:
+def stopped_in_words(record: RunRecord) -> str:
     """What a run promises that was stopped; nothing, if nothing was released."""
-    return WHOLE_PLAN if record["state"] == "paid" else ""
+    return WHOLE_PLAN if record.state == "paid" else ""
 
 
-def rows_in_words(record: dict[str, Any]) -> str:
+def rows_in_words(record: RunRecord) -> str:
     """How many rows were trained on, in public numbers: where coins decided, as many as can be expected."""
-    rows, records = record["rows"], record["records"]
+    rows, records = record.rows, record.records
     return f"{rows:,} rows" if rows == records else f"about {rows:,} of {records:,} rows"
 
 
-def require_finished(folder: Path, record: dict[str, Any]) -> None:
-    """
+def require_finished(folder: Path, record: RunRecord) -> Outcome:
+    """What a finished run has.
+
     Raises:
         DataError: there is nothing to use yet, or there never will be.
     """
-    if record["state"] == "failed":
+    if record.state == "failed":
         raise DataError(
-            f"The run in {folder} has failed for good: {record['failure']}",
+            f"The run in {folder} has failed for good: {record.failure}",
             remedy="Start anew in another folder; what this one cost stays spent.",
         )
-    if record["state"] != "finished":
-        what = "synth" if record.get("kind") == "generator" else "train"
+    if record.outcome is None:
+        resume = f"Go on with: reticent {record.command} --resume {folder}."
         raise DataError(
-            f"The run in {folder} is not finished.",
-            remedy=f"Go on with: reticent {what} --resume {folder}. {stopped_in_words(record)}".rstrip(),
+            f"The run in {folder} is not finished.", remedy=f"{resume} {stopped_in_words(record)}".rstrip()
         )
+    return record.outcome
 
 
-def require_model(folder: Path, record: dict[str, Any]) -> None:
+def require_model(folder: Path, record: RunRecord) -> None:
     """
     Raises:
         DataError: it is a generator, which predicts nothing.
     """
-    if record.get("kind") == "generator":
+    if record.is_generator:
         raise DataError(
             f"{folder} holds a generator, not a model.",
             remedy=f"Sample from it: reticent synth --from {folder} --rows N -o FILE.",
@@ -246,7 +235,7 @@ def write_model(folder: Path, leaves: dict[str, np.ndarray], assumptions: tuple[
     named = {name: np.ascontiguousarray(leaf) for name, leaf in leaves.items()}
     content = save(named, metadata={"assumptions": json.dumps(assumptions)})
     write_whole(folder / MODEL, content)
-    return hashlib.sha256(content).hexdigest()
+    return digest_of(content)
 
 
 def assumptions_of_model(folder: Path) -> tuple[str, ...] | None:
@@ -282,7 +271,7 @@ def read_model(folder: Path, digest: str | None, like: dict[str, tuple[int, ...]
         raise DataError(
             f"Cannot read {path}: {error.strerror}.", remedy="Is the run finished? See: reticent show."
         ) from error
-    if digest is not None and hashlib.sha256(content).hexdigest() != digest:
+    if digest is not None and digest_of(content) != digest:
         raise IntegrityError(
             f"{path} is not the model that {RUN} tells of: it was changed or damaged.",
             remedy="Restore both files from the same copy.",
@@ -304,6 +293,13 @@ def read_model(folder: Path, digest: str | None, like: dict[str, tuple[int, ...]
 def tidy(folder: Path) -> None:
     """Removes what a finished run needs no more, and what killed processes left."""
     with suppress(OSError):
-        for name in (CHECKPOINT, *_PARTIAL):
-            (folder / name).unlink(missing_ok=True)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    drop_partials(folder)
     private.tidy(folder)
+
+
+def drop_partials(folder: Path) -> None:
+    """Removes half-written files of killed processes."""
+    with suppress(OSError):
+        for path in folder.glob(".*.partial"):
+            path.unlink(missing_ok=True)

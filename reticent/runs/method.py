@@ -10,10 +10,11 @@ import numpy as np
 
 from reticent.core.errors import CannotMeet
 from reticent.core.keys import Keys
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.observer import NOBODY, Observer
 from reticent.mechanisms.events import Event
 from reticent.runs.learners import Learner
 from reticent.runs.problem import Problem
+from reticent.runs.record import HistoryPoint
 from reticent.training.checkpoint import Checkpoints
 
 TargetKind = Literal["classes", "number"]
@@ -45,7 +46,7 @@ class Terms(NamedTuple):
     teachers: int | None = None
 
 
-class Ingredients(NamedTuple):
+class Inputs(NamedTuple):
     """What a recipe is followed with.
 
     Args:
@@ -62,7 +63,7 @@ class Ingredients(NamedTuple):
     keys: Keys
     checkpoints: Checkpoints
     public: np.ndarray | None = None
-    onlooker: Onlooker = NOBODY
+    observer: Observer = NOBODY
     beside: Event | None = None
 
 
@@ -71,13 +72,13 @@ class Trained(NamedTuple):
 
     Args:
         assumptions: what the guarantee rests on.
-        history: epoch, epsilon and held-out scores, as JSON. The scores are unreleased.
+        history: how it went. The scores in it are unreleased.
         unreleased: what was seen on the way and is private: for whoever holds the data.
     """
 
     params: Any
     assumptions: tuple[str, ...]
-    history: tuple[dict[str, Any], ...] = ()
+    history: tuple[HistoryPoint, ...] = ()
     unreleased: Mapping[str, Any] = {}
 
 
@@ -94,28 +95,32 @@ class Recipe(Protocol):
 
     def to_json(self) -> dict[str, Any]: ...
 
-    def follow(self, ingredients: Ingredients) -> Trained:
-        """Trains; costs `event`."""
+    def follow(self, inputs: Any) -> Any:
+        """Learns from `Inputs`, and returns `Trained`; costs `event`. Generators have their own types."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One way to train: a row of the table of methods.
+    """One way to learn privately: a row of the table of methods.
 
     Args:
-        price: the recipe that spends what the terms allow.
+        price: the recipe that spends what the terms allow: `Terms` for a model; generators have their own.
         read: a recipe from its JSON.
         needs_classes: a target that is a number is refused, before anybody pays where that is known.
         has_shadows: a recipe can be followed again on some of the rows alone, for attacks: in the steps of
             `Descent`, or without public rows and checkpoints.
+        is_shared: several processes can follow it together, each with its own rows.
+        sampler_share: the share of delta that pays for samplers a little off their law.
     """
 
     description: str
-    price: Callable[[Terms], Recipe]
+    price: Callable[[Any], Recipe]
     read: Callable[[Mapping[str, Any]], Recipe]
     needs_classes: bool = False
     has_shadows: bool = False
+    is_shared: bool = False
+    sampler_share: float = 0.0
 
 
 def require_enough(terms: Terms) -> None:

@@ -18,7 +18,6 @@ from reticent.data.encoding import encode
 from reticent.data.files import Table
 from reticent.runs import folder as folders
 from reticent.runs.learners import Learner, learner
-from reticent.runs.problem import Problem
 from reticent.runs.scoring import predicted
 from reticent.training.clipping import paths_of
 
@@ -30,10 +29,11 @@ class Predictor:
         self.folder = folder
         self.record = folders.read_record(folder)
         folders.require_model(folder, self.record)
-        folders.require_finished(folder, self.record)
-        self.problem = _problem(folder, self.record)
-        self.learner: Learner = learner(_model_name(folder, self.record), self.problem)
-        self.params = params_in(folder, self.learner, str(self.record["model"].get("digest")))
+        result = folders.require_finished(folder, self.record)
+        assert result.problem is not None  # it is a model
+        self.problem = result.problem
+        self.learner: Learner = learner(_model_name(folder, result.model.name), self.problem)
+        self.params = params_in(folder, self.learner, result.model.digest)
 
     def scores(self, x: np.ndarray) -> np.ndarray:
         """Of encoded rows: logits, or predictions in the units of the target."""
@@ -84,30 +84,14 @@ def params_in(folder: Path, learner: Learner, digest: str | None) -> Any:
     return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(found[name]) for name in names])
 
 
-def _problem(folder: Path, record: dict[str, Any]) -> Problem:
-    try:
-        value = record["problem"]
-        bounds = value["bounds"]
-        return Problem(
-            rows=int(value["rows"]),
-            shape=tuple(int(side) for side in value["shape"]),
-            classes=tuple(str(name) for name in value["classes"]),
-            bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
-            scale=float(value["scale"]),
+def _model_name(folder: Path, name: str) -> Any:
+    """
+    Raises:
+        IntegrityError: there is no model of this name.
+    """
+    if name not in ("linear", "mlp", "cnn", "scattering"):
+        raise IntegrityError(
+            f"{folder / folders.RUN} does not describe a model that can be made here.",
+            remedy="Restore it from a copy.",
         )
-    except (KeyError, TypeError, ValueError, IndexError, AssertionError):
-        raise _damaged(folder) from None
-
-
-def _model_name(folder: Path, record: dict[str, Any]) -> Any:
-    model = record.get("model")
-    if not isinstance(model, dict) or model.get("name") not in ("linear", "mlp", "cnn", "scattering"):
-        raise _damaged(folder)
-    return model["name"]
-
-
-def _damaged(folder: Path) -> IntegrityError:
-    return IntegrityError(
-        f"{folder / folders.RUN} does not describe a model that can be made here.",
-        remedy="Restore it from a copy.",
-    )
+    return name

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from reticent.core.errors import DataError, IntegrityError
+from reticent.core.files import write_whole
 from reticent.data.held_out import SEED_BYTES, Split
-from reticent.training.checkpoint import write_whole
 
 PRIVATE, SPLIT = "private", "split.json"
 

@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Domain
 from reticent.data.held_out import Split
 from reticent.runs import folder as folders
 from reticent.runs.arrays import Arrays, divided_by, inputs_of, with_public
 from reticent.runs.learners import Learner
-from reticent.runs.order import Material, Order
 from reticent.runs.predict import Predictor
 from reticent.runs.private import read_split
 from reticent.runs.problem import Problem
+from reticent.runs.record import RunRecord
+from reticent.runs.request import request_of
+from reticent.runs.source import Source
 
 
 class Again(NamedTuple):
@@ -31,7 +33,7 @@ class Again(NamedTuple):
         split: which rows were held out, if coins decided.
     """
 
-    record: dict[str, Any]
+    record: RunRecord
     problem: Problem
     learner: Learner
     params: Any
@@ -42,7 +44,7 @@ class Again(NamedTuple):
     split: Split | None = None
 
 
-def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
+def reopened(folder: Path, *, observer: Observer = NOBODY) -> Again:
     """Reads a finished run, and its data from where they were.
 
     Raises:
@@ -52,17 +54,15 @@ def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
     """
     predictor = Predictor(folder)
     record = predictor.record
-    material = Material(Order(**record["order"]))
-    if material.rows != record["records"]:
+    source = Source(request_of(record))
+    if source.rows != record.records:
         raise _changed(folder)
-    if not material.has_test:
-        material.split = read_split(folder, material.order.test)
+    if not source.has_test:
+        source.split = read_split(folder, source.request.test)
     path = folder / folders.DOMAIN
     domain = Domain.read(path) if path.exists() else None
     try:
-        divided, public = with_public(
-            material, domain, divided_by(record, material, domain, onlooker), onlooker
-        )
+        divided, public = with_public(source, domain, divided_by(source, domain, observer), observer)
     except DataError as error:
         raise DataError(
             f"The data of {folder} cannot be read again: {error.happened}", remedy=error.remedy
@@ -70,10 +70,10 @@ def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
     if divided.problem != predictor.problem:
         raise _changed(folder)
     learner = predictor.learner
-    train_on, held_out = (inputs_of(learner, part, onlooker) for part in (divided.train_on, divided.held_out))
-    if domain is None and material.splits is not None:
-        domain = material.splits.domain
-    unlabelled = None if public is None else inputs_of(learner, {"x": public}, onlooker)["x"]
+    train_on, held_out = (inputs_of(learner, part, observer) for part in (divided.train_on, divided.held_out))
+    if domain is None and source.splits is not None:
+        domain = source.splits.domain
+    unlabelled = None if public is None else inputs_of(learner, {"x": public}, observer)["x"]
     return Again(
         record,
         predictor.problem,
@@ -83,7 +83,7 @@ def reopened(folder: Path, *, onlooker: Onlooker = NOBODY) -> Again:
         train_on,
         held_out,
         unlabelled,
-        material.split,
+        source.split,
     )
 
 

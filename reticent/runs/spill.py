@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from reticent.core.errors import DataError
-from reticent.core.observer import Onlooker
+from reticent.core.observer import Observer
 from reticent.data.domain import Domain, Label
 from reticent.data.encoding import Encoder, feature_names, has_target
 from reticent.data.files import Table
@@ -53,7 +53,7 @@ def scratch() -> Iterator[Path]:
 
 
 def written(
-    table: Table, domain: Domain, split: Split, *, first: int, learn: Learner, into: Path, onlooker: Onlooker
+    table: Table, domain: Domain, split: Split, *, first: int, learn: Learner, into: Path, observer: Observer
 ) -> tuple[Arrays, Arrays]:
     """Rows to train on, memory-mapped, and some of those held out, in memory: both as the learner takes them.
 
@@ -63,13 +63,13 @@ def written(
         DataError: a row is not what the domain says, or the disk is full.
     """
     encoder = Encoder(domain)
-    rows = split.trained_on(first, table.row_count)
+    rows = split.count_trained_on(first, table.row_count)
     keep = max(-(-(table.row_count - rows) // _SCORED), 1)  # every so many
     kind = np.int32 if isinstance(domain.columns[domain.target or ""], Label) else np.float32
     held_out: list[tuple[np.ndarray, np.ndarray]] = []
     passed = 0
     paths = {"x": into / "x.npy", "y": into / "y.npy"}
-    with ExitStack() as stack, onlooker.watch("encoding to disk") as on_progress:
+    with ExitStack() as stack, observer.watch("encoding to disk") as on_progress:
         outputs: dict[str, BinaryIO] = {}
         for batch in table.batches(encoder.columns):
             count = batch.batch.num_rows

@@ -30,7 +30,8 @@ from reticent.attacks.shadows.recipes import plain_recipe
 from reticent.attacks.shadows.training import train_shadows
 from reticent.core import checks
 from reticent.core.errors import DataError, DomainError, IntegrityError, InvalidArgument, ReticentError
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.files import write_whole
+from reticent.core.observer import NOBODY, Observer
 from reticent.data.encoding import has_target
 from reticent.data.held_out import Split
 from reticent.distributed import collectives
@@ -38,8 +39,8 @@ from reticent.distributed.consensus import by_first
 from reticent.runs import folder as folders
 from reticent.runs.arrays import divided_by, inputs_of
 from reticent.runs.learners import Learner, learner
-from reticent.runs.order import Material, Order
-from reticent.training.checkpoint import write_whole
+from reticent.runs.request import Request
+from reticent.runs.source import Source
 from reticent.training.plan import Analysis, Plan
 from reticent.training.vectorised import private_recipe
 
@@ -129,7 +130,7 @@ class Cell:
         return min((odds - 1 + 2 * self.delta) / (odds + 1), 1.0)
 
 
-def sweep(order: SweepOrder, folder: Path, *, onlooker: Onlooker = NOBODY) -> list[Cell]:
+def sweep(order: SweepOrder, folder: Path, *, observer: Observer = NOBODY) -> list[Cell]:
     """Measures every cell that is not in the folder yet, and returns all of them, in order.
 
     Raises:
@@ -140,14 +141,14 @@ def sweep(order: SweepOrder, folder: Path, *, onlooker: Onlooker = NOBODY) -> li
     wanted += list(itertools.product(order.models, order.accounting, order.epsilons))
     bench: _Bench | None = None
     cells = []
-    with onlooker.watch(f"{len(wanted)} cells") as on_progress:
+    with observer.watch(f"{len(wanted)} cells") as on_progress:
         for done, (model, accounting, epsilon) in enumerate(wanted):
             path = folder / "cells" / f"{model}-{accounting}-{epsilon:g}.json"
             cell = _read(path)
-            is_kept = collectives.everyones(cell is not None).all()
+            is_kept = collectives.gather_arrays(cell is not None).all()
             if cell is None or not is_kept:
                 if bench is None:
-                    bench = _Bench(order, onlooker)
+                    bench = _Bench(order, observer)
                     by_first(partial(_begin, order, folder))  # not before it is clear that it can be run
                 cell = bench.measure(model, accounting, epsilon)
                 by_first(partial(_keep, cell, path))
@@ -159,15 +160,15 @@ def sweep(order: SweepOrder, folder: Path, *, onlooker: Onlooker = NOBODY) -> li
 class _Bench:
     """The rows, read once, and what is trained on them."""
 
-    def __init__(self, order: SweepOrder, onlooker: Onlooker) -> None:
+    def __init__(self, order: SweepOrder, observer: Observer) -> None:
         self.order = order
-        plain = Order(
+        plain = Request(
             source=order.source, target=order.target, domain=order.domain, epsilon=1.0, prepare="public"
         )
-        material = Material(plain)
-        _require_declared(material)
-        material.split = None if material.has_test else Split(share=plain.test, seed=0)
-        divided = divided_by({"rows": material.train_rows}, material, material.public_domain, onlooker)
+        source = Source(plain)
+        _require_declared(source)
+        source.split = None if source.has_test else Split(share=plain.test, seed=0)
+        divided = divided_by(source, source.public_domain, observer)
         self.problem = divided.problem
         if not self.problem.is_classification:
             raise DataError(
@@ -180,7 +181,7 @@ class _Bench:
             raise DataError(f"{len(chosen)} rows are too few to attack.", remedy="Give at least 100.")
         self._raw = {key: divided.train_on[key][chosen] for key in ("x", "y")}
         self._learners: dict[str, tuple[Learner, dict[str, np.ndarray]]] = {}
-        self._onlooker = onlooker
+        self._observer = observer
 
     def measure(self, model: str, accounting: str, epsilon: float) -> Cell:
         learn, records = self._learner(model)
@@ -221,8 +222,8 @@ class _Bench:
 
     def _learner(self, model: str) -> tuple[Learner, dict[str, np.ndarray]]:
         if model not in self._learners:
-            learn = learner(model, self.problem)  # type: ignore[arg-type]  # checked by the order
-            self._learners[model] = (learn, inputs_of(learn, self._raw, self._onlooker))
+            learn = learner(model, self.problem)  # type: ignore[arg-type]  # checked by the request
+            self._learners[model] = (learn, inputs_of(learn, self._raw, self._observer))
         return self._learners[model]
 
     def _cell(self, model: str, accounting: str, epsilon: float, noise: float | None, found: Shadows) -> Cell:
@@ -249,18 +250,18 @@ class _Bench:
         )
 
 
-def _require_declared(material: Material) -> None:
+def _require_declared(source: Source) -> None:
     """
     Raises:
         DomainError: something about a table is not declared; a sweep finds nothing privately.
     """
     try:
-        material.releases()
+        source.releases()
     except DomainError as error:
-        source = material.order.source
+        name = source.request.source
         raise DomainError(
             error.happened,
-            remedy=f"Draft a domain file (reticent domain {source} -o FILE), check each value and remove its "
+            remedy=f"Draft a domain file (reticent domain {name} -o FILE), check each value and remove its "
             "looked_up mark, then sweep with --domain FILE.",
         ) from error
 

@@ -1,26 +1,26 @@
-"""The scikit-learn door: estimators whose fit costs privacy, and says how much.
+"""Scikit-learn estimators whose fit costs privacy, and reports how much.
 
     model = PrivateLogisticRegression(epsilon=1.0, norm=1.0, classes=[0, 1]).fit(X, y)
     print(model.guarantee_)
 
-They go into pipelines and cross-validation like any others. Whatever they need to know about the data
+They work in pipelines and cross-validation like any others. What they need to know about the data
 beforehand is declared, or found by a release that the same budget pays for.
 """
 
-from reticent.sklearn.budget import SharedBudget
-from reticent.sklearn.linear import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
-from reticent.sklearn.pate import PateClassifier
-from reticent.sklearn.perceptron import PrivateMLPClassifier
-from reticent.sklearn.scaler import PrivateScaler
-from reticent.sklearn.search import PrivateSearch
+from __future__ import annotations
 
-__all__ = [
-    "PateClassifier",
-    "PrivateLinearRegression",
-    "PrivateLinearSVC",
-    "PrivateLogisticRegression",
-    "PrivateMLPClassifier",
-    "PrivateScaler",
-    "PrivateSearch",
-    "SharedBudget",
-]
+from typing import TYPE_CHECKING
+
+from reticent.core.pages import open_page
+
+if TYPE_CHECKING:
+    from reticent.sklearn.budget import SharedBudget as SharedBudget
+    from reticent.sklearn.linear import PrivateLinearRegression as PrivateLinearRegression
+    from reticent.sklearn.linear import PrivateLinearSVC as PrivateLinearSVC
+    from reticent.sklearn.linear import PrivateLogisticRegression as PrivateLogisticRegression
+    from reticent.sklearn.pate import PateClassifier as PateClassifier
+    from reticent.sklearn.perceptron import PrivateMLPClassifier as PrivateMLPClassifier
+    from reticent.sklearn.scaler import PrivateScaler as PrivateScaler
+    from reticent.sklearn.search import PrivateSearch as PrivateSearch
+
+open_page(__name__)

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from reticent.accounting.epsilon import cost_within, guarantee
 from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.tight_epsilon import cost_within, guarantee
 from reticent.core import checks
 from reticent.core.errors import BudgetExceeded, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
@@ -16,11 +16,18 @@ from reticent.mechanisms.events import Composed, Event
 
 
 class SharedBudget:
-    """A limit for all fits that are handed it. Clones of an estimator share it; other processes do not.
+    """A limit for all fits that use it. Clones of an estimator share it; other processes do not.
 
     Guarantee:
         Everything charged to it is, as a planned composition, within (epsilon, delta). For releases that
         are chosen by looking at results, or fitted in several processes, use a `Ledger`.
+
+    Example:
+        >>> from reticent.mechanisms.events import Gaussian
+        >>> budget = SharedBudget(epsilon=2.0, delta=1e-6)
+        >>> budget.charge(Gaussian(noise_multiplier=5.0), adjacency=budget.adjacency, purpose="a mean")
+        >>> budget.guarantee().epsilon < 2
+        True
     """
 
     def __init__(self, *, epsilon: float, delta: float, adjacency: str = Adjacency.REPLACE.value) -> None:
@@ -63,12 +70,12 @@ class SharedBudget:
             self._spent.append(event)
 
     def assume(self, assumptions: Iterable[str]) -> None:
-        """Keeps what has to hold outside the proof of something that was charged; estimators say it."""
+        """Records what the proof of a charge assumes; called by estimators."""
         with self._guard:
             self._assumed.update(dict.fromkeys(assumptions))
 
     def guarantee(self) -> Guarantee:
-        """What everything that was charged so far promises, taken together, and all that it assumes."""
+        """The guarantee of everything charged so far, with all its assumptions."""
         with self._guard:
             spent, assumed = tuple(self._spent), tuple(self._assumed)
         return guarantee(Composed(events=spent), self.delta, self.adjacency, assumptions=assumed)

@@ -16,7 +16,7 @@ from reticent.core.keys import Keys
 from reticent.mechanisms.events import Event, Repeated
 from reticent.sklearn.private import PrivateClassifierFit, PrivateEstimator
 from reticent.sklearn.private_bounds import Finder
-from reticent.sklearn.spending import Paid, Spending, keys_for, quoted
+from reticent.sklearn.spending import PrepaidBudget, Spending, keys_for, quote_cost
 
 # scikit-learn calls a matrix of rows X, in signatures that callers may use by name.
 # ruff: noqa: N803
@@ -26,7 +26,7 @@ _OF_DELTA = 0.9  # for a fit that is not alone: the rest is room for accounting 
 
 
 class _Linear(PrivateEstimator):
-    """What the three have in common: the call of `reticent.convex.fit`."""
+    """What the three linear models share: the call of `reticent.convex.fit`."""
 
     method: str
     fit_intercept: bool
@@ -36,10 +36,10 @@ class _Linear(PrivateEstimator):
     intercept_: Any
     method_: str
 
-    def _minimised(
+    def _minimise(
         self, loss: Loss, x: Any, targets: list[np.ndarray], norm: float, spending: Spending
     ) -> list[Fit]:
-        """A fit for each of the targets, paid all at once, each with noise of its own."""
+        """One fit for each of the targets, paid all at once, each with noise of its own."""
         x = sparse.csr_matrix(x) if sparse.issparse(x) else x
         times = len(targets)
         epsilon, delta = (part / times for part in spending.left)
@@ -69,16 +69,19 @@ class _Linear(PrivateEstimator):
         nothing, no_targets = sparse.csr_matrix(x.shape), np.zeros(x.shape[0])
 
         def price(epsilon: float) -> Event:
-            return quoted(lambda asking: one(nothing, no_targets, epsilon, asking, Keys.from_os()))
+            return quote_cost(lambda asking: one(nothing, no_targets, epsilon, asking, Keys.from_os()))
 
-        epsilon = spending.stretched(lambda value: Repeated(event=price(value), times=times), epsilon)
+        epsilon = spending.stretch(lambda value: Repeated(event=price(value), times=times), epsilon)
         event = price(epsilon)
         spending.pay(event if times == 1 else Repeated(event=event, times=times), self._purpose)
         keys = [spending.keys]
         keys += [
             keys_for(self.random_state, [self._purpose, part, x, targets[part]]) for part in range(1, times)
         ]
-        return [one(x, target, epsilon, Paid(event), own) for target, own in zip(targets, keys, strict=True)]
+        return [
+            one(x, target, epsilon, PrepaidBudget(event), own)
+            for target, own in zip(targets, keys, strict=True)
+        ]
 
     @property
     def _purpose(self) -> str:
@@ -86,13 +89,13 @@ class _Linear(PrivateEstimator):
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        x = self._checked(X, reset=False)
+        x = self._check_arrays(X, reset=False)
         return np.asarray(x @ self.coef_.T) + self.intercept_
 
 
 class _LinearClassifier(PrivateClassifierFit, _Linear):
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: one a row for two classes, positive for the second; else one a class."""
+        """Scores: one per row for two classes, positive for the second; otherwise one per class."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -109,8 +112,8 @@ def _logistic(classes: int) -> Loss:
 class PrivateLogisticRegression(_LinearClassifier):
     """Logistic regression under differential privacy; for more than two classes by softmax, in one proof.
 
-    For two classes the loss goes on as a straight line where it would be steeper than 1/2: half the noise
-    hides a record.
+    For two classes the loss continues as a straight line where it would be steeper than 1/2, so that half
+    the noise hides a record.
 
     Args:
         epsilon, delta: what a fit may spend in all. Without a delta, a tenth of 1 / rows, rounded down to a
@@ -119,8 +122,7 @@ class PrivateLogisticRegression(_LinearClassifier):
         norm: the declared length of the longest row; longer ones are shortened to it. Without one it is found
             privately, from the same budget.
         classes: all labels there may be. Without them, those that enough rows have are found privately.
-            "public" says that everybody may know which labels there are: then they are taken from y, and the
-            guarantee says so.
+            "public" takes the labels from y and treats the set of them as public; the guarantee says so.
         regularisation, radius: see `reticent.convex.fit`; chosen by a rule unless given.
         adjacency: what a neighbouring dataset may do to one record.
         preparation: the share of the budget that finds what is not declared.
@@ -129,6 +131,19 @@ class PrivateLogisticRegression(_LinearClassifier):
 
     Guarantee:
         Publishing the fitted estimator costs `event_`; `guarantee_` is the sentence about it.
+
+    Edge cases:
+        y holds one class        fitted if two or more are declared; otherwise InvalidArgument
+        a constant column        fitted like any other
+        NaN, infinity, no rows   ValueError, as everywhere in scikit-learn
+
+    Example:
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+        >>> y = (X[:, 0] > 0).astype(int)
+        >>> model = PrivateLogisticRegression(epsilon=1.0, norm=1.5, classes=[0, 1], random_state=0)
+        >>> model.fit(X, y).score(X, y) > 0.8, model.guarantee_.epsilon <= 1
+        (True, True)
     """
 
     def __init__(
@@ -167,8 +182,8 @@ class PrivateLogisticRegression(_LinearClassifier):
             BudgetExceeded: the budget does not cover it.
             InvalidArgument: an argument out of range, one class, or classes that cannot be found.
         """
-        x, codes, spending = self._open_labelled(X, y)
-        (found,) = self._minimised(_logistic(len(self.classes_)), x, [codes], self.norm_, spending)
+        x, codes, spending = self._open_with_labels(X, y)
+        (found,) = self._minimise(_logistic(len(self.classes_)), x, [codes], self.norm_, spending)
         self.coef_, self.intercept_ = found.coefficients.T, found.intercept
         self.excess_risk_bound_, self.method_ = found.excess_risk_bound, found.method
         self._close(spending, found.guarantee, found.notes)
@@ -186,6 +201,14 @@ class PrivateLinearSVC(_LinearClassifier):
     For more than two classes, one machine each against the rest: epsilon and delta are divided among them,
     and each has noise of its own. `width` is how far the hinge's corner is rounded; the other arguments are
     those of `PrivateLogisticRegression`.
+
+    Example:
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+        >>> y = (X[:, 0] > 0).astype(int)
+        >>> model = PrivateLinearSVC(epsilon=1.0, norm=1.5, classes=[0, 1], random_state=0).fit(X, y)
+        >>> model.score(X, y) > 0.8
+        True
     """
 
     def __init__(
@@ -221,10 +244,10 @@ class PrivateLinearSVC(_LinearClassifier):
 
     def fit(self, X: Any, y: Any) -> PrivateLinearSVC:
         """Fits, and pays for it first."""
-        x, codes, spending = self._open_labelled(X, y)
+        x, codes, spending = self._open_with_labels(X, y)
         count = len(self.classes_)
         targets = [codes] if count == 2 else [(codes == code).astype(int) for code in range(count)]
-        parts = self._minimised(losses.huber_hinge(self.width), x, targets, self.norm_, spending)
+        parts = self._minimise(losses.huber_hinge(self.width), x, targets, self.norm_, spending)
         self.coef_ = np.concatenate([part.coefficients.T for part in parts])
         self.intercept_ = np.concatenate([part.intercept for part in parts])
         bounds = [part.excess_risk_bound for part in parts if part.excess_risk_bound is not None]
@@ -239,10 +262,17 @@ class PrivateLinearRegression(RegressorMixin, _Linear):
 
     Args:
         method: "input", "output", "objective" or "descent"; "auto" picks one.
-        bounds: the least and the largest target; others are brought back to them, and so are predictions.
+        bounds: the smallest and the largest target; targets and predictions are clipped to them.
             Without bounds they are found privately, from the same budget.
 
     The other arguments are those of `PrivateLogisticRegression`.
+
+    Example:
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+        >>> model = PrivateLinearRegression(epsilon=1.0, norm=1.5, bounds=(-1, 1), random_state=0)
+        >>> model.fit(X, X[:, 0]).score(X, X[:, 0]) > 0.8
+        True
     """
 
     def __init__(
@@ -276,9 +306,9 @@ class PrivateLinearRegression(RegressorMixin, _Linear):
 
     def fit(self, X: Any, y: Any) -> PrivateLinearRegression:
         """Fits, and pays for it first."""
-        x, targets = self._checked_targets(X, y)
+        x, targets = self._check_targets(X, y)
         spending = self._open(x, targets)
-        known = self._prepared(x, targets, spending)
+        known = self._prepare(x, targets, spending)
         self.norm_, (low, high) = known["norm"], known["bounds"]
         self.bounds_ = low, high
         middle, half = (low + high) / 2, (high - low) / 2
@@ -286,7 +316,7 @@ class PrivateLinearRegression(RegressorMixin, _Linear):
         if not self.fit_intercept:  # then zero has to stay where it is
             middle, half = 0.0, max(abs(low), abs(high))
             scaled = np.clip(targets, low, high) / half
-        (found,) = self._minimised(losses.squared(1.0), x, [scaled], self.norm_, spending)
+        (found,) = self._minimise(losses.squared(1.0), x, [scaled], self.norm_, spending)
         self.coef_ = half * found.coefficients[:, 0]
         self.intercept_ = float(half * found.intercept[0] + middle)
         bound = found.excess_risk_bound
@@ -298,26 +328,27 @@ class PrivateLinearRegression(RegressorMixin, _Linear):
     def predict(self, X: Any) -> np.ndarray:
         return np.clip(self._scores(X), *self.bounds_)
 
-    def _checked_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        x, targets = self._checked(X, y, y_numeric=True)
+    def _check_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        x, targets = self._check_arrays(X, y, y_numeric=True)
         return x, targets.astype(np.float64)
 
-    def _prepared(self, x: Any, targets: np.ndarray, spending: Spending) -> dict[str, Any]:
+    def _prepare(self, x: Any, targets: np.ndarray, spending: Spending) -> dict[str, Any]:
         wanted = int(self.norm is None) + 2 * int(self.bounds is None)
         finder = Finder(spending, self.preparation, wanted) if wanted else None
         return {
-            "norm": self._found_norm(finder, x, self.norm),
-            "bounds": self._found_bounds(finder, targets),
+            "norm": self._find_norm(finder, x, self.norm),
+            "bounds": self._find_bounds(finder, targets),
         }
 
-    def _found_bounds(self, finder: Finder | None, targets: np.ndarray) -> tuple[float, float]:
+    def _find_bounds(self, finder: Finder | None, targets: np.ndarray) -> tuple[float, float]:
         if self.bounds is None:
             assert finder is not None
             return finder.bounds(targets)
         low, high = (float(end) for end in self.bounds)
         if not -np.inf < low < high < np.inf:
             raise InvalidArgument(
-                f"bounds={self.bounds} are no interval.", remedy="Pass the least and the largest target."
+                f"bounds={self.bounds} are not an interval.",
+                remedy="Pass the smallest and the largest target.",
             )
         return low, high
 

@@ -1,4 +1,4 @@
-"""PATE behind scikit-learn's door: any classifier teaches, and the same kind of classifier learns."""
+"""PATE as a scikit-learn estimator: any classifier teaches, and the same kind of classifier learns."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from reticent.core.generators import generator
 from reticent.core.keys import Stream
 from reticent.pate import Questions, Teller, Votes
 from reticent.pate.allowance import about_samplers, allowance_of, multiplier_for, release_of
-from reticent.pate.defaults import settings
+from reticent.pate.asking import choose_far_apart, choose_settings
 from reticent.pate.learning import learn
 from reticent.pate.partition import partition, shard_capacity
 from reticent.pate.scaling import PoolScale
-from reticent.pate.selection import far_apart
 from reticent.pate.teachers import teach_estimators
 from reticent.sklearn.private import PrivateClassifierFit
 from reticent.sklearn.spending import Spending
@@ -40,10 +39,10 @@ class PateClassifier(PrivateClassifierFit):
 
     Args:
         estimator: the classifier that teachers and student are clones of; logistic regression unless given.
-        public: unlabelled rows with the same columns that are nobody's secret: the student sees only these.
+        public: unlabelled public rows with the same columns: the student sees only these.
             Without them rows are made up, evenly in all directions up to `norm`: far worse than real ones.
         teachers: how many. Without a number, one for every twenty examples, at most 250.
-        examples: the declared, public number of rows. Without it the number of rows in X is taken for public,
+        examples: the declared, public number of rows. Without it the number of rows in X counts as public,
             and `guarantee_` says so.
 
     The other arguments are those of `PrivateLogisticRegression`.
@@ -52,7 +51,7 @@ class PateClassifier(PrivateClassifierFit):
         Publishing the fitted estimator costs `event_`; `guarantee_` is the sentence about it, and holds
         whatever the votes are. A row teaches one teacher, by a coin of its own, so replacing, adding or
         removing it moves at most one vote; no label and no value in a row decides whether there is an error
-        once it is paid. No theorem says how good it is: `excess_risk_bound_` is None.
+        once it is paid. No theorem bounds its risk: `excess_risk_bound_` is None.
     """
 
     student_: Any
@@ -87,8 +86,8 @@ class PateClassifier(PrivateClassifierFit):
         self.budget = budget
 
     def fit(self, X: Any, y: Any) -> PateClassifier:
-        """Pays, teaches, asks, and lets the student learn."""
-        x, codes, spending = self._open_labelled(X, y)
+        """Pays, trains teachers, asks them, and fits the student."""
+        x, codes, spending = self._open_with_labels(X, y)
         if spending.delta == 0:
             raise InvalidArgument(
                 "Answers have Gaussian noise, which needs a delta above 0.",
@@ -107,7 +106,7 @@ class PateClassifier(PrivateClassifierFit):
         spending.is_basic = spending.is_untouched
         spending.pay(release_of(multiplier, spending.adjacency), "PATE")
         epsilon = gaussian_dp.epsilon(1 / multiplier, spending.delta)
-        chosen = settings(teachers, len(self.classes_), len(pool), epsilon, spending.delta)
+        chosen = choose_settings(teachers, len(self.classes_), len(pool), epsilon, spending.delta)
         noise = chosen.aggregator
         teller = Teller(noise, allowance_of(noise, multiplier), spending.keys)
         rows = scale(x.toarray() if sparse.issparse(x) else x)
@@ -120,7 +119,7 @@ class PateClassifier(PrivateClassifierFit):
         )
         taught = teach_estimators(self._learner(), shards, rows, codes, classes=len(self.classes_))
         votes = Votes.of_labels(taught.vote(pool), classes=len(self.classes_))
-        answers = teller.answer(votes, Questions(rows=far_apart(pool, chosen.queries, seed=0)))
+        answers = teller.answer(votes, Questions(rows=choose_far_apart(pool, chosen.queries, seed=0)))
         student = learn(
             pool,
             answers.questions.rows,
@@ -198,7 +197,7 @@ class PateClassifier(PrivateClassifierFit):
         return self.classes_[self.student_.predict(self._rows(X))]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Of the student; for one that gives none, all on its prediction."""
+        """Probabilities of the student; if it has none, 1 for the class it predicts."""
         check_is_fitted(self)
         rows = self._rows(X)
         shares = np.zeros((len(rows), len(self.classes_)))
@@ -209,5 +208,5 @@ class PateClassifier(PrivateClassifierFit):
         return shares
 
     def _rows(self, X: Any) -> np.ndarray:
-        x = self._checked(X, reset=False)
+        x = self._check_arrays(X, reset=False)
         return x.toarray() if sparse.issparse(x) else x

@@ -40,8 +40,8 @@ class PrivateMLPClassifier(PrivateClassifierFit):
     The other arguments are those of `PrivateLogisticRegression`. Rows are divided by `norm`.
 
     Guarantee:
-        Publishing the fitted estimator costs `event_`; `guarantee_` is the sentence about it. There is no
-        theorem on how good it is: `excess_risk_bound_` is None.
+        Publishing the fitted estimator costs `event_`; `guarantee_` is the sentence about it. No theorem
+        bounds its risk: `excess_risk_bound_` is None.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class PrivateMLPClassifier(PrivateClassifierFit):
 
     def fit(self, X: Any, y: Any) -> PrivateMLPClassifier:
         """Trains, and pays for it first."""
-        x, codes, spending = self._open_labelled(X, y)
+        x, codes, spending = self._open_with_labels(X, y)
         model = self._model()
         found = None if spending.is_untouched else spending.event  # what preparation released
         plan = self._plan(spending, found)
@@ -101,9 +101,9 @@ class PrivateMLPClassifier(PrivateClassifierFit):
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Logits: for two classes the second's over the first's, else one a class."""
+        """Logits: for two classes the second's minus the first's, otherwise one per class."""
         check_is_fitted(self)
-        x = self._checked(X, reset=False)
+        x = self._check_arrays(X, reset=False)
         scores = self._inputs(x).astype(np.float64)
         for place, (weights, bias) in enumerate(zip(self.coefs_, self.intercepts_, strict=True)):
             scores = (np.tanh(scores) if place else scores) @ weights + bias

@@ -1,4 +1,4 @@
-"""What all private estimators share: how a fit is opened, and how it is closed with a guarantee."""
+"""What all private estimators share: opening a fit with a budget, closing it with a guarantee."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reticent.core.errors import InvalidArgument
 from reticent.sklearn.private_bounds import Finder
 from reticent.sklearn.spending import Spending, check_budget, keys_for
 
-PUBLIC_LABELS = "which labels there are is public: they were taken from y"
+PUBLIC_LABELS = "the set of labels is public: it was taken from y"
 
 
 class PrivateEstimator(BaseEstimator):
@@ -59,16 +59,16 @@ class PrivateEstimator(BaseEstimator):
         self.guarantee_ = spending.guarantee(proved)
         self.notes_ = notes
 
-    def _checked(self, *arrays: Any, **more: Any) -> Any:
+    def _check_arrays(self, *arrays: Any, **more: Any) -> Any:
         """The arrays as float64 matrices, dense or in compressed rows; with a y, both."""
         return validate_data(self, *arrays, accept_sparse="csr", dtype=np.float64, **more)
 
     @staticmethod
-    def _restricted(x: Any, targets: np.ndarray, known: dict[str, Any]) -> tuple[Any, np.ndarray]:
+    def _restrict(x: Any, targets: np.ndarray, known: dict[str, Any]) -> tuple[Any, np.ndarray]:
         """The rows and targets as a fit that knows this may use them."""
         return x, targets
 
-    def _found_norm(self, finder: Finder | None, x: Any, norm: float | None) -> float:
+    def _find_norm(self, finder: Finder | None, x: Any, norm: float | None) -> float:
         if norm is None:
             assert finder is not None
             return finder.norm(x)
@@ -89,33 +89,33 @@ class PrivateClassifierFit(ClassifierMixin, PrivateEstimator):
     classes_: np.ndarray
     norm_: float
 
-    def _open_labelled(self, X: Any, y: Any) -> tuple[Any, np.ndarray, Spending]:  # noqa: N803
+    def _open_with_labels(self, X: Any, y: Any) -> tuple[Any, np.ndarray, Spending]:  # noqa: N803
         """Rows, labels as numbers of `classes_`, and what is left to spend. Sets `classes_` and `norm_`."""
-        x, labels = self._checked_targets(X, y)
+        x, labels = self._check_targets(X, y)
         spending = self._open(x, *np.unique(labels, return_inverse=True))
-        known = self._prepared(x, labels, spending)
+        known = self._prepare(x, labels, spending)
         self.classes_, self.norm_ = known["classes"], known["norm"]
-        x, labels = self._restricted(x, labels, known)
+        x, labels = self._restrict(x, labels, known)
         return x, np.searchsorted(self.classes_, labels), spending
 
-    def _checked_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:  # noqa: N803
-        x, labels = self._checked(X, y)
+    def _check_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:  # noqa: N803
+        x, labels = self._check_arrays(X, y)
         check_classification_targets(labels)
         return x, labels
 
-    def _prepared(self, x: Any, targets: np.ndarray, spending: Spending) -> dict[str, Any]:
+    def _prepare(self, x: Any, targets: np.ndarray, spending: Spending) -> dict[str, Any]:
         wanted = int(self.classes is None) + int(self.norm is None)
         finder = Finder(spending, self.preparation, wanted) if wanted else None
         if self.classes is None:
             assert finder is not None
             classes = finder.classes(targets)
         else:
-            classes = self._declared(np.unique(targets), spending)
-        return {"classes": classes, "norm": self._found_norm(finder, x, self.norm)}
+            classes = self._check_declared(np.unique(targets), spending)
+        return {"classes": classes, "norm": self._find_norm(finder, x, self.norm)}
 
     @staticmethod
-    def _restricted(x: Any, targets: np.ndarray, known: dict[str, Any]) -> tuple[Any, np.ndarray]:
-        """A row with another label than the classes found becomes one of the first class without features.
+    def _restrict(x: Any, targets: np.ndarray, known: dict[str, Any]) -> tuple[Any, np.ndarray]:
+        """Turns a row whose label was not found into one of the first class without features.
 
         It has to stay a row, since the number of rows is public.
         """
@@ -126,7 +126,7 @@ class PrivateClassifierFit(ClassifierMixin, PrivateEstimator):
         rows = sparse.csr_matrix(x.multiply(kept)) if sparse.issparse(x) else x * kept
         return rows, np.where(is_known, targets, known["classes"][0])
 
-    def _declared(self, names: np.ndarray, spending: Spending) -> np.ndarray:
+    def _check_declared(self, names: np.ndarray, spending: Spending) -> np.ndarray:
         if isinstance(self.classes, str):
             checks.one_of(("public",), classes=self.classes)
             spending.assumptions.append(PUBLIC_LABELS)
@@ -135,12 +135,12 @@ class PrivateClassifierFit(ClassifierMixin, PrivateEstimator):
             classes = np.unique(np.asarray(self.classes))
         if len(classes) < 2:
             raise InvalidArgument(
-                f"{type(self).__name__} tells classes apart, and there is only one class.",
+                f"{type(self).__name__} needs at least two classes, and there is only one class.",
                 remedy="Declare at least two classes, or fit on rows of at least two.",
             )
         if len(unknown := np.setdiff1d(names, classes)):
             raise InvalidArgument(
-                f"A label is {unknown[0]!r}, which is none of the {len(classes)} declared classes.",
+                f"The label {unknown[0]!r} is not one of the {len(classes)} declared classes.",
                 remedy="Declare it as well, or remove such rows.",
             )
         return classes

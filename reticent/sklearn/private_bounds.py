@@ -1,4 +1,4 @@
-"""What was not declared, found by releases that are paid for: a norm, bounds, the classes."""
+"""Private releases that find what was not declared: a norm, bounds, the classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Stream, step_key
 from reticent.data.preparation import categories, numbers
-from reticent.data.preparation.noise import PreparationNoise, Release
+from reticent.data.preparation.noise import PreparationNoise, PreparationRelease
 from reticent.mechanisms.events import ExponentialMechanism
 from reticent.mechanisms.selection import exponential_mechanism
 from reticent.sklearn.spending import Spending
@@ -25,7 +25,7 @@ _NONE = (0.0, 0.0)  # the range of a column of which none is found
 
 
 class Finder:
-    """The private look at the data before a fit. Every look is paid from one share of the budget.
+    """Private looks at the data before a fit. Every look is paid from one share of the budget.
 
     Args:
         share: of epsilon and delta, for all that `wanted` counts.
@@ -35,13 +35,14 @@ class Finder:
     def __init__(self, spending: Spending, share: float, wanted: int) -> None:
         if not 0 < share <= 1:
             raise InvalidArgument(
-                f"preparation={share} is no share of a budget.", remedy="Pass a number above 0 and below 1."
+                f"preparation={share} is not a share of a budget.",
+                remedy="Pass a number above 0 and below 1.",
             )
         self._spending = spending
         self._root = spending.keys.take(Stream.PREPARATION, steps=range(_STEPS))
         self._epsilon = share * spending.epsilon / max(wanted, 1)
         self._delta = share * spending.delta
-        self._step = len(Release)
+        self._step = len(PreparationRelease)
 
     def norm(self, x: Any) -> float:
         """A length that about nine of ten rows do not exceed: a power of the square root of 2 times sqrt(d).
@@ -93,35 +94,35 @@ class Finder:
         return float(candidates[int(exponential_mechanism(key, scores, event, max_change=max_change))])
 
     def classes(self, labels: np.ndarray) -> np.ndarray:
-        """The labels that enough rows have, sorted. One that a single row has is hardly ever shown.
+        """The labels that enough rows have, sorted. A label of a single row is almost never shown.
 
         Raises:
             InvalidArgument: fewer than two are found.
         """
         if self._delta == 0:
             raise InvalidArgument(
-                "Classes cannot be found with delta 0: to show a label that nobody named takes a chance.",
-                remedy="Declare them: classes=[...]. Or allow a delta.",
+                "Classes cannot be found with delta 0: an undeclared label may leak with a small chance.",
+                remedy="Declare them: classes=[...]. Or pass a delta above 0.",
             )
         # A replaced row may take its label away and bring another: each half costs its own delta.
         hidden = 0.5 * self._delta / self._spending.adjacency.reach
-        noise = self._bought((Release.WORDS,), hidden, "find the classes")
+        noise = self._buy((PreparationRelease.WORDS,), hidden, "find the classes")
         names, counts = np.unique(labels, return_counts=True)
-        deviation = noise.deviation(Release.WORDS, 1)
-        noisy = noise.noisy(self._root, Release.WORDS, counts, 1)
+        deviation = noise.deviation(PreparationRelease.WORDS, 1)
+        noisy = noise.noisy(self._root, PreparationRelease.WORDS, counts, 1)
         above = categories.threshold(deviation, 1, noise.delta)
         frequent = np.flatnonzero(noisy > above)
         frequent = np.sort(frequent[np.argsort(-noisy[frequent], kind="stable")[: categories.MOST_WORDS]])
         if len(frequent) < 2:
             raise InvalidArgument(
-                f"Fewer than two classes have the {above:.0f} rows that it takes to find one at this price.",
-                remedy="Declare them, classes=[...], or classes='public' if everybody may know which labels "
-                "there are; or spend more: a larger epsilon, or preparation.",
+                f"Fewer than two classes have the {above:.0f} rows that finding one takes at this price.",
+                remedy="Declare them, classes=[...], or classes='public' if the set of labels is public; or "
+                "spend more: a larger epsilon, or preparation.",
             )
         return names[frequent]
 
-    def _bought(self, releases: tuple[Release, ...], hidden: float, purpose: str) -> PreparationNoise:
-        """The least noise that the finder's share pays for; paid."""
+    def _buy(self, releases: tuple[PreparationRelease, ...], hidden: float, purpose: str) -> PreparationNoise:
+        """Pays for the least noise that the finder's share covers, and returns it."""
         spending = self._spending
 
         def with_noise(multiplier: float) -> PreparationNoise:
@@ -142,17 +143,19 @@ class Finder:
         return noise
 
     def columns(self, x: np.ndarray) -> list[tuple[float, float] | None]:
-        """Bounds of every column; none for one of which nothing stands out of the noise."""
+        """Bounds of every column; None where nothing stands out of the noise."""
         width = x.shape[1]
         # The delta is of words, which are not looked for.
-        noise = self._bought((Release.RANGES, Release.QUANTILES), 0.5, "find the bounds of the columns")
+        noise = self._buy(
+            (PreparationRelease.RANGES, PreparationRelease.QUANTILES), 0.5, "find the bounds of the columns"
+        )
         coarse = np.stack([numbers.coarse_counts(column) for column in x.T])
-        deviation = noise.deviation(Release.RANGES, width)
-        noisy = noise.noisy(self._root, Release.RANGES, coarse, width)
+        deviation = noise.deviation(PreparationRelease.RANGES, width)
+        noisy = noise.noisy(self._root, PreparationRelease.RANGES, coarse, width)
         ranges = [numbers.coarse_range(row, deviation) for row in noisy]
         fine = np.stack([numbers.fine_counts(x[:, place], ranges[place] or _NONE) for place in range(width)])
-        deviation = noise.deviation(Release.QUANTILES, width)
-        noisy = noise.noisy(self._root, Release.QUANTILES, fine, width)
+        deviation = noise.deviation(PreparationRelease.QUANTILES, width)
+        noisy = noise.noisy(self._root, PreparationRelease.QUANTILES, fine, width)
         return [
             None if found is None else numbers.quantile_bounds(row, found, deviation)
             for row, found in zip(noisy, ranges, strict=True)

@@ -1,4 +1,4 @@
-"""Private tuning: a random number of settings is tried, one model is released, all of it is paid once."""
+"""Private tuning: try a random number of settings, release one model, pay once for all of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
 
     Each run fits a setting drawn at random to most of the rows, and scores it by a noisy count (or a noisy
     sum of bounded errors) on the others. Only the best model, its setting and its score are released; how
-    many runs there were is told to nobody, and how long they took should not be either.
+    many runs there were is not published, and how long they took should not be either.
 
     Args:
         estimator: a private estimator. Its own epsilon, delta, seed and budget are not used.
@@ -79,18 +79,18 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
 
         Raises:
             BudgetExceeded: the budget does not cover it.
-            CannotMeet: not even runs that cost next to nothing fit into epsilon.
+            CannotMeet: not even the cheapest runs fit into epsilon.
             InvalidArgument: a parameter that cannot be tuned, or settings that do not cost the same.
         """
         if not isinstance(self.estimator, PrivateEstimator) or not hasattr(self.estimator, "predict"):
             raise InvalidArgument(
-                f"A search tunes a private estimator, and {type(self.estimator).__name__} is none.",
+                f"A search tunes a private estimator; {type(self.estimator).__name__} is not one.",
                 remedy="Pass one such as PrivateLogisticRegression().",
             )
         check_budget(self.budget)
         model: Any = clone(self.estimator)
         settings = settings_of(self.grid, model)
-        x, targets = model._checked_targets(X, y)
+        x, targets = model._check_targets(X, y)
         self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
@@ -105,8 +105,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             keys=keys,
             budget=self.budget,
         )
-        known = model._prepared(x, targets, spending)
-        x, targets = model._restricted(x, targets, known)
+        known = model._prepare(x, targets, spending)
+        x, targets = model._restrict(x, targets, known)
         search = Search(
             model.set_params(**known),
             settings,
@@ -128,25 +128,25 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             self.classes_ = self.best_estimator_.classes_
         return self
 
-    def _asked(self, method: str, X: Any) -> Any:
+    def _delegate(self, method: str, X: Any) -> Any:
         check_is_fitted(self)
         sparse_too = "csr" if get_tags(self.estimator).input_tags.sparse else False
         x = validate_data(self, X, accept_sparse=sparse_too, dtype=np.float64, reset=False)
         return getattr(self.best_estimator_, method)(x)
 
     def predict(self, X: Any) -> np.ndarray:
-        return self._asked("predict", X)
+        return self._delegate("predict", X)
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
-        return self._asked("predict_proba", X)
+        return self._delegate("predict_proba", X)
 
     @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
-        return self._asked("decision_function", X)
+        return self._delegate("decision_function", X)
 
     def score(self, X: Any, y: Any) -> float:
-        """As the best estimator scores: on rows whose holder may see the result."""
+        """The score of the best estimator, on rows whose holder may see the result."""
         score = accuracy_score if is_classifier(self) else r2_score
         return float(score(y, self.predict(X)))
 

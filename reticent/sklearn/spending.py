@@ -1,4 +1,4 @@
-"""What one fit may spend and has spent, and where its randomness comes from."""
+"""What one fit may spend and has spent, and the source of its randomness."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ import numpy as np
 from scipy import sparse
 
 from reticent.accounting.budget import Budget
-from reticent.accounting.epsilon import Cost, Settled, cost_within, is_beyond, settled, tight, upper_bound
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import NEARLY_EXACT, is_paid
+from reticent.accounting.tight_epsilon import (
+    Cost,
+    SettledCost,
+    cost_within,
+    has_visible_ends,
+    settle,
+    tight,
+    upper_bound,
+)
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
@@ -31,7 +39,7 @@ class Spending:
     """The budget of one fit: shares are set apart first, events are paid before they are released.
 
     Args:
-        delta: none for the default of so many rows, 0 for pure differential privacy.
+        delta: None for the default for so many rows, 0 for pure differential privacy.
     """
 
     def __init__(
@@ -65,14 +73,14 @@ class Spending:
 
     @property
     def left(self) -> tuple[float, float]:
-        """Epsilon and delta that nothing was set apart from; basic composition."""
+        """Epsilon and delta that are not set apart yet; basic composition."""
         return self.epsilon - self._apart[0], self.delta - self._apart[1]
 
-    def stretched(self, quote: Callable[[float], Event], epsilon: float) -> float:
+    def stretch(self, quote: Callable[[float], Event], epsilon: float) -> float:
         """The most that what is quoted may cost by itself, when all together is accounted for tightly.
 
         Args:
-            quote: what is released at an epsilon; decided by public things alone.
+            quote: what is released at an epsilon; decided by public values alone.
             epsilon: with which basic composition stays within the budget.
         """
         if self.delta == 0:
@@ -95,7 +103,7 @@ class Spending:
         self._tell(self.assumptions)
 
     def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Any = "record") -> None:
-        """`pay`, for whoever expects a `Budget`."""
+        """`pay`, under the name that a `Budget` has."""
         if adjacency is not self.adjacency:
             raise AssertionError(f"a fit under {self.adjacency} pays under {adjacency}")
         self.pay(event, purpose)
@@ -119,7 +127,7 @@ class Spending:
         if proved is not None and len(self._events) == 1:
             epsilon, lower, accountant = proved.epsilon, proved.epsilon_lower, proved.accountant
         elif self.delta > 0:
-            cost, is_exact = self._settled()
+            cost, is_exact = self._settle()
             epsilon, lower, accountant = cost.upper, cost.lower, cost.accountant
             said = () if is_exact else (NEARLY_EXACT,)
         more = () if proved is None else proved.assumptions
@@ -134,7 +142,7 @@ class Spending:
             assumptions=assumptions,
         )
 
-    def _settled(self) -> Settled:
+    def _settle(self) -> SettledCost:
         """The cost by the accountants, or the whole budget where they say more than its shares add up to."""
         near = Neighbours(self.adjacency)
 
@@ -143,15 +151,15 @@ class Spending:
             upper = min(cost.upper, upper_bound(self.event, left, near))
             return cost._replace(lower=min(cost.lower, upper), upper=upper)
 
-        found = settled(self.event, self.delta, near, price=price)
+        found = settle(self.event, self.delta, near, price=price)
         if found.cost.upper <= self.epsilon or not self.is_basic:
             return found
-        is_void = not is_paid(self.epsilon, self.delta) and is_beyond(self.event, self.delta, near)
+        is_void = not is_paid(self.epsilon, self.delta) and has_visible_ends(self.event, self.delta, near)
         # Shares that use up delta leave nothing for samplers.
-        return Settled(Cost(0.0, math.inf if is_void else self.epsilon, "basic composition"), is_void)
+        return SettledCost(Cost(0.0, math.inf if is_void else self.epsilon, "basic composition"), is_void)
 
     def _tell(self, assumptions: Iterable[str]) -> None:
-        """A shared budget promises something about all fits, and has to know what each of them assumes."""
+        """Tells a shared budget what this fit assumes: its guarantee covers all fits."""
         if isinstance(self._budget, SharedBudget):
             self._budget.assume(assumptions)
 
@@ -164,27 +172,27 @@ class Quoted(Exception):
         self.event = event
 
 
-class Asking:
-    """A budget that pays nothing: whoever charges it is stopped, and has said what it would cost."""
+class QuotingBudget:
+    """A budget that pays nothing: charging it raises `Quoted` with the event."""
 
     def charge(self, event: Event, **terms: Any) -> None:
         raise Quoted(event)
 
-    def __sklearn_clone__(self) -> Asking:
+    def __sklearn_clone__(self) -> QuotingBudget:
         return self
 
 
-def quoted(fit: Callable[[Asking], Any]) -> Event:
-    """What a fit would cost: it pays first, so it can be asked before it has computed anything."""
+def quote_cost(fit: Callable[[QuotingBudget], Any]) -> Event:
+    """The cost of a fit: since it pays first, it stops before it computes anything."""
     try:
-        fit(Asking())
+        fit(QuotingBudget())
     except Quoted as price:
         return price.event
     raise AssertionError("a fit was made before it was paid")
 
 
-class Paid:
-    """A budget from which one kind of event was taken before: anything else is refused."""
+class PrepaidBudget:
+    """A budget that has already paid for one kind of event and refuses any other."""
 
     def __init__(self, event: Event) -> None:
         self._event = event
@@ -193,16 +201,16 @@ class Paid:
         if event != self._event:
             raise AssertionError(f"{event} is released, and {self._event} was paid")
 
-    def __sklearn_clone__(self) -> Paid:
+    def __sklearn_clone__(self) -> PrepaidBudget:
         return self
 
 
 def keys_for(random_state: Any, parts: Iterable[Any]) -> Keys:
     """Fresh keys from the operating system, or seeded ones that no other fit shares.
 
-    A seed alone would give two fits on different data the same noise, and their difference none at all. So
-    a seeded fit draws its noise by the seed, the data and the settings together: the same again gives the
-    same again, and anything else something else.
+    A seed alone would give two fits on different data the same noise, which their difference would cancel.
+    So a seeded fit draws its noise from the seed, the data and the settings together: only the very same
+    fit draws the same noise.
     """
     seed = seed_of(random_state)
     if seed is None:
@@ -216,7 +224,7 @@ def keys_for(random_state: Any, parts: Iterable[Any]) -> Keys:
 
 
 def seed_of(random_state: Any, *more: int) -> int | None:
-    """None for the operating system's randomness; else the seed, or one of the many that it stands for."""
+    """None for the operating system's randomness; otherwise a seed from `random_state`."""
     if random_state is None:
         return None
     if isinstance(random_state, np.random.RandomState):

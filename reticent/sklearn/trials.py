@@ -1,4 +1,4 @@
-"""The runs of a private search: what each may cost, how many there are, and which was best."""
+"""The runs of a private search: their cost, their number, and which was best."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 
-from reticent.accounting.epsilon import cost_within
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.theorems import renyi, tuning
+from reticent.accounting.tight_epsilon import cost_within
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.core.generators import generator
@@ -23,7 +23,7 @@ from reticent.mechanisms.events import BestOfTrials, Composed, Event, Gaussian, 
 from reticent.mechanisms.trials import draw_trials
 from reticent.mechanisms.whole import add_whole_laplace, add_whole_normals, to_grid
 from reticent.sklearn.private import PrivateEstimator
-from reticent.sklearn.spending import Paid, Spending, keys_for, quoted, seed_of
+from reticent.sklearn.spending import PrepaidBudget, Spending, keys_for, quote_cost, seed_of
 
 _FIXED = (
     "epsilon",
@@ -42,7 +42,7 @@ _STEP = 2.0**-20  # of the grid of gains
 _LEAST = 1e-3  # of epsilon: if a run may not even cost that, there is no search
 
 
-class Best(NamedTuple):
+class BestRun(NamedTuple):
     """The released run."""
 
     model: PrivateEstimator
@@ -63,12 +63,12 @@ def settings_of(grid: Mapping[str, Any], model: PrivateEstimator) -> list[dict[s
     """Every setting of a grid.
 
     Raises:
-        InvalidArgument: a parameter that there is not, or that would change what a run costs or knows.
+        InvalidArgument: a parameter does not exist, or would change what a run costs or knows.
     """
     for name in grid:
         if name in _FIXED or name not in model.get_params():
             raise InvalidArgument(
-                f"'{name}' is no parameter of {type(model).__name__}, or one that decides its cost.",
+                f"'{name}' is not a parameter of {type(model).__name__}, or decides its cost.",
                 remedy="Tune parameters such as 'regularisation' or 'radius'.",
             )
     found = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
@@ -80,7 +80,7 @@ def settings_of(grid: Mapping[str, Any], model: PrivateEstimator) -> list[dict[s
 
 
 class Search:
-    """One search: priced by public things alone, paid, then run.
+    """One search: priced from public values alone, paid, then run.
 
     Args:
         model: knows its norm and classes or bounds.
@@ -100,7 +100,7 @@ class Search:
     ) -> None:
         if spending.adjacency is not Adjacency.REPLACE:
             raise InvalidArgument(
-                f"A search divides the rows by their places, which '{spending.adjacency}' changes.",
+                f"A search divides the rows by position, which '{spending.adjacency}' changes.",
                 remedy="Give the estimator adjacency='replace'.",
             )
         checks.inside_unit(holdout=holdout)
@@ -110,19 +110,19 @@ class Search:
         if spending.rows < 2:
             raise InvalidArgument(
                 "A search divides the rows into two parts, and there is only 1 sample.",
-                remedy="Pass at least two rows; expect little below a thousand.",
+                remedy="Pass at least two rows; fewer than a thousand give poor results.",
             )
         self._held = min(max(round(holdout * spending.rows), 1), spending.rows - 1)
 
-    def best(self, x: Any, targets: np.ndarray) -> Best:
-        price = self._priced(x.shape[1])
+    def best(self, x: Any, targets: np.ndarray) -> BestRun:
+        price = self._price(x.shape[1])
         event = self._event(price.worst)
         self._spending.pay(event, f"search for a {type(self._model).__name__}")
         root = self._spending.keys.take(Stream.SAMPLING, steps=range(2))
         chance = np.random.default_rng(np.asarray(jax.random.bits(step_key(root, 1), (4,), np.uint32)))
         order = chance.permutation(len(targets))
         score, fitted = order[: self._held], order[self._held :]
-        best: Best | None = None
+        best: BestRun | None = None
         for trial in range(draw_trials(step_key(root, 0), event)):
             place = int(chance.integers(len(self._settings)))
             run = self._run(price, place, trial, x, targets, fitted, score)
@@ -140,16 +140,18 @@ class Search:
         targets: np.ndarray,
         fitted: np.ndarray,
         score: np.ndarray,
-    ) -> Best:
+    ) -> BestRun:
         """One run: a setting fitted to some rows, and its noisy score on the others."""
         seed = None if self._seed is None else seed_of(self._seed, trial)
-        model = self._candidate(place, price).set_params(budget=Paid(price.events[place]), random_state=seed)
+        model = self._candidate(place, price).set_params(
+            budget=PrepaidBudget(price.events[place]), random_state=seed
+        )
         model.fit(x[fitted], targets[fitted])
         gains = _gains(model, x[score], targets[score])
         source = generator(keys_for(self._seed, ["score", trial, x, gains]))
         noise = score_noise(price.worst, Neighbours(self._spending.adjacency))
         noisy = _with_noise(source, gains, noise)
-        return Best(model, self._settings[place], noisy / len(score) + 0.5)
+        return BestRun(model, self._settings[place], noisy / len(score) + 0.5)
 
     def _candidate(self, place: int, price: Price | None = None) -> Any:
         model: Any = clone(self._model)
@@ -159,7 +161,7 @@ class Search:
     def _event(self, run: Event) -> BestOfTrials:
         return BestOfTrials(event=run, shape=self._shape, gamma=self._gamma)
 
-    def _priced(self, features: int) -> Price:
+    def _price(self, features: int) -> Price:
         """The most that a run may cost, for the whole to stay within the budget."""
         spending = self._spending
         known = () if spending.is_untouched else (spending.event,)
@@ -174,7 +176,7 @@ class Search:
             raise CannotMeet(
                 f"No run is cheap enough for a search within epsilon {spending.epsilon:g} and delta "
                 f"{spending.delta:g}.",
-                remedy="Allow a larger epsilon or a delta, or try fewer settings: a smaller mean.",
+                remedy="Use a larger epsilon or delta, or try fewer settings: a smaller mean.",
             )
         for _ in range(_SEARCHED):
             middle = (low * high) ** 0.5
@@ -189,12 +191,12 @@ class Search:
         return draft._replace(events=events, worst=costliest(events, Neighbours(self._spending.adjacency)))
 
     def _quote(self, place: int, draft: Price, rows: int, features: int) -> Event:
-        """What a setting costs on so many rows: asked with rows of zeros."""
+        """The cost of a setting on so many rows, found by fitting rows of zeros."""
         model = self._candidate(place, draft)
         classes = model.get_params().get("classes")
         targets = np.zeros(rows) if classes is None else np.resize(classes, rows)
         empty = sparse.csr_matrix((rows, features))
-        return quoted(lambda asking: model.set_params(budget=asking).fit(empty, targets))
+        return quote_cost(lambda asking: model.set_params(budget=asking).fit(empty, targets))
 
 
 def costliest(events: tuple[Event, ...], neighbours: Neighbours) -> Event:
@@ -203,7 +205,7 @@ def costliest(events: tuple[Event, ...], neighbours: Neighbours) -> Event:
     Raises:
         InvalidArgument: there is none.
     """
-    curves = {event: renyi.approximated(event, neighbours) for event in dict.fromkeys(events)}
+    curves = {event: renyi.approximate(event, neighbours) for event in dict.fromkeys(events)}
     for event, found in curves.items():
         if all(
             (found.curve >= other.curve * (1 - 1e-12)).all()
@@ -213,7 +215,7 @@ def costliest(events: tuple[Event, ...], neighbours: Neighbours) -> Event:
         ):
             return event
     raise InvalidArgument(
-        "The settings of the grid do not cost the same, and none costs most in every respect.",
+        "The settings of the grid differ in cost, and none costs the most at every order.",
         remedy="Tune settings of one method: leave 'method' out of the grid.",
     )
 
@@ -221,7 +223,7 @@ def costliest(events: tuple[Event, ...], neighbours: Neighbours) -> Event:
 def score_noise(run: Event, neighbours: Neighbours) -> Gaussian | Laplace:
     """The quieter of two noises, each of which costs no more than `run` at every order."""
     reach = neighbours.adjacency.reach
-    curve = renyi.approximated(run, neighbours).curve
+    curve = renyi.approximate(run, neighbours).curve
     gaussian = reach / np.sqrt(2 * float((curve / renyi.ORDERS).min())) * (1 + 1e-9)
     laplace = reach / renyi.pure_epsilon(run, neighbours) * (1 + 1e-9)
     if laplace == 0 or gaussian < np.sqrt(2) * laplace:

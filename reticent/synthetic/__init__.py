@@ -12,7 +12,10 @@ merging      values that hardly any row has, counted together
 graphical    the model of all counts, and its samples (junction: the tree it lives on)
 quality      how good a sample is, and what it gives away
 images       a generator of images (embedding: one noisy sum; gan: DP-SGD on the discriminator)
-ordering     what is asked for; making: from a table to a generator in a folder; generators: sampling from it
+request      what is asked for, and what it is about
+pricing      the methods, and what each will cost
+pipeline     from a table to a generator in a folder
+generators   sampling from it
 evaluating   all of quality for one generator
 """
 
@@ -21,9 +24,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reticent.core.pages import open_page
+
 if TYPE_CHECKING:
     from reticent.core.keys import Keys
-    from reticent.synthetic.generators import Generator
+    from reticent.synthetic.generators import Generator as Generator
+    from reticent.synthetic.images import embedding as embedding
+    from reticent.synthetic.images import gan as gan
+    from reticent.synthetic.tables import table_model as table_model
 
 __all__ = ["fit", "load"]
 
@@ -35,17 +43,17 @@ def fit(
 
     Args:
         epsilon: what may be spent in all, preparation included.
-        more: other fields of `ordering.SynthOrder`: delta, target, domain, ignore, method, ledger, dataset.
+        more: other fields of `request.SynthRequest`: delta, target, domain, ignore, method, ledger, dataset.
 
     Guarantee:
-        The folder, and everything that is sampled from it, costs what its `record["guarantee"]` says.
+        The folder, and everything that is sampled from it, costs what its `record.result.guarantee` says.
     """
     from reticent.synthetic.generators import Generator
-    from reticent.synthetic.ordering import SynthOrder
     from reticent.synthetic.pipeline import make
+    from reticent.synthetic.request import SynthRequest
 
-    order = SynthOrder(source=str(source), epsilon=epsilon, **more)
-    return Generator(make(order, Path(folder), keys=keys).folder)
+    request = SynthRequest(source=str(source), epsilon=epsilon, **more)
+    return Generator(make(request, Path(folder), keys=keys).folder)
 
 
 def load(folder: str | Path) -> Generator:
@@ -53,3 +61,6 @@ def load(folder: str | Path) -> Generator:
     from reticent.synthetic.generators import Generator
 
     return Generator(Path(folder))
+
+
+open_page(__name__)

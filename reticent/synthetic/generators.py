@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections.abc import Mapping
@@ -14,14 +13,15 @@ import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument, suggest
+from reticent.core.files import digest_of_file, write_whole
 from reticent.data.domain import Domain
 from reticent.runs import folder as folders
+from reticent.runs.record import TableFormat
 from reticent.synthetic.images import image_model
-from reticent.synthetic.ordering import order_of, usable
 from reticent.synthetic.pipeline import GENERATOR
+from reticent.synthetic.request import request_of, usable
 from reticent.synthetic.tables.codes import Coder
 from reticent.synthetic.tables.table_model import TableModel
-from reticent.training.checkpoint import write_whole
 
 _AT_ONCE = 50_000  # rows
 
@@ -39,24 +39,20 @@ class Generator:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.record = folders.read_record(folder)
-        if self.record["state"] == "failed":
+        if self.record.state == "failed":
             folders.require_finished(folder, self.record)
-        if self.record.get("kind") != "generator" or self.record["state"] != "finished":
+        if not self.record.is_generator or self.record.state != "finished":
             raise DataError(
                 f"{folder} holds no finished generator.",
                 remedy=f"Make one: reticent synth TABLE --epsilon 1 -o FILE; or go on: --resume {folder}.",
             )
-        try:
-            self.order = order_of(self.record["order"])
-            self._digest = str(self.record["model"]["digest"])
-        except (KeyError, TypeError, ValueError):
-            raise folders.damaged(folder) from None
+        self.request = request_of(self.record)
         self.is_images = (folder / image_model.TENSORS).exists()
         self._check(folder / (image_model.TENSORS if self.is_images else GENERATOR))
         if self.is_images:
             self.images = image_model.load(folder)
         else:
-            self.domain, _ = usable(Domain.read(folder / folders.DOMAIN), self.order.ignore)
+            self.domain, _ = usable(Domain.read(folder / folders.DOMAIN), self.request.ignore)
             self.coder = Coder(self.domain)
             self.model = TableModel.load(folder / GENERATOR)
             if tuple(self.model.plan.sizes) != self.coder.sizes:
@@ -67,10 +63,10 @@ class Generator:
 
     def _check(self, path: Path) -> None:
         try:
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            found = digest_of_file(path)
         except OSError as error:
             raise DataError(f"Cannot read {path}: {error.strerror}.", remedy="Restore it.") from error
-        if found != self._digest:
+        if found != self.record.result.model.digest:
             raise IntegrityError(
                 f"{path} is not the generator that {folders.RUN} tells of.",
                 remedy="Restore both files from the same copy.",
@@ -124,12 +120,12 @@ class Generator:
         return {
             "what": "synthetic rows: nobody in them is a person of the original",
             "rows": n,
-            "guarantee": self.record["guarantee"],
-            "sentence": self.record["sentence"],
-            "method": f"{self.order.method}: {self.record['recipe']['in_words']}",
-            "generator": str(self.record["number"]),
+            "guarantee": self.record.result.guarantee.to_json(),
+            "sentence": str(self.record.result.guarantee),
+            "method": f"{self.request.method}: {self.record.recipe.in_words}",
+            "generator": self.record.number,
             "left out": self._left_out(),
-            "warnings": self.record.get("warnings", []),
+            "warnings": list(self.record.result.warnings),
             "caution": "Statistics of few rows are mostly noise; a missing cell is empty; '(other)' stands "
             "for words that are not in the domain.",
         }
@@ -138,7 +134,18 @@ class Generator:
         """The columns of the original that these rows do not have, for whatever reason."""
         if self.is_images:
             return []
-        return [name for name in self.record["dialect"]["names"] if name not in self.coder.names]
+        return [name for name in self._format.names if name not in self.coder.names]
+
+    @property
+    def _format(self) -> TableFormat:
+        """How the original is written.
+
+        Raises:
+            IntegrityError: the record does not say.
+        """
+        if self.record.written_as is None:
+            raise folders.damaged(self.folder)
+        return self.record.written_as
 
     def _npz(self, n: int, seed: int | None) -> bytes:
         x, y = self.images.sample(n, seed)
@@ -147,16 +154,16 @@ class Generator:
         return buffer.getvalue()
 
     def _delimited(self, n: int, seed: int | None) -> bytes:
-        dialect = self.record["dialect"]
-        names = [name for name in dialect["names"] if name in self.coder.names]
+        written_as = self._format
+        names = [name for name in written_as.names if name in self.coder.names]
         buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, delimiter=dialect["delimiter"] or ",", lineterminator="\n")
-        if dialect["header"] is not False:
+        writer = csv.writer(buffer, delimiter=written_as.delimiter or ",", lineterminator="\n")
+        if written_as.header is not False:
             writer.writerow(names)
         source = np.random.default_rng(seed)
         for start in range(0, n, _AT_ONCE):
             cells = self.sample(min(_AT_ONCE, n - start), seed=source)
-            columns = [self._written(name, cells[name], dialect["decimal"]) for name in names]
+            columns = [self._written(name, cells[name], written_as.decimal) for name in names]
             writer.writerows(zip(*columns, strict=True))
         return buffer.getvalue().encode()
 

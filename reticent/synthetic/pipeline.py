@@ -1,318 +1,210 @@
-"""From a table or images to a generator in a folder: price, pay, prepare, measure, write.
+"""Generators: what a run does that makes one. The way there is that of every run: see `runs.lifecycle`.
 
-    run.json        what was asked for, the event, the guarantee, versions; as any run has it
-    domain.toml     what is public about the table
-    generator...    the model: safetensors and JSON, without a seed
-    private         which rows were kept away from the generator, if any were: never to be shared
-
-A run that was stopped goes on from what is in its folder, and is never charged twice.
+run.json        the record, as any run has it
+domain.toml     what is public about the table
+generator...    the model: safetensors and JSON, without a seed
+private         which rows were kept away from the generator, if any were: never to be shared
 """
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-import time
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from reticent import __version__
-from reticent.accounting.epsilon import guarantee
-from reticent.accounting.guarantee import Guarantee
-from reticent.accounting.reserve import TRAINING
-from reticent.core.errors import DataError, IntegrityError, ReticentError
+from reticent.core.errors import IntegrityError
+from reticent.core.files import digest_of_file
 from reticent.core.keys import Keys
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Domain
-from reticent.data.held_out import Split, expected_rows
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.distributed.consensus import require_alone
 from reticent.mechanisms import events
-from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
-from reticent.runs.payment import (
-    charge,
-    claim_beside,
-    found_domain,
-    mark_paid,
-    pay,
-    preparation_record,
-)
-from reticent.runs.private import read_split, write_split
+from reticent.runs import lifecycle
+from reticent.runs.lifecycle import FinishedRun, Learned, Work
+from reticent.runs.method import Method, Recipe
+from reticent.runs.private import read_split
 from reticent.runs.problem import checked_delta
-from reticent.runs.resume_hints import said_when_stopped, what_now
-from reticent.runs.scoring import HISTORY
-from reticent.synthetic.images import embedding, gan, image_model
-from reticent.synthetic.ordering import SynthMaterial, SynthOrder, order_of, usable
-from reticent.synthetic.pricing import (
-    WORDS,
-    coder_of,
-    event_for,
-    event_of,
-    image_plan,
-    preparation,
-    table_plan,
-)
+from reticent.runs.record import Kind, ModelFile, RecipeRecord, RunRecord, TableFormat
+from reticent.synthetic.images import image_model
+from reticent.synthetic.pricing import GENERATORS, GeneratorInputs, SynthTerms, coder_of
+from reticent.synthetic.request import SynthRequest, SynthSource, request_of, usable
 from reticent.synthetic.tables import table_model
+from reticent.synthetic.tables.codes import Coder
 from reticent.training.checkpoint import Checkpoints, stamp_of
 
 _LOST = "is left out: free text, an identifier, or too few rows. Declare it in a domain file if it matters."
 GENERATOR = "generator.model"  # of a table: a file. Of images: generator.json and generator.safetensors
 
 
-@dataclass(frozen=True, kw_only=True)
-class Made:
-    """A generator on disk: its folder, and the record in it."""
-
-    folder: Path
-    record: dict[str, Any]
-
-
-def make(order: SynthOrder, folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBODY) -> Made:
-    """Makes the generator that the order asks for, in a new folder.
+def make(
+    request: SynthRequest, folder: Path, *, keys: Keys | None = None, observer: Observer = NOBODY
+) -> FinishedRun:
+    """Makes the generator that the request asks for, in a new folder.
 
     Raises:
         DataError, DomainError, InvalidArgument, CannotMeet: before anything was charged.
         BudgetExceeded: the ledger does not cover it; nothing was charged.
     """
-    started = time.perf_counter()
-    require_alone("A generator")
-    folders.require_new(folder)
-    material = SynthMaterial(order)
-    order = replace(order, delta=checked_delta(order.delta, material.rows), method=material.method)
-    material.order = order
-    rows = expected_rows(material.rows, order.test)
-    noise = preparation(material)
-    assert order.delta is not None
-    # The columns are not known before preparation: beside it, the generator gets a claim.
-    share = claim_beside(noise.event if noise else None, epsilon=order.epsilon, delta=order.delta)
-    event = event_of(material, rows, noise, share)
-    number = secrets.token_hex(8)
-    record: dict[str, Any] = {
-        "version": folders.VERSION,
-        "kind": "generator",
-        "state": "started",
-        "number": number,
-        "table": material.digest(number),
-        "order": asdict(order),
-        "records": material.rows,
-        "rows": rows,
-        "recipe": {"method": order.method, "in_words": WORDS[order.method], "share": list(share)},
-        "preparation": preparation_record(noise, delta=order.delta),
-        "event": events.to_json(event),
-        "versions": {"reticent": __version__, "numpy": np.__version__},
-        "dialect": _dialect(material),
-    }
-    keys = keys or Keys.from_os()
-    folders.create(folder)
-    with folders.held(folder), said_when_stopped(folder, record, onlooker, what="synth"):
-        if order.test:
-            write_split(folder, Split.drawn(order.test, keys))
-        pay(folder, record, event, onlooker, what="synth", price=partial(event_for, material, rows))
-        return _go_on(folder, record, material, noise, keys, onlooker, started)
+    return lifecycle.start(GENERATOR_PRODUCT, request, folder, keys=keys, observer=observer)
 
 
-def _dialect(material: SynthMaterial) -> dict[str, Any] | None:
-    """How the original is written, by which what is made is written too. Of its cells nothing."""
-    if material.table is None:
-        return None
-    found = material.table.dialect
-    return {
-        "names": list(material.table.names),
-        "delimiter": found.delimiter,
-        "header": found.has_header,
-        "decimal": found.decimal,
-    }
+def resume(folder: Path, *, keys: Keys | None = None, observer: Observer = NOBODY) -> FinishedRun:
+    """Resumes a run that was stopped, as it was requested; a finished generator is returned as it is."""
+    return lifecycle.resume(GENERATOR_PRODUCT, folder, keys=keys, observer=observer)
 
 
-def resume(folder: Path, *, keys: Keys | None = None, onlooker: Onlooker = NOBODY) -> Made:
-    """Goes on with what was stopped; a finished generator is returned as it is."""
-    started = time.perf_counter()
-    require_alone("A generator")
-    folders.read_record(folder)  # or says that there is none, before a lock is put there
-    with folders.held(folder):
-        record = folders.read_record(folder)
-        if record.get("kind") != "generator":
-            raise DataError(
-                f"{folder} holds a model, not a generator.", remedy="Use: reticent train --resume."
-            )
-        if record["state"] == "finished":
-            return Made(folder=folder, record=record)
-        if record["state"] == "failed":
-            raise DataError(
-                f"The run in {folder} has failed: {record['failure']}",
-                remedy="Start anew in another folder; what this one cost stays spent.",
-            )
+class SynthRows(NamedTuple):
+    """All rows as a generator takes them, those that are held out included.
+
+    Args:
+        coder: of a table; None for images.
+        left_out: names of columns that cannot be made.
+    """
+
+    arrays: dict[str, np.ndarray]
+    coder: Coder | None = None
+    left_out: tuple[str, ...] = ()
+
+
+class GeneratorProduct:
+    """A generator: see `runs.lifecycle.Product`."""
+
+    kind: Kind = "generator"
+    says_what_is_left_out = True
+
+    def open(self, request: SynthRequest) -> SynthSource:
+        require_alone("A generator")
+        source = SynthSource(request)
+        delta = checked_delta(request.delta, source.rows)
+        source.request = replace(request, delta=delta, method=source.method)
+        return source
+
+    def request_of(self, record: RunRecord) -> SynthRequest:
+        return request_of(record)
+
+    def method_name(self, request: SynthRequest) -> str:
+        return request.method
+
+    def method_of(self, recipe: RecipeRecord) -> Method:
+        if recipe.method not in GENERATORS:
+            raise _unknown()
+        return GENERATORS[recipe.method]
+
+    def price(self, source: SynthSource, noise: PreparationNoise | None) -> Recipe:
+        return GENERATORS[source.request.method].price(SynthTerms(source, noise))
+
+    def read(self, recipe: RecipeRecord, source: SynthSource, noise: PreparationNoise | None) -> Recipe:
         try:
-            material = SynthMaterial(order_of(record["order"]))
-            is_held_out(folder, material.order, 0)  # or says what is missing, before anything is charged
-            noise = preparation(material)
-            event = event_of(material, record["rows"], noise, tuple(record["recipe"]["share"]))
+            found = self.method_of(recipe).read(recipe.settings)
         except (KeyError, TypeError, ValueError):
-            raise folders.damaged(folder) from None
-        if (
-            events.to_json(event) != record["event"]
-            or material.digest(record["number"]) != record["table"]
-            or record["versions"]["reticent"] != __version__
-        ):
-            raise IntegrityError(
-                f"The data, the domain or the version of {folder} are not what it was priced for.",
-                remedy="Put them back as they were, or start anew in another folder.",
+            raise _unknown() from None
+        return found.for_terms(SynthTerms(source, noise))  # type: ignore[attr-defined]  # a GeneratorRecipe
+
+    def read_rows(
+        self, source: SynthSource, domain: Domain | None, observer: Observer, scratch: Path
+    ) -> SynthRows:
+        if source.splits is not None:
+            return SynthRows({name: np.asarray(source.splits.train[name]) for name in ("x", "y")})
+        assert source.table is not None
+        assert domain is not None
+        kept, left_out = usable(domain, source.request.ignore)
+        coder = coder_of(source, kept)
+        with observer.watch("encoding") as on_progress:
+            codes = coder.encode(source.table, on_progress=on_progress)
+        return SynthRows({"codes": codes}, coder, left_out)
+
+    def table_format(self, source: SynthSource) -> TableFormat | None:
+        if source.table is None:
+            return None
+        found = source.table.dialect
+        return TableFormat(
+            names=tuple(source.table.names),
+            delimiter=found.delimiter,
+            header=found.has_header,
+            decimal=found.decimal,
+        )
+
+    def learn(self, work: Work) -> Learned:
+        folder, source, rows = work.run.folder, work.source, work.rows
+        warnings = _warnings(rows)
+        for line in warnings:
+            work.observer.warn(line)
+        if not _is_out(folder, source):
+            inputs = GeneratorInputs(
+                source=source,
+                coder=rows.coder,
+                rows=_kept(source, rows.arrays),
+                keys=work.keys,
+                checkpoints=_checkpoints(work),
+                observer=work.observer,
             )
-        with said_when_stopped(folder, record, onlooker, what="synth"):
-            charge(record, event, onlooker, what="synth")
-            return _go_on(folder, record, material, noise, keys or Keys.from_os(), onlooker, started)
+            model = work.recipe.follow(inputs)
+            model.save(folder if source.is_images else folder / GENERATOR)
+        path = folder / (image_model.TENSORS if source.is_images else GENERATOR)
+        shape = rows.arrays["x"].shape[1:] if rows.coder is None else (len(rows.coder.sizes),)
+        name = f"{source.request.method} generator"
+        return Learned(
+            model=ModelFile(name=name, digest=digest_of_file(path), shape=tuple(map(int, shape))),
+            assumptions=(f"the number of records, {source.rows}, is public",),
+            warnings=warnings,
+        )
 
 
-def _go_on(
-    folder: Path,
-    record: dict[str, Any],
-    material: SynthMaterial,
-    noise: PreparationNoise | None,
-    keys: Keys,
-    onlooker: Onlooker,
-    started: float,
-) -> Made:
-    mark_paid(record, *keys.assumptions)
-    folders.write_record(folder, record)
-    for half in folder.glob(".generator*.partial"):  # of a killed process; what it drew is drawn anew
-        half.unlink(missing_ok=True)
-    try:
-        if material.is_images:
-            digest, about = _images(folder, record, material, keys, onlooker)
-        else:
-            digest, about = _table(folder, record, material, noise, keys, onlooker)
-    except ReticentError as error:
-        remedy = f"{error.remedy} {what_now(folder, record, what='synth')}".rstrip()
-        raise type(error)(error.happened, remedy=remedy) from error
-    sentence = _sentence(record)
-    record.pop("table", None)
-    record |= {
-        "state": "finished",
-        "model": {"name": f"{record['order']['method']} generator", "digest": digest},
-        "problem": {
-            "rows": record["rows"],
-            "shape": about["shape"],
-            "classes": [],
-            "bounds": None,
-            "scale": 1.0,
-        },
-        "guarantee": sentence.to_json(),
-        "sentence": str(sentence),
-        "metrics": {"label": "not judged yet: --evaluate", "rows": 0},
-        "history": {"label": HISTORY, "moments": []},
-        "seconds": time.perf_counter() - started,
-        "warnings": about["warnings"],
-    }
-    folders.write_record(folder, record)
-    folders.tidy(folder)
-    return Made(folder=folder, record=record)
+GENERATOR_PRODUCT = GeneratorProduct()
 
 
-def _sentence(record: dict[str, Any]) -> Guarantee:
-    names = ("the names of the columns are public",) if record["preparation"] is not None else ()
-    rows = (f"the number of records, {record['records']}, is public",)
-    return guarantee(
-        events.from_json(record["event"]),
-        record["order"]["delta"],
-        Adjacency.ADD_OR_REMOVE,
-        arithmetic=TRAINING * record["order"]["delta"],
-        assumptions=(*rows, *names, *record["assumptions"]),
+def _unknown() -> IntegrityError:
+    return IntegrityError(
+        "The recipe of this generator is not one that this version can follow.",
+        remedy="Restore run.json from a copy, or start anew in another folder.",
     )
 
 
-def _table(
-    folder: Path,
-    record: dict[str, Any],
-    material: SynthMaterial,
-    noise: PreparationNoise | None,
-    keys: Keys,
-    onlooker: Onlooker,
-) -> tuple[str, dict[str, Any]]:
-    assert material.table is not None
-    path, order = folder / folders.DOMAIN, material.order
-    if path.exists():
-        domain = Domain.read(path)
-    elif noise is None:
-        assert material.declared is not None
-        domain = folders.write_domain(folder, material.declared)
-    else:
-        domain = found_domain(
-            folder,
-            record,
-            material.table,
-            noise,
-            keys,
-            onlooker._replace(warn=NOBODY.warn),  # what is left out is said below, resumed or not
-            declared=material.declared,
-            target=order.target,
-        )
-    domain, lost = usable(domain, order.ignore)
-    coder = coder_of(material, domain)
-    warnings = [*coder.warnings, *(f"'{name}' {_LOST}" for name in lost)]
-    for line in warnings:
-        onlooker.warn(line)
-    goal = folder / GENERATOR
-    if goal.exists():  # it was written before the run was stopped: it is out, and is not drawn again
-        table_model.TableModel.load(goal)
-    else:
-        with onlooker.watch("encoding") as on_progress:
-            codes = coder.encode(material.table, on_progress=on_progress)
-        codes = codes[_kept(folder, order, len(codes))]
-        share = record["recipe"]["share"]
-        plan = table_plan(coder, record["rows"], (share[0], share[1]), order.method)
-        with onlooker.watch("measuring and modelling") as on_progress:
-            table_model.fit(codes, plan, keys=keys, on_progress=on_progress).save(goal)
-    digest = hashlib.sha256(goal.read_bytes()).hexdigest()
-    return digest, {"shape": [len(coder.sizes)], "warnings": warnings}
+def _warnings(rows: SynthRows) -> tuple[str, ...]:
+    if rows.coder is None:
+        return ()
+    return (*rows.coder.warnings, *(f"'{name}' {_LOST}" for name in rows.left_out))
 
 
-def _images(
-    folder: Path, record: dict[str, Any], material: SynthMaterial, keys: Keys, onlooker: Onlooker
-) -> tuple[str, dict[str, Any]]:
-    assert material.splits is not None
-    kept = _kept(folder, material.order, material.rows)
-    x, y = (np.asarray(material.splits.train[name])[kept] for name in ("x", "y"))
-    share = record["recipe"]["share"]
-    plan = image_plan(material, record["rows"], (share[0], share[1]))
-    if not image_model.complete(folder):
-        with onlooker.watch(f"training the {material.order.method}") as on_progress:
-            if isinstance(plan, gan.GanPlan):
-                stamp = stamp_of(record["event"], record["number"])
-                checkpoints = Checkpoints(path=folder / folders.CHECKPOINT, stamp=stamp)
-                model = gan.fit(
-                    x,
-                    y,
-                    plan,
-                    classes=material.classes,
-                    keys=keys,
-                    checkpoints=checkpoints,
-                    on_progress=on_progress,
-                )
-            else:
-                model = embedding.fit(
-                    x, y, plan, classes=material.classes, keys=keys, on_progress=on_progress
-                )
-        model.save(folder)
-    digest = hashlib.sha256((folder / image_model.TENSORS).read_bytes()).hexdigest()
-    return digest, {"shape": [int(side) for side in x.shape[1:]], "warnings": []}
+def _is_out(folder: Path, source: SynthSource) -> bool:
+    """Whether a process wrote the generator before it was stopped: it is out, and is not drawn again.
+
+    Raises:
+        IntegrityError: it was written, and is damaged or gone.
+    """
+    if source.is_images:
+        return image_model.complete(folder)
+    if not (folder / GENERATOR).exists():
+        return False
+    table_model.TableModel.load(folder / GENERATOR)
+    return True
 
 
-def _kept(folder: Path, order: SynthOrder, rows: int) -> np.ndarray:
-    """The rows that the generator may see: (rows,) bool."""
-    return ~is_held_out(folder, order, rows)
+def _checkpoints(work: Work) -> Checkpoints:
+    record = work.run.record
+    stamp = stamp_of(events.to_json(record.event), record.number)
+    return Checkpoints(path=work.run.folder / folders.CHECKPOINT, stamp=stamp)
 
 
-def is_held_out(folder: Path, order: SynthOrder, rows: int) -> np.ndarray:
-    """Those that were kept away from it, each by its own coin: (rows,) bool.
+def _kept(source: SynthSource, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The rows that the generator may see."""
+    if source.split is None:
+        return arrays
+    rows = len(next(iter(arrays.values())))
+    kept = ~source.split.is_held_out(0, rows)
+    return {name: array[kept] for name, array in arrays.items()}
+
+
+def is_held_out(folder: Path, request: SynthRequest, rows: int) -> np.ndarray:
+    """Those rows that were kept away from it, each by its own coin: (rows,) bool.
 
     Raises:
         DataError: the folder was shared without its private part.
     """
-    if not order.test:
+    if not request.test:
         return np.zeros(rows, bool)
-    return read_split(folder, order.test).is_held_out(0, rows)
+    return read_split(folder, request.test).is_held_out(0, rows)

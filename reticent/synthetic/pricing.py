@@ -1,94 +1,172 @@
-"""What a generator will cost: decided before a record is seen, from what is public alone."""
+"""The ways to make a generator, one row per method, and what each will cost.
+
+That is decided before a record is seen, from what is public alone.
+"""
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
 from scipy.special import betainc
 
+from reticent.accounting.reserve import TRAINING
+from reticent.core.keys import Keys
+from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Domain
 from reticent.data.preparation import require_enough_rows
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.data.sampling import Poisson
-from reticent.mechanisms.events import ApproximateDp, Composed, Event
-from reticent.runs.payment import claim_beside, preparation_noise
+from reticent.mechanisms.events import ApproximateDp, Event
+from reticent.runs.method import Method
+from reticent.runs.payment import claim_beside
 from reticent.synthetic.images import embedding, gan
-from reticent.synthetic.ordering import SynthMaterial
-from reticent.synthetic.tables import planning
+from reticent.synthetic.images.image_model import ImageModel
+from reticent.synthetic.request import SynthSource
+from reticent.synthetic.tables import planning, table_model
 from reticent.synthetic.tables.codes import Coder
+from reticent.synthetic.tables.table_model import TableModel
+from reticent.training.checkpoint import Checkpoints
 
 _NEVER = 1e-25  # a probability small enough to be part of no delta anybody would ask for
 
-WORDS = {
-    "mst": "noisy counts of columns and of a tree of pairs",
-    "aim": "noisy counts of columns and of pairs, chosen round by round",
-    "embedding": "one noisy sum of features",
-    "gan": "a discriminator trained by DP-SGD, and a generator that sees only it",
+
+class SynthTerms(NamedTuple):
+    """What a generator is priced from: all of it public."""
+
+    source: SynthSource
+    noise: PreparationNoise | None
+
+
+class GeneratorRecipe(NamedTuple):
+    """A priced generator.
+
+    Args:
+        share: the (epsilon, delta) that it may claim, beside the preparation if there is one.
+        event: what will be released; the claim alone, where preparation has to find the columns first.
+    """
+
+    method: str
+    share: tuple[float, float]
+    event: Event
+
+    @property
+    def in_words(self) -> str:
+        return GENERATORS[self.method].description
+
+    def to_json(self) -> dict[str, Any]:
+        return {"share": list(self.share)}
+
+    def for_terms(self, terms: SynthTerms) -> GeneratorRecipe:
+        """The same with the event that it has for this source."""
+        return self._replace(event=_event(terms, self.share))
+
+    def follow(self, inputs: GeneratorInputs) -> TableModel | ImageModel:
+        """Fits the generator; costs `event`."""
+        source = inputs.source
+        if source.is_images:
+            return self._fit_images(inputs)
+        plan = table_plan(inputs.coder, source.train_rows, self.share, self.method)
+        with inputs.observer.watch("measuring and modelling") as on_progress:
+            return table_model.fit(inputs.rows["codes"], plan, keys=inputs.keys, on_progress=on_progress)
+
+    def _fit_images(self, inputs: GeneratorInputs) -> ImageModel:
+        source, (x, y) = inputs.source, (inputs.rows[name] for name in ("x", "y"))
+        plan = image_plan(source, source.train_rows, self.share)
+        given: dict[str, Any] = {"classes": source.classes, "keys": inputs.keys}
+        with inputs.observer.watch(f"training the {self.method}") as on_progress:
+            if isinstance(plan, gan.GanPlan):
+                return gan.fit(x, y, plan, checkpoints=inputs.checkpoints, on_progress=on_progress, **given)
+            return embedding.fit(x, y, plan, on_progress=on_progress, **given)
+
+
+class GeneratorInputs(NamedTuple):
+    """What a generator is fitted with.
+
+    Args:
+        coder: of a table; None for images.
+        rows: `codes` of a table, or `x` and `y` of images, without those that are held out.
+    """
+
+    source: SynthSource
+    coder: Coder | None
+    rows: Mapping[str, np.ndarray]
+    keys: Keys
+    checkpoints: Checkpoints
+    observer: Observer = NOBODY
+
+
+def _method(name: str, description: str) -> Method:
+    def price(terms: SynthTerms) -> GeneratorRecipe:
+        request, noise = terms.source.request, terms.noise
+        assert request.delta is not None
+        # The columns are not known before preparation: beside it, the generator gets a claim.
+        share = claim_beside(noise.event if noise else None, epsilon=request.epsilon, delta=request.delta)
+        return GeneratorRecipe(name, share, _event(terms, share))
+
+    def read(value: Mapping[str, Any]) -> GeneratorRecipe:
+        epsilon, delta = map(float, value["share"])
+        return GeneratorRecipe(name, (epsilon, delta), ApproximateDp(epsilon=epsilon, delta=delta))
+
+    return Method(description=description, price=price, read=read, sampler_share=TRAINING)
+
+
+GENERATORS: dict[str, Method] = {
+    "mst": _method("mst", "noisy counts of columns and of a tree of pairs"),
+    "aim": _method("aim", "noisy counts of columns and of pairs, chosen round by round"),
+    "embedding": _method("embedding", "one noisy sum of features"),
+    "gan": _method("gan", "a discriminator trained by DP-SGD, and a generator that sees only it"),
 }
 
 
-def preparation(material: SynthMaterial) -> PreparationNoise | None:
-    order = material.order
-    assert order.delta is not None
-    return preparation_noise(material.releases(), epsilon=order.epsilon, delta=order.delta)
-
-
-def event_of(
-    material: SynthMaterial, rows: int, noise: PreparationNoise | None, share: tuple[float, float]
-) -> Event:
-    """Everything that will be released, decided from what is public."""
+def _event(terms: SynthTerms, share: tuple[float, float]) -> Event:
+    """What the generator itself will release, decided from what is public."""
+    source, noise = terms
     epsilon, delta = share
     if noise is not None:
-        _require_enough(material, rows, noise, share)
-        return Composed(events=(noise.event, ApproximateDp(epsilon=epsilon, delta=delta)))
-    if material.is_images:
-        return image_plan(material, rows, share).event
-    assert material.declared is not None
-    return table_plan(coder_of(material, material.declared), rows, share, material.order.method).event
-
-
-def event_for(material: SynthMaterial, rows: int, epsilon: float) -> Event:
-    """What the same generator would release if it were asked for with another epsilon."""
-    other = copy(material)
-    other.order = replace(material.order, epsilon=epsilon)
-    noise = preparation(other)
-    assert other.order.delta is not None
-    share = claim_beside(noise.event if noise else None, epsilon=epsilon, delta=other.order.delta)
-    return event_of(other, rows, noise, share)
+        _require_enough(source, source.train_rows, noise, share)
+        return ApproximateDp(epsilon=epsilon, delta=delta)
+    if source.is_images:
+        return image_plan(source, source.train_rows, share).event
+    assert source.declared is not None
+    return table_plan(
+        coder_of(source, source.declared), source.train_rows, share, source.request.method
+    ).event
 
 
 def _require_enough(
-    material: SynthMaterial, rows: int, noise: PreparationNoise, share: tuple[float, float]
+    source: SynthSource, rows: int, noise: PreparationNoise, share: tuple[float, float]
 ) -> None:
     """Refuses, before it is paid for, what would drown in noise however few values the columns have."""
-    assert material.table is not None
-    if material.declared is None:
-        require_enough_rows(material.table, noise, material.rows)
-    columns = len(material.table.names) - len(material.order.ignore)
-    planning.plan((2,) * max(columns, 1), rows, share[0], share[1], material.method)
+    assert source.table is not None
+    if source.declared is None:
+        require_enough_rows(source.table, noise, source.rows)
+    columns = len(source.table.names) - len(source.request.ignore)
+    planning.plan((2,) * max(columns, 1), rows, share[0], share[1], source.request.method)
 
 
-def coder_of(material: SynthMaterial, domain: Domain) -> Coder:
-    return Coder(domain, ignore=material.order.ignore)
+def coder_of(source: SynthSource, domain: Domain) -> Coder:
+    return Coder(domain, ignore=source.request.ignore)
 
 
-def table_plan(coder: Coder, rows: int, share: tuple[float, float], method: str) -> planning.TablePlan:
+def table_plan(coder: Coder | None, rows: int, share: tuple[float, float], method: str) -> planning.TablePlan:
+    assert coder is not None
     return planning.plan(
         coder.sizes, rows, share[0], share[1], method, target=coder.target, ordered=coder.ordered
     )
 
 
 def image_plan(
-    material: SynthMaterial, rows: int, share: tuple[float, float]
+    source: SynthSource, rows: int, share: tuple[float, float]
 ) -> embedding.EmbeddingPlan | gan.GanPlan:
     epsilon, delta = share
-    assert material.splits is not None
-    shape = material.splits.train["x"].shape[1:]
+    assert source.splits is not None
+    shape = source.splits.train["x"].shape[1:]
     # Directions in which drawings that nobody made differ; for what is no square picture, others.
     prior = "strokes" if len(shape) == 2 and shape[0] == shape[1] else "waves" if len(shape) > 1 else "none"
-    if material.order.method == "gan":
-        declared = _declared(material.rows, rows)
+    if source.request.method == "gan":
+        declared = _declared(source.rows, rows)
         return gan.plan(epsilon=epsilon, delta=delta, examples=declared, prior=prior)
     return embedding.plan(epsilon=epsilon, delta=delta, examples=rows, prior=prior)
 

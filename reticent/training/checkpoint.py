@@ -7,9 +7,6 @@ rest: a file damaged at any byte is refused. Tensors are in safetensors, never a
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
+from reticent.core.files import digest_of, write_whole
 from reticent.training.clipping import paths_of
 from reticent.training.step import TrainState
 
@@ -48,7 +46,7 @@ class Checkpoints:
 
     def belong_to(self, plan: str) -> None:
         """From now on to a run with this plan, and to no other."""
-        self._plan = hashlib.sha256(plan.encode()).hexdigest()
+        self._plan = digest_of(plan.encode())
 
     @property
     def mark(self) -> str:
@@ -64,7 +62,7 @@ class Checkpoints:
         if not force and time.monotonic() - self._last < self.seconds:
             return
         payload = _packed(state, self.mark, self.assumptions)
-        write_whole(self.path, _MAGIC + hashlib.sha256(payload).hexdigest().encode() + b"\n" + payload)
+        write_whole(self.path, _MAGIC + digest_of(payload).encode() + b"\n" + payload)
         self._last = time.monotonic()
 
     def load(self, like: TrainState) -> TrainState | None:
@@ -82,10 +80,10 @@ class Checkpoints:
                 f"Cannot read {self.path}: {error.strerror}.", remedy="Check that you may read it."
             ) from error
         first, _, payload = content.partition(b"\n")
-        if first != _MAGIC + hashlib.sha256(payload).hexdigest().encode():
+        if first != _MAGIC + digest_of(payload).encode():
             raise IntegrityError(
                 f"The checkpoint {self.path} is damaged.",
-                remedy="Start the run anew in another folder: its budget was charged and stays spent.",
+                remedy="Start a new run in another folder: the budget of this one stays spent.",
             )
         state, said = _unpacked(payload, self.mark, like, self.path)
         self.assume(said)
@@ -94,37 +92,6 @@ class Checkpoints:
     def assume(self, assumptions: Iterable[str]) -> None:
         """Adds to what the guarantee rests on: a resumed run rests on all of it."""
         self.assumptions = tuple(dict.fromkeys((*self.assumptions, *assumptions)))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file so that after a crash it has all of the new content, or all of the old."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        try:
-            with open(partial, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-            _sync_folder(path.parent)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise DataError(
-            f"Cannot write {path}: {error.strerror}.",
-            remedy="Make room on that disk."
-            if error.errno in (errno.ENOSPC, errno.EDQUOT)
-            else "See that its folder is there, and that you may write there.",
-        ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """The new name itself is on the disk only once its folder is."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _packed(state: TrainState, stamp: str, assumptions: tuple[str, ...]) -> bytes:
@@ -150,7 +117,7 @@ def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple
     if known.get("stamp") != stamp:
         raise IntegrityError(
             f"The checkpoint {path} belongs to a run with another plan, domain or version.",
-            remedy="Go on with what the run was started with, or start a new one in another folder.",
+            remedy="Resume with what the run was started with, or start a new one in another folder.",
         )
     found = load(payload)
     leaves, structure = jax.tree.flatten(like)
@@ -158,7 +125,7 @@ def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple
     if [(leaf.shape, leaf.dtype) for leaf in saved] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
         raise IntegrityError(
             f"The checkpoint {path} holds other parameters than this model has.",
-            remedy="Go on with the model and the optimizer that the run was started with.",
+            remedy="Resume with the model and the optimizer that the run was started with.",
         )
     state = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved])
     return state, known["assumptions"]
@@ -169,4 +136,4 @@ def stamp_of(*parts: Any) -> str:
     import json
 
     text = json.dumps(parts, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest_of(text.encode())

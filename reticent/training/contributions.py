@@ -123,16 +123,16 @@ def require_unit(dataset: Dataset, plan: Plan) -> None:
     if dataset.unit != plan.unit:
         raise DataError(
             f"The plan protects a {plan.unit}, and dataset '{dataset.name}' has records of a {dataset.unit}.",
-            remedy="Give the dataset its users and the plan unit='user' with rows_a_user, or neither.",
+            remedy="Give the dataset its users and the plan unit='user' with rows_per_user, or neither.",
         )
 
 
 def first_unit(dataset: Dataset, plan: Plan) -> Source:
     """A source with the first row alone, which stands for the shape of all others."""
     rows = {key: jnp.asarray(np.asarray(dataset[key][:1])) for key in dataset}
-    if dataset.users is None or plan.rows_a_user is None:
+    if dataset.users is None or plan.rows_per_user is None:
         return Source(rows)
-    return Source(rows, Members(*(jnp.zeros((1, plan.rows_a_user), kind) for kind in (jnp.int32, bool))))
+    return Source(rows, Members(*(jnp.zeros((1, plan.rows_per_user), kind) for kind in (jnp.int32, bool))))
 
 
 def user_table(users: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 from reticent.data.dataset import Dataset, as_dataset
 from reticent.distributed import collectives
 from reticent.mechanisms.events import Event
-from reticent.training.averaging import Output, result
+from reticent.training.averages import Average
 from reticent.training.gradients import Loss
 from reticent.training.plan import Plan
 from reticent.training.step import TrainState, Unreleased
@@ -38,10 +38,10 @@ class Moment(NamedTuple):
     unreleased: Mapping[str, float]
 
 
-def onlooker(
+def observer(
     plan: Plan,
     held_out: Callable[[Any], dict[str, float]],
-    output: Output,
+    average: Average,
     on_progress: Callable[[Moment], None] | None,
     unreleased: bool,
     beside: Event | None = None,
@@ -49,7 +49,7 @@ def onlooker(
     """Says where a run stands, and tells whoever wants to know."""
 
     def look(done: int, state: TrainState, private: Unreleased) -> Moment:
-        scores = held_out(result(state, output))
+        scores = held_out(average.choose(state.params, state.average))
         moment = _moment(plan, done, beside, scores, private if unreleased else None)
         if on_progress is not None:
             on_progress(moment)

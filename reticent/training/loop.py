@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,29 +14,36 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.sharding import Mesh
 
 from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
-from reticent.core import checks, trees
+from reticent.core import trees
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset, as_dataset
 from reticent.distributed import collectives
-from reticent.distributed.consensus import by_all, by_first, from_first, network, require_same, shared_keys
+from reticent.distributed.consensus import (
+    broadcast_tree,
+    by_all,
+    by_first,
+    network,
+    require_same,
+    shared_keys,
+)
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
-from reticent.training.averaging import Output, averaging, result
+from reticent.training.averages import Output, as_average
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.contributions import Augment, Contribution, first_unit
-from reticent.training.devices.feeding import BUFFER, Feed, feed_for
+from reticent.training.devices.feeding import Feed, feed_for
 from reticent.training.devices.memory import examples_at_once
 from reticent.training.devices.mesh import Layout, chosen_mesh
 from reticent.training.elementwise import require_elementwise
-from reticent.training.evaluation import Metric, Moment, evaluator, onlooker
-from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum, inputs
-from reticent.training.places import ROUNDED_ALIKE
+from reticent.training.evaluation import Metric, Moment, evaluator, observer
+from reticent.training.execution import Execution
+from reticent.training.gradients import Loss, clipped_gradient_sum, inputs
+from reticent.training.places import ROUNDED_ALIKE, require_declared
 from reticent.training.plan import Plan
 from reticent.training.progress import bar
 from reticent.training.projection import Projection
@@ -79,36 +86,33 @@ def train(
     budget: Budget | None = None,
     keys: Keys | None = None,
     checkpoints: Checkpoints | None = None,
-    strategy: Strategy = "auto",
-    microbatch: int | None = None,
     augment: Augment | None = None,
     views: int = 1,
     unreleased: bool = False,
+    progress: bool | None = None,
     on_progress: Callable[[Moment], None] | None = None,
-    mesh: Mesh | None = None,
-    divide_params: bool = False,
-    buffer: int = BUFFER,
+    execution: Execution | None = None,
     beside: Event | None = None,
 ) -> Run:
-    """Trains under differential privacy, as the plan says. Of several processes, each brings its own records.
+    """Trains under differential privacy, as the plan says.
+
+    Of several processes, each brings its own records.
 
     Args:
-        loss: of the parameters and one example (a row of every array of `data`), a scalar.
+        loss: a scalar function of the parameters and one example: a row of every array of `data`.
         evaluate: rows that are not in `data`; their mean loss and metrics go into the history, unreleased.
         metrics: functions of the parameters and one example, averaged over `evaluate`.
         project: puts the parameters back into a feasible set after each step.
-        output: the last iterate, the mean of all, or a decay for an exponential average.
+        output: "last" iterate, "mean" of all, or another of `rt.averages`.
         budget: charged with the whole plan before the first noise is drawn.
-        keys: fresh ones from the operating system unless given.
-        checkpoints: where to save the state, and to go on from; a run that goes on is not charged again.
-        microbatch: the most examples worked on at once; what fits into memory unless given.
+        keys: by default, fresh ones from the operating system.
+        checkpoints: where to save the state and resume from; a resumed run is not charged again.
         augment: changes an example at random, given a key and the example.
         views: how many changed copies of an example are averaged before clipping.
         unreleased: also record the training loss and the share of clipped gradients. They are private.
-        mesh: the devices that share the work; all there are unless given.
-        divide_params: keep a part of parameters, optimizer and noise on each device; see `exchange`.
-        buffer: bytes of rows in memory, where `data` are memory-mapped and larger than that.
-        beside: what else was released about these records, and charged: part of every epsilon said here.
+        progress: whether to show a bar on stderr; by default, only in a terminal.
+        execution: what decides speed and memory: devices, microbatches, buffers.
+        beside: what else was released about these records, and charged; every epsilon here includes it.
 
     Guarantee:
         Releasing the result costs `plan.event`, also if Ctrl-C ends the run early: every iterate is covered,
@@ -119,28 +123,29 @@ def train(
         DataError, InvalidArgument: the data and the plan do not fit together.
     """
     started = time.perf_counter()
-    keys = shared_keys(keys)
-    options = {"divide_params": divide_params, "views": views, "output": output, "beside": beside}
+    keys, how, average = shared_keys(keys), execution or Execution(), as_average(output)
+    options = {"divide_params": how.divide_params, "views": views, "output": average, "beside": beside}
     _agree(data, evaluate, plan, checkpoints, budget, **options)
-    contribution = Contribution(rows=plan.rows_a_user or 1, augment=augment, views=views)
+    contribution = Contribution(rows=plan.rows_per_user or 1, augment=augment, views=views)
     params = jax.tree.map(jnp.asarray, params)
-    layout = by_all(lambda: _layout(mesh, params, plan, optimizer, project, divide_params))
-    blocks = by_all(lambda: _blocks(contribution, loss, params, data, plan, strategy, microbatch, layout))
-    gradient_sum = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=strategy)
-    step = partial(private_step, gradient_sum, plan, optimizer, project, averaging(output))
+    layout = by_all(lambda: _layout(how, params, plan, optimizer, project))
+    blocks = by_all(lambda: _blocks(contribution, loss, params, data, plan, how, layout))
+    sums = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=how.strategy)
+    step = partial(private_step, sums, plan, optimizer, project, average.update)
     step = partial(step, contribution=contribution, blocks=blocks, exchange=layout.exchange)
     step = step(moves_others=_moves_others(plan))
-    with closing(_checked_feed(data, plan, layout, keys, buffer, checkpoints)) as feed:
+    with closing(_checked_feed(data, plan, layout, keys, how.buffer, checkpoints)) as feed:
         scores = evaluator(loss, evaluate, metrics or {})
-        look = onlooker(plan, scores, output, on_progress, unreleased, beside)
+        look = observer(plan, scores, average, on_progress, unreleased, beside)
         many, start, is_paid = _started(step, params, optimizer, plan, feed, layout, checkpoints)
         by_first(lambda: None if is_paid else _charge(budget, plan))
         assumptions = _assumed(keys, checkpoints, plan)
         save = _saving(checkpoints, layout, is_told=on_progress is not None)
-        state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, save)
+        shown = bar(plan, is_shown=progress if collectives.is_first() else False)
+        state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, save, shown)
     promise = plan.guarantee(assumptions=assumptions, beside=beside, numbers=trees.size(params))
-    seconds = time.perf_counter() - started
-    return Run(result(state, output), promise, plan, tuple(history), state, is_complete, seconds)
+    chosen, seconds = average.choose(state.params, state.average), time.perf_counter() - started
+    return Run(chosen, promise, plan, tuple(history), state, is_complete, seconds)
 
 
 def _assumed(keys: Keys, checkpoints: Checkpoints | None, plan: Plan) -> tuple[str, ...]:
@@ -149,7 +154,7 @@ def _assumed(keys: Keys, checkpoints: Checkpoints | None, plan: Plan) -> tuple[s
     if checkpoints is None:
         return said
     checkpoints.assume(said)
-    return tuple(collectives.of_first(checkpoints.assumptions))
+    return tuple(collectives.broadcast_json(checkpoints.assumptions))
 
 
 def _moves_others(plan: Plan) -> bool:
@@ -159,7 +164,7 @@ def _moves_others(plan: Plan) -> bool:
 
 def _told(plan: Plan) -> str:
     """All of a plan that its guarantee is made of."""
-    terms = (plan.adjacency.value, plan.unit, plan.rows_a_user, plan.delta, plan.clipping.sensitivity)
+    terms = (plan.adjacency.value, plan.unit, plan.rows_per_user, plan.delta, plan.clipping.sensitivity)
     return json.dumps([events.to_json(plan.event), *terms], sort_keys=True)
 
 
@@ -184,16 +189,14 @@ def _take_steps(
     layout: Layout,
     look: Callable[[int, TrainState, Unreleased], Moment],
     save: Callable[..., None],
+    shown: AbstractContextManager[Callable[[int, str], None]],
 ) -> tuple[TrainState, list[Moment], bool]:
-    """All steps of the plan that are left, or as many as there is patience for."""
+    """Takes the steps of the plan that are left, or fewer if the user interrupts them."""
     history: list[Moment] = []
     done = int(state.step)
     try:
         save(state, force=True)
-        with (
-            collectives.peers_watched(),
-            bar(plan, is_shown=None if collectives.is_first() else False) as advance,
-        ):
+        with collectives.watch_peers(), shown as advance:
             while done < plan.steps:
                 stop = min(done + feed.steps_at_once, plan.steps)
                 then = range(stop, min(stop + feed.steps_at_once, plan.steps))
@@ -217,7 +220,7 @@ def _saving(checkpoints: Checkpoints | None, layout: Layout, *, is_told: bool) -
 
     What somebody is told about is saved before, or a crash would draw it anew, and tell it.
     """
-    is_told = bool(collectives.everyones(is_told).any())
+    is_told = bool(collectives.gather_arrays(is_told).any())
     if checkpoints is None:
         return lambda state, **how: None
 
@@ -226,7 +229,7 @@ def _saving(checkpoints: Checkpoints | None, layout: Layout, *, is_told: bool) -
     ) -> None:
         force = force or (is_looked_at and is_told)
         if layout.is_spread_out:  # no process has all of it, and all have to bring theirs together
-            state, force = collectives.copied(state), True
+            state, force = collectives.copy_to_host(state), True
         if not alone:
             by_first(lambda: checkpoints.save(state, force=force))  # where it cannot, nobody goes on
         elif collectives.is_first():
@@ -249,8 +252,8 @@ def _started(
     fresh = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=params)
     require_same({"model": str(jax.tree.map(jnp.shape, fresh))})
     saved = None if checkpoints is None else by_first(lambda: checkpoints.load(fresh))
-    is_paid = bool(collectives.of_first(saved is not None))
-    state = from_first(fresh if saved is None else saved)
+    is_paid = bool(collectives.broadcast_json(saved is not None))
+    state = broadcast_tree(fresh if saved is None else saved)
     return _compiled(step, feed, layout, state), layout.placed(state), is_paid
 
 
@@ -260,15 +263,15 @@ def _compiled(step: Step, feed: Feed, layout: Layout, state: TrainState) -> Call
 
 
 def _layout(
-    mesh: Mesh | None,
+    how: Execution,
     params: Any,
     plan: Plan,
     optimizer: optax.GradientTransformation,
     project: Projection | None,
-    divide_params: bool,
 ) -> Layout:
-    layout = Layout(chosen_mesh(mesh, plan.sampler.batch_size), params, is_divided=divide_params)
-    if divide_params:
+    mesh = chosen_mesh(how.mesh, plan.sampler.batch_size)
+    layout = Layout(mesh, params, is_divided=how.divide_params)
+    if how.divide_params:
         require_elementwise(optimizer)
         if project is not None:
             raise InvalidArgument(
@@ -284,20 +287,17 @@ def _blocks(
     params: Any,
     data: Dataset | Mapping[str, Any],
     plan: Plan,
-    strategy: Strategy,
-    microbatch: int | None,
+    how: Execution,
     layout: Layout,
 ) -> Blocks:
-    """How much of a batch is worked on at once, for a loss that is found to be in order."""
+    """How much of a batch is worked on at once, for a loss that passed all checks."""
     place, seeds = jnp.zeros(1, jnp.int32), contribution.seeds(jax.random.key(0), 1)
     source = first_unit(as_dataset(data, "data"), plan)
     example = inputs.row_of(jax.eval_shape(contribution.fetch, source, place, seeds))
     unit_loss = contribution.loss(loss)
     inputs.check_parameters(params)
     inputs.check_loss(unit_loss, params, example)
-    if microbatch is None:
-        microbatch = examples_at_once(unit_loss, params, example, strategy)
-    checks.count(microbatch=microbatch)
+    microbatch = how.microbatch or examples_at_once(unit_loss, params, example, how.strategy)
     return Blocks.of(plan, microbatch, layout.devices)
 
 
@@ -309,21 +309,10 @@ def _checked_feed(
     buffer: int,
     checkpoints: Checkpoints | None,
 ) -> Feed:
-    """Where the rows come from, once it is clear that the plan was made for no fewer.
-
-    Of fewer rows than were declared each is in a batch as often as the plan says, so they are refused only
-    where the sampler needs the exact number: an error would tell how many there are, and which rows were
-    held out by coins is nobody's business.
-    """
+    """Opens the rows, and checks that the plan was made for as many."""
     order = None if checkpoints is None else checkpoints.mark
     feed = feed_for(as_dataset(data, "data"), plan, layout, keys, buffer, order)
-    declared, allowed = plan.sampler.examples, plan.sampler.allowed_difference
-    if not (feed.units <= declared + allowed) or (allowed == 0 and feed.units != declared):
-        what = "examples" if plan.unit == "record" else "users"
-        raise DataError(
-            f"The plan was made for {declared} {what} and the data have {feed.units}.",
-            remedy="Make the plan with the public size of this dataset.",
-        )
+    require_declared(plan, feed.units)
     return feed
 
 
@@ -341,7 +330,7 @@ def _agree(
             differ in more than their rows: they would compute different things, or wait for each other.
     """
     by_all(lambda: _check_apart(as_dataset(data, "data"), evaluate))
-    by_all(lambda: _require_budget_of_first(budget, is_there=collectives.of_first(budget is not None)))
+    by_all(lambda: _require_budget_of_first(budget, is_there=collectives.broadcast_json(budget is not None)))
     if checkpoints is not None:
         checkpoints.belong_to(_told(plan))
     facts = {
@@ -374,5 +363,5 @@ def _check_apart(data: Dataset | Mapping[str, Any], evaluate: Dataset | Mapping[
 
 def _ends_epoch(plan: Plan, before: int, done: int) -> bool:
     """True for the first call that ends in a new epoch, and for the last."""
-    an_epoch = -(-plan.sampler.examples // plan.sampler.batch_size)
-    return done >= plan.steps or done // an_epoch > before // an_epoch
+    per_epoch = -(-plan.sampler.examples // plan.sampler.batch_size)
+    return done >= plan.steps or done // per_epoch > before // per_epoch

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from reticent.core.errors import DataError
 from reticent.core.generators import generator_of
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training.plan import Plan
@@ -86,3 +87,22 @@ def lay(units: int, total: int, key: jax.Array) -> Places:
 def in_order(units: int) -> Places:
     """As many places as units, one after the other."""
     return Places(units, np.arange(units, dtype=np.int32))
+
+
+def require_declared(plan: Plan, units: int) -> None:
+    """Refuses more units than the plan was made for.
+
+    Of fewer rows than were declared each is in a batch as often as the plan says, so they are refused only
+    where the sampler needs the exact number: an error would tell how many there are, and which rows were
+    held out by coins is nobody's business.
+
+    Raises:
+        DataError: with both numbers.
+    """
+    declared, allowed = plan.sampler.examples, plan.sampler.allowed_difference
+    if not (units <= declared + allowed) or (allowed == 0 and units != declared):
+        what = "examples" if plan.unit == "record" else "users"
+        raise DataError(
+            f"The plan was made for {declared} {what} and the data have {units}.",
+            remedy="Make the plan with the public size of this dataset.",
+        )

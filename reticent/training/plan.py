@@ -12,12 +12,12 @@ from typing import Literal, get_args
 
 from reticent.accounting import calibrate
 from reticent.accounting.accountants import ACCOUNTANTS
-from reticent.accounting.epsilon import guarantee, upper_bound
 from reticent.accounting.guarantee import Guarantee, Unit
-from reticent.accounting.loss_distribution.dominating import Neighbours, untruncated
-from reticent.accounting.reserve import TRAINING, left_of
+from reticent.accounting.loss_distribution.dominating import Neighbours, without_truncation
+from reticent.accounting.reserve import TRAINING, delta_left
 from reticent.accounting.search import smallest_count
 from reticent.accounting.setting import steps_for
+from reticent.accounting.tight_epsilon import guarantee, upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
 from reticent.core.whole_normals import DISTANCE
@@ -69,7 +69,7 @@ class Plan:
         adjacency: what a neighbouring dataset may do to one unit.
         unit: whom the guarantee is for. With `user`, the sampler's examples are users, and all the rows
             of a user make one clipped contribution.
-        rows_a_user: the most rows that a user contributes.
+        rows_per_user: the most rows that a user contributes.
     """
 
     sampler: Sampler
@@ -79,7 +79,7 @@ class Plan:
     delta: float
     adjacency: Adjacency
     unit: Unit = "record"
-    rows_a_user: int | None = None
+    rows_per_user: int | None = None
     adaptive: AdaptiveNorm | None = None
 
     def __post_init__(self) -> None:
@@ -88,13 +88,13 @@ class Plan:
         checks.inside_unit(delta=self.delta)
         _require_theorem(require_sampler(self.sampler), self.adjacency)
         checks.one_of(get_args(Unit), unit=self.unit)
-        if (self.unit == "user") != (self.rows_a_user is not None):
+        if (self.unit == "user") != (self.rows_per_user is not None):
             raise InvalidArgument(
-                f"unit={self.unit!r} and rows_a_user={self.rows_a_user} do not go together.",
+                f"unit={self.unit!r} and rows_per_user={self.rows_per_user} do not go together.",
                 remedy="Pass both unit='user' and the most rows a user may contribute, or neither.",
             )
-        if self.rows_a_user is not None:
-            checks.count(rows_a_user=self.rows_a_user)
+        if self.rows_per_user is not None:
+            checks.count(rows_per_user=self.rows_per_user)
         if self.adaptive is not None and self.clipping.kind != "flat":
             raise InvalidArgument(
                 f"An adaptive norm goes with flat clipping, not with {self.clipping.kind}.",
@@ -118,7 +118,7 @@ class Plan:
         largest_batch: int | None = None,
         adjacency: Adjacency | None = None,
         unit: Unit = "record",
-        rows_a_user: int | None = None,
+        rows_per_user: int | None = None,
         adaptive: AdaptiveNorm | None = None,
         analysis: Analysis = "tight",
         beside: Event | None = None,
@@ -163,7 +163,7 @@ class Plan:
             delta=delta,
             adjacency=adjacency or _require_theorem(sampler)[0],
             unit=unit,
-            rows_a_user=rows_a_user,
+            rows_per_user=rows_per_user,
             adaptive=adaptive,
         )
         checks.one_of(get_args(Analysis), analysis=analysis)
@@ -226,7 +226,7 @@ class Plan:
     @property
     def _delta_left(self) -> float:
         """What is left for the accountant, however many parameters will be trained."""
-        return left_of(self.delta, TRAINING * self.delta)
+        return delta_left(self.delta, TRAINING * self.delta)
 
     def epsilon_after(self, steps: int, beside: Event | None = None) -> float:
         """An upper bound on what the first `steps` steps cost; quicker than a whole guarantee."""
@@ -288,7 +288,7 @@ def _together(event: Event, beside: Event | None) -> Event:
 
 def _comparable(event: Event, analysis: Analysis) -> Event:
     """What an older analysis is asked about: it knows no batches with a largest size."""
-    return event if analysis == "tight" else untruncated(event)
+    return event if analysis == "tight" else without_truncation(event)
 
 
 def _require_theorem(sampler: Sampler, adjacency: Adjacency | None = None) -> tuple[Adjacency, ...]:

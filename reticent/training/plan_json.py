@@ -27,7 +27,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "delta": plan.delta,
         "adjacency": plan.adjacency.value,
         "unit": plan.unit,
-        "rows_a_user": plan.rows_a_user,
+        "rows_a_user": plan.rows_per_user,  # the name it has in every stored run
         "adaptive": None if plan.adaptive is None else asdict(plan.adaptive),
     }
 
@@ -36,7 +36,7 @@ def from_json(value: Any) -> Plan:
     """The plan that `to_json` wrote.
 
     Raises:
-        InvalidArgument: it is no such thing, with the field that is wrong.
+        InvalidArgument: it is not the JSON of a plan; the message names the field.
     """
     given = dict(_object(value, "a plan"))
     sampler = dict(_object(given.get("sampler"), "'sampler'"))
@@ -51,6 +51,8 @@ def from_json(value: Any) -> Plan:
     checks.one_of([item.value for item in Adjacency], adjacency=adjacency)
     checks.one_of(("flat", "per-layer", "automatic", "lipschitz"), kind=str(clipping.get("kind")))
     adaptive = given.get("adaptive")
+    if "rows_a_user" in given:
+        given["rows_per_user"] = given.pop("rows_a_user")
     given |= {
         "sampler": _made(_SAMPLERS[kind], sampler, "'sampler'"),
         "clipping": _made(Clipping, clipping, "'clipping'"),

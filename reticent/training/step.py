@@ -24,8 +24,8 @@ from reticent.mechanisms.gaussian import (
     dither_growth,
     multiple_for,
     noise_grid,
-    of_block,
-    rounded,
+    round_by_chance,
+    to_block_sum,
 )
 from reticent.training.contributions import Contribution, Source
 from reticent.training.devices.exchange import ALONE, Exchange
@@ -47,7 +47,7 @@ class TrainState(NamedTuple):
 
     step: jax.Array
     params: Any
-    optimizer: Any
+    opt_state: Any
     max_norm: jax.Array  # the clipping norm; it moves only when it is adaptive
     average: Any  # of the iterates, if one is kept
 
@@ -124,29 +124,19 @@ def private_step(
             grid,
             *blocks.padded((batch, _seeds(contribution, plan, step_key(roots.views, state.step), batch))),
         )
-        total = rounded(exchange.own_key(jax.random.fold_in(key, _DITHER)), total, grid)
+        total = round_by_chance(exchange.own_key(jax.random.fold_in(key, _DITHER)), total, grid)
         total, seen = _exchanged(exchange, total, seen)
-        noise_key = jax.random.fold_in(key, _GRADIENT)
         parts = exchange.parts(total.low if isinstance(total, Wide) else total)
+        noisy = add_whole_noise(jax.random.fold_in(key, _GRADIENT), total, grid, parts=parts)
         # In units of the norm that clipped, so that no other norm can reach the noise.
-        noisy = trees.scale(add_whole_noise(noise_key, total, grid, parts=parts), state.max_norm)
-        mean = trees.scale(noisy, 1 / plan.sampler.batch_size)  # expected, never drawn
+        mean = trees.scale(trees.scale(noisy, state.max_norm), 1 / plan.sampler.batch_size)
         mean = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), mean, state.params)
-        updates, new_optimizer = optimizer.update(mean, state.optimizer, state.params)
+        updates, opt_state = optimizer.update(mean, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
         params = project(params) if project is not None else params
-        return (
-            TrainState(
-                step=state.step + 1,
-                params=params,
-                optimizer=new_optimizer,
-                max_norm=_next_norm(plan, state.max_norm, seen, key),
-                average=keep_average(state.average, params, state.step),
-            ),
-            Unreleased(
-                seen.loss / jnp.maximum(seen.size, 1), 1 - seen.below / jnp.maximum(seen.size, 1), seen.size
-            ),
-        )
+        max_norm = _next_norm(plan, state.max_norm, seen, key)
+        average = keep_average(state.average, params, state.step)
+        return TrainState(state.step + 1, params, opt_state, max_norm, average), seen.means()
 
     return step
 
@@ -178,6 +168,11 @@ class _Seen(NamedTuple):
     below: jax.Array  # how many gradients were no longer than the norm
     size: jax.Array
 
+    def means(self) -> Unreleased:
+        """The same facts per example."""
+        size = jnp.maximum(self.size, 1)
+        return Unreleased(self.loss / size, 1 - self.below / size, self.size)
+
 
 def _summed(
     block: Callable[[Batch, jax.Array], tuple[Any, _Seen]],
@@ -196,7 +191,7 @@ def _summed(
     def at(start: jax.Array | int, size: int) -> tuple[Any, _Seen]:
         rows = batch._replace(end=None)
         total, seen = block(*jax.tree.map(lambda leaf: _slice(leaf, start, size), (rows, seeds)))
-        return of_block(total, grid), seen
+        return to_block_sum(total, grid), seen
 
     def add_until(end: jax.Array, size: int, carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
         def more(carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:

@@ -33,7 +33,7 @@ def excess_risk(plan: Plan, *, radius: float, parameters: int) -> float:
 
     Holds for a convex loss with that Lipschitz constant, full batches or Poisson ones, projection onto a
     set of this radius, the step size of `step_size` and `output="mean"`. Clipping a longer gradient is
-    not covered: then the sum is no gradient of the loss any more.
+    not covered: then the sum is not a gradient of the loss.
     """
     checks.positive(radius=radius)
     checks.count(steps=plan.steps)

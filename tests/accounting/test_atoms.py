@@ -12,8 +12,8 @@ import math
 import numpy as np
 import pytest
 
-from reticent.accounting.epsilon import bracket_event, tight, upper_bound
 from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.tight_epsilon import bracket_event, tight, upper_bound
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
     ApproximateDp,
@@ -26,7 +26,7 @@ from reticent.mechanisms.events import (
     TruncatedPoissonSampled,
 )
 
-_KINDS = {"poisson": 220, "composed": 80, "fixed size": 150}  # and how many settings of each
+_KINDS = {"poisson": 100, "composed": 40, "fixed size": 70}  # and how many settings of each
 
 Outcomes = list[tuple[float, float]]  # what each outcome has under P and under Q
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from reticent.accounting.epsilon import bracket_event, tight
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.search import bisect
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import bracket_event, tight
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
     ApproximateDp,

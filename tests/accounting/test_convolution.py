@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.accounting import epsilon as tight
 from reticent.accounting.loss_distribution import convolution
-from reticent.accounting.loss_distribution.convolution import Part, compose
-from reticent.accounting.loss_distribution.distribution import Release, lower_epsilon, upper_epsilon
+from reticent.accounting.loss_distribution.convolution import RepeatedLattice, compose
+from reticent.accounting.loss_distribution.distribution import RepeatedPair, lower_epsilon, upper_epsilon
 from reticent.accounting.loss_distribution.lattice import Lattice, Sketch, round_up, sketch
 from reticent.accounting.loss_distribution.pairs import AtomPair, GaussianPair, LaplacePair, Pair, SampledPair
 from reticent.accounting.theorems import composition, gaussian_dp
 from reticent.mechanisms.events import Gaussian, PoissonSampled, Repeated
+
+tight: Any = importlib.import_module("reticent.accounting.tight_epsilon")  # the module, not the function
 
 _LONG = np.longdouble
 
@@ -44,7 +47,7 @@ def _random_lattice(rng: np.random.Generator, spacing: float) -> Lattice:
     )
 
 
-def _direct(parts: list[Part]) -> tuple[np.ndarray, np.ndarray]:
+def _direct(parts: list[RepeatedLattice]) -> tuple[np.ndarray, np.ndarray]:
     """Losses and masses of the composition, by repeated convolution in extended precision."""
     total, first, shift = np.ones(1, _LONG), 0, 0.0
     for part in parts:
@@ -56,7 +59,7 @@ def _direct(parts: list[Part]) -> tuple[np.ndarray, np.ndarray]:
     return shift + parts[0].lattice.spacing * (first + np.arange(len(total))), total
 
 
-def _composition(parts: list[Part], tilt: float, width: float, tolerated: float = 1e-9):
+def _composition(parts: list[RepeatedLattice], tilt: float, width: float, tolerated: float = 1e-9):
     return compose(parts, [_copy(part.lattice) for part in parts], tilt, width, tolerated)
 
 
@@ -82,7 +85,7 @@ def _in_window(composed: convolution.Composition, losses: np.ndarray, masses: np
 )
 def test_every_mass_is_within_the_stated_error_of_the_direct_one(seed, times, tilt: float, width: float):
     rng = np.random.default_rng(seed)
-    parts = [Part(_random_lattice(rng, 0.05), count) for count in times]
+    parts = [RepeatedLattice(_random_lattice(rng, 0.05), count) for count in times]
     composed = _composition(parts, tilt, width)
     losses, masses = _direct(parts)
     window, wrapped, outside = _in_window(composed, losses, masses)
@@ -106,7 +109,7 @@ def test_every_mass_is_within_the_stated_error_of_the_direct_one(seed, times, ti
 )
 def test_epsilon_read_off_is_on_the_right_side_of_the_direct_one(seed, times, tilt: float, log_delta: float):
     rng = np.random.default_rng(seed)
-    parts = [Part(_random_lattice(rng, 0.05), count) for count in times]
+    parts = [RepeatedLattice(_random_lattice(rng, 0.05), count) for count in times]
     delta = math.exp(log_delta)
     composed = _composition(parts, tilt, 40.0)
     losses, masses = _direct(parts)
@@ -128,8 +131,8 @@ def test_the_claimed_error_is_not_idle():
     """It bounds the real error, and is within a few orders of it, so that nobody is tempted to drop it."""
     rng = np.random.default_rng(1)
     lattice = _random_lattice(rng, 0.05)
-    composed = _composition([Part(lattice, 200)], 1.0, 60.0)
-    losses, masses = _direct([Part(lattice, 200)])
+    composed = _composition([RepeatedLattice(lattice, 200)], 1.0, 60.0)
+    losses, masses = _direct([RepeatedLattice(lattice, 200)])
     _, wrapped, _ = _in_window(composed, losses, masses)
     real = float(np.abs(composed.mass - wrapped).max())
     assert real <= composed.error + composed.relative * float(wrapped.max())
@@ -144,8 +147,8 @@ def test_binomial_losses_of_randomised_response(times: int, delta: float):
     truth = 1 / (1 + math.exp(-epsilon))
     pair = AtomPair((-epsilon, epsilon), (1 - truth, truth), (truth, 1 - truth))
     exact = composition.optimal(epsilon, 0.0, times, delta)
-    upper = upper_epsilon([Release(pair, times)], delta)
-    lower = lower_epsilon([Release(pair, times)], delta, near=upper)
+    upper = upper_epsilon([RepeatedPair(pair, times)], delta)
+    lower = lower_epsilon([RepeatedPair(pair, times)], delta, near=upper)
     assert lower <= exact * (1 + 1e-7) + 1e-12
     assert exact * (1 - 1e-7) <= upper
     assert upper - lower <= 1e-3 * max(exact, 1)
@@ -165,8 +168,8 @@ def test_binomial_losses_of_randomised_response(times: int, delta: float):
 def test_a_largest_loss_that_is_likelier_than_delta_is_paid_in_full(pair: Pair, times: int, delta: float):
     """A small leeway at the heaviest point once sent the crossing far to its left: 20.69 for 21.11."""
     top = times * max(pair.atoms())
-    upper = upper_epsilon([Release(pair, times)], delta)
-    lower = lower_epsilon([Release(pair, times)], delta, near=upper)
+    upper = upper_epsilon([RepeatedPair(pair, times)], delta)
+    lower = lower_epsilon([RepeatedPair(pair, times)], delta, near=upper)
     assert lower <= top * (1 + 1e-12)
     assert upper >= top * (1 - 1e-9)
     assert upper - lower <= 1e-3 * top
@@ -184,8 +187,8 @@ def test_bounded_losses_are_in_the_bracket(epsilon: float, times: int, log_delta
     pair, delta = LaplacePair(epsilon) if is_laplace else response_pair(epsilon), math.exp(log_delta)
     truth = 0.5 if is_laplace else 1 / (1 + math.exp(-epsilon))
     top, mass = times * epsilon, truth**times
-    upper = upper_epsilon([Release(pair, times)], delta)
-    assert lower_epsilon([Release(pair, times)], delta, near=upper) <= upper * (1 + 1e-12)
+    upper = upper_epsilon([RepeatedPair(pair, times)], delta)
+    assert lower_epsilon([RepeatedPair(pair, times)], delta, near=upper) <= upper * (1 + 1e-12)
     if delta < mass:
         assert upper >= (top + math.log1p(-delta / mass)) * (1 - 1e-9) - 1e-12
     if not is_laplace:
@@ -196,8 +199,8 @@ def test_bounded_losses_are_in_the_bracket(epsilon: float, times: int, log_delta
 # --- planted bugs: each would make the package claim too little, and each is seen
 
 
-def _exact_pair() -> tuple[list[Release], float]:
-    return [Release(GaussianPair(0.1), 100)], 1e-5
+def _exact_pair() -> tuple[list[RepeatedPair], float]:
+    return [RepeatedPair(GaussianPair(0.1), 100)], 1e-5
 
 
 def _exact() -> float:
@@ -208,7 +211,7 @@ def test_planted_dropped_wrap_term_lifts_the_lower_bound_above_the_truth(monkeyp
     """On a window too narrow for the composition, mass comes round; without its term it counts twice."""
     pair = SampledPair(GaussianPair(2.0), 0.3)
     lattice = round_up(pair, 0.05, 0.0, -2.0, 12.0)
-    parts, copies = [Part(lattice, 20)], [sketch(pair)]
+    parts, copies = [RepeatedLattice(lattice, 20)], [sketch(pair)]
     monkeypatch.setattr(convolution, "_LARGEST_WINDOW", 128)
     composed = compose(parts, copies, 0.5, 6.0, 1e-12)
     losses, masses = _direct(parts)
@@ -228,8 +231,8 @@ def test_planted_dropped_wrap_term_lifts_the_lower_bound_above_the_truth(monkeyp
 def test_planted_dropped_tail_beyond_the_window_is_seen():
     pair = SampledPair(GaussianPair(2.0), 0.3)
     lattice = round_up(pair, 0.05, 0.0, -2.0, 12.0)
-    composed = compose([Part(lattice, 20)], [sketch(pair)], 0.5, 6.0, 1e-3)
-    losses, masses = _direct([Part(lattice, 20)])
+    composed = compose([RepeatedLattice(lattice, 20)], [sketch(pair)], 0.5, 6.0, 1e-3)
+    losses, masses = _direct([RepeatedLattice(lattice, 20)])
     right = float(masses[losses > composed.losses[-1] + 1e-9].sum())
     assert 0 < right <= composed.beyond
     assert composed._replace(beyond=0.0).beyond < right
@@ -237,7 +240,7 @@ def test_planted_dropped_tail_beyond_the_window_is_seen():
 
 def test_planted_dropped_infinite_mass_is_seen():
     leaky = AtomPair((-math.inf, -0.1, 0.1, math.inf), *_leaky(1e-6, 0.1))
-    releases = [Release(leaky, 20)]
+    releases = [RepeatedPair(leaky, 20)]
     assert math.isinf(upper_epsilon(releases, 1.9e-5))
     assert math.isinf(lower_epsilon(releases, 1.9e-5))
     assert math.isfinite(upper_epsilon(releases, 2.1e-5))

@@ -10,9 +10,8 @@ import pytest
 from mpmath import binomial, mp, mpf
 
 from reticent.accounting.accountants import ACCOUNTANTS
-from reticent.accounting.epsilon import bracket_event, tight
 from reticent.accounting.loss_distribution import dominating
-from reticent.accounting.loss_distribution.distribution import Release, lower_epsilon
+from reticent.accounting.loss_distribution.distribution import RepeatedPair, lower_epsilon
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.loss_distribution.pairs import (
     AtomPair,
@@ -22,6 +21,7 @@ from reticent.accounting.loss_distribution.pairs import (
     SampledPair,
 )
 from reticent.accounting.theorems import gaussian_dp, zcdp
+from reticent.accounting.tight_epsilon import bracket_event, tight
 from reticent.core.errors import ReticentError, Unproven
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -100,7 +100,7 @@ def test_the_coin_does_not_hide_a_blank_record_from_a_mechanism_known_only_by_it
         (rate * (1 - truth), 1 - rate, rate * truth),
         (rate * truth, 1 - rate, rate * (1 - truth)),
     )
-    real = lower_epsilon([Release(pair, 1)], delta)
+    real = lower_epsilon([RepeatedPair(pair, 1)], delta)
     assert real > 0.9 > math.log1p(rate * math.expm1(epsilon))
     event = _poisson(events.PureDp(epsilon=epsilon, adjacency=_ZERO), rate)
     for name in ("basic", "advanced", "pld", "rdp"):
@@ -121,7 +121,7 @@ def test_the_coin_does_not_hide_a_blank_record_from_a_mechanism_known_only_by_it
 def test_a_record_more_that_pushes_another_out_of_the_batch_moves_the_sum_twice_as_far(event: Event):
     # A batch of one: {-1} gives N(-1), {-1, +1} gives either of N(-1), N(+1) with a half each.
     pair = SampledPair(GaussianPair(2.0), 0.5)
-    real = lower_epsilon([Release(pair, 1)], 1e-5)
+    real = lower_epsilon([RepeatedPair(pair, 1)], 1e-5)
     assert real > 8.9
     for name, accountant in ACCOUNTANTS.items():
         try:
@@ -234,7 +234,7 @@ def test_pairs_of_a_group_are_binomial():
 def test_planted_half_the_noise_is_seen():
     right = dominating.directions(_GAUSSIAN, Neighbours(_ADD)).removed
     assert right == GaussianPair(0.5)
-    planted = lower_epsilon([Release(GaussianPair(1.0), 1)], 1e-5)
+    planted = lower_epsilon([RepeatedPair(GaussianPair(1.0), 1)], 1e-5)
     assert planted > 1.5 * gaussian_dp.epsilon(0.5, 1e-5)
     assert dominating.directions(_LAPLACE, Neighbours(_REPLACE, 3)).removed == LaplacePair(3.0)
 

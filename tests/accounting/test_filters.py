@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.accounting.epsilon import tight
-from reticent.accounting.filters import RenyiFilter, Share, best_order, several, shares_for
+from reticent.accounting.filters import RenyiFilter, Share, best_order, make_filters, shares_for
 from reticent.accounting.loss_distribution import dominating
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.theorems import renyi
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import BudgetExceeded, InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
@@ -184,7 +184,7 @@ def test_a_budget_that_is_none_is_refused(epsilon: float, delta: float):
 
 
 def test_several_orders_share_delta_between_them():
-    guards = several(shares_for(2.0, 1e-6), epsilon=2.0, delta=1e-6)
+    guards = make_filters(shares_for(2.0, 1e-6), epsilon=2.0, delta=1e-6)
     assert math.fsum(guard.delta for guard in guards) <= 1e-6
     assert guards[0].order == best_order(2.0, 1e-6) > guards[1].order > guards[2].order > 1
 
@@ -193,7 +193,7 @@ def test_a_lower_order_lets_through_what_explodes_at_the_best_one():
     step = PoissonSampled(rate=0.01, event=Gaussian(noise_multiplier=1.1))
     counts = [
         int(guard.limit / guard.cost(step))
-        for guard in several(shares_for(2.0, 1e-6), epsilon=2.0, delta=1e-6)
+        for guard in make_filters(shares_for(2.0, 1e-6), epsilon=2.0, delta=1e-6)
     ]
     assert counts[0] < 10
     assert max(counts) > 500
@@ -204,4 +204,4 @@ def test_a_lower_order_lets_through_what_explodes_at_the_best_one():
 )
 def test_shares_that_are_none_are_refused(shares: tuple[Share, ...]):
     with pytest.raises(InvalidArgument):
-        several(shares, epsilon=1.0, delta=1e-5)
+        make_filters(shares, epsilon=1.0, delta=1e-5)

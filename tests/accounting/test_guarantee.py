@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.accounting.epsilon import guarantee, tight
 from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.tight_epsilon import guarantee, tight
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Gaussian, PoissonSampled, PureDp, Repeated

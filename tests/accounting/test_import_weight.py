@@ -11,7 +11,7 @@ _HEAVY = ("jax", "scipy.signal", "scipy.stats", "scipy.optimize", "matplotlib", 
 
 
 @pytest.mark.parametrize(
-    "modules", ["reticent.accounting.epsilon, reticent.accounting.calibrate", "reticent"]
+    "modules", ["reticent.accounting.tight_epsilon, reticent.accounting.calibrate", "reticent"]
 )
 def test_nothing_heavy_is_imported_on_the_way(modules: str):
     code = f"import {modules}, sys; print([name for name in {_HEAVY} if name in sys.modules])"

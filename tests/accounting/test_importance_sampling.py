@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.mechanisms.events import Event, Gaussian, PoissonSampled, Repeated
 
 _DELTA = 1e-12

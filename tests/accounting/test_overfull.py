@@ -10,9 +10,9 @@ import pytest
 from mpmath import exp, log, log1p, loggamma, mp, mpf
 
 from reticent.accounting import overfull as module
-from reticent.accounting.epsilon import guarantee, tight, upper_bound
 from reticent.accounting.loss_distribution.dominating import Neighbours, directions
 from reticent.accounting.overfull import overfull
+from reticent.accounting.tight_epsilon import guarantee, tight, upper_bound
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian, Repeated, TruncatedPoissonSampled
 

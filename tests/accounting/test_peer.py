@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from reticent.accounting.epsilon import Cost, tight
+from reticent.accounting.tight_epsilon import Cost, tight
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
     Composed,
@@ -54,7 +54,7 @@ def _composed(pld: Any, steps: int, delta: float) -> float:
     return float(pld.self_compose(steps).get_epsilon_for_delta(delta))
 
 
-@pytest.mark.parametrize(("noise", "rate", "steps", "delta"), _random(12, seed=0))
+@pytest.mark.parametrize(("noise", "rate", "steps", "delta"), _random(6, seed=0))
 def test_poisson_sampled_gaussian(noise: float, rate: float, steps: int, delta: float):
     pld = privacy_loss_distribution.from_gaussian_mechanism(
         noise, value_discretization_interval=_H, sampling_prob=rate
@@ -84,7 +84,6 @@ def test_laplace(noise: float, steps: int, delta: float):
     [
         (1.0, 0.0064, 782, 2, 1e-6),
         (3.0, 0.1, 100, 3, 1e-5),
-        (2.0, 0.01, 1000, 5, 1e-8),
         (1.5, 0.5, 10, 4, 1e-3),
     ],
 )

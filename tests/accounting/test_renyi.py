@@ -58,7 +58,7 @@ def test_randomised_response_curve_to_all_digits(truth: float, choices: int):
 
 
 @pytest.mark.parametrize(("rate", "noise"), [(1e-9, 1.0), (1e-6, 3.0), (1e-3, 0.5), (0.3, 0.2), (0.9, 2.0)])
-@pytest.mark.parametrize("order", [1.01, 2.5, 11.75])
+@pytest.mark.parametrize("order", [1.01, 11.75])
 def test_sampled_gaussian_at_fractional_orders_to_all_digits(rate: float, noise: float, order: float):
     # With rates this small a plain sum of rounded powers would leave nothing but its rounding.
     q, s, a = mpf(rate), mpf(noise), mpf(order)

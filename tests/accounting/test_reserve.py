@@ -10,11 +10,19 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from reticent.accounting import calibrate
-from reticent.accounting.epsilon import guarantee, tight
 from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.accounting.reserve import NEARLY_EXACT, OFF, RESERVED, USUAL, is_paid, left_for, owed
+from reticent.accounting.reserve import (
+    NEARLY_EXACT,
+    OFF,
+    RESERVED,
+    USUAL,
+    delta_left_for,
+    delta_owed,
+    is_paid,
+)
 from reticent.accounting.theorems import gaussian_dp
-from reticent.convex.terms import Terms
+from reticent.accounting.tight_epsilon import guarantee, tight
+from reticent.convex.terms import ConvexTerms
 from reticent.core.alias import HALF
 from reticent.core.errors import CannotMeet
 from reticent.core.keys import Keys
@@ -78,7 +86,7 @@ def test_what_is_printed_is_paid_for_or_said(noise: float, log_delta: float, dis
     said = guarantee(event, delta, distance=distance)
     if math.isinf(said.epsilon):
         return
-    needed = owed(distance, said.epsilon)
+    needed = delta_owed(distance, said.epsilon)
     if NEARLY_EXACT in said.assumptions:
         assert needed > delta / 4
         return
@@ -124,8 +132,8 @@ def test_noise_at_the_ends_of_its_sampler_is_refused():
         calibrate.noise_for(lambda value: Laplace(noise_multiplier=value), ONE, epsilon=64.0, delta=1e-5)
 
 
-def asked(epsilon: float, delta: float) -> Terms:
-    return Terms(
+def asked(epsilon: float, delta: float) -> ConvexTerms:
+    return ConvexTerms(
         epsilon=epsilon, delta=delta, adjacency=Adjacency.REPLACE, keys=Keys.seeded(0), pay=lambda event: None
     )
 
@@ -133,9 +141,9 @@ def asked(epsilon: float, delta: float) -> Terms:
 def test_a_convex_release_sets_aside_what_its_numbers_owe_at_its_epsilon():
     for epsilon in (0.1, 1.0, 8.0, 12.0):
         left = asked(epsilon, 1e-5).delta_for(10**5)
-        assert left <= 1e-5 - owed(10**5 * OFF, epsilon)
-        assert NEARLY_EXACT not in asked(epsilon, 1e-5).assumed(9, is_pure=False)
-    assert NEARLY_EXACT in asked(24.0, 1e-5).assumed(9, is_pure=False)
+        assert left <= 1e-5 - delta_owed(10**5 * OFF, epsilon)
+        assert NEARLY_EXACT not in asked(epsilon, 1e-5).assumptions(9, is_pure=False)
+    assert NEARLY_EXACT in asked(24.0, 1e-5).assumptions(9, is_pure=False)
     assert asked(24.0, 1e-5).delta_for(10) == 1e-5 * (1 - RESERVED)
     for epsilon in (40.0, 1e9):
         with pytest.raises(CannotMeet, match="ends of its sampler"):
@@ -144,5 +152,5 @@ def test_a_convex_release_sets_aside_what_its_numbers_owe_at_its_epsilon():
 
 @given(epsilon=st.floats(0, 800), delta=st.floats(1e-300, 0.9))
 def test_the_accountant_gets_half_of_delta_at_least_and_never_all_of_it(epsilon: float, delta: float):
-    assert delta / 2 <= left_for(epsilon, delta) < delta
-    assert left_for(math.nan, delta) < delta
+    assert delta / 2 <= delta_left_for(epsilon, delta) < delta
+    assert delta_left_for(math.nan, delta) < delta

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from reticent.accounting.accountants import ACCOUNTANTS, account
-from reticent.accounting.epsilon import tight, upper_bound
 from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.tight_epsilon import tight, upper_bound
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency

@@ -7,11 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import exp, fsum, mp, mpf
 
-from reticent.accounting import filters
 from reticent.accounting.theorems import (
     amplification,
     composition,
@@ -219,14 +218,6 @@ def test_the_improved_conversion_is_between_the_exact_and_the_classical_one(rho:
     improved = zcdp.to_epsilon(rho, delta)
     assert gaussian_dp.epsilon(math.sqrt(2 * rho), delta) <= improved * (1 + 1e-9) + 1e-12
     assert improved <= zcdp.to_epsilon_classical(rho, delta) * (1 + 1e-12)
-
-
-@given(epsilon=st.floats(0.01, 20), delta=st.floats(1e-12, 0.1))
-@settings(max_examples=20)
-def test_the_concentrated_limit_converts_back_to_its_epsilon(epsilon: float, delta: float):
-    limit = filters.concentrated_limit(epsilon, delta)
-    assert zcdp.to_epsilon(limit, delta) <= epsilon
-    assert zcdp.to_epsilon(limit * (1 + 1e-6) + 1e-12, delta) >= epsilon * (1 - 1e-6)
 
 
 def test_rho_of_nothing_is_nothing_and_a_bad_one_is_refused():

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.accounting.accountants import account
-from reticent.accounting.epsilon import tight, upper_bound
 from reticent.accounting.filters import RenyiFilter
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.theorems import renyi, tuning
-from reticent.accounting.theorems.tuning import NegativeBinomial, Poisson, Trials
+from reticent.accounting.theorems.tuning import NegativeBinomialTrials, PoissonTrials, Trials
+from reticent.accounting.tight_epsilon import tight, upper_bound
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
@@ -42,12 +42,12 @@ _MOST = 4000  # runs that are gone through; more have no probability to speak of
 
 def probabilities(trials: Trials) -> np.ndarray:
     """P(K = 0), P(K = 1), ... until hardly anything is left."""
-    if isinstance(trials, Poisson):
+    if isinstance(trials, PoissonTrials):
         found = [math.exp(-trials.mean)]
         while sum(found) < 1 - 1e-15 and len(found) < 10_000:
             found.append(found[-1] * trials.mean / len(found))
         return np.array(found)
-    assert isinstance(trials, NegativeBinomial)
+    assert isinstance(trials, NegativeBinomialTrials)
     # Straight from the definition, without the generating function.
     weights, weight = [0.0], 1.0
     for k in range(1, _MOST):
@@ -76,11 +76,11 @@ def both_ways(p: np.ndarray, q: np.ndarray, orders: np.ndarray) -> np.ndarray:
 
 
 _TRIALS: list[Trials] = [
-    NegativeBinomial(shape=shape, gamma=gamma)
+    NegativeBinomialTrials(shape=shape, gamma=gamma)
     for shape in (-0.5, 0.0, 0.5, 1.0, 3.0)
     for gamma in (0.02, 0.3, 0.9)
 ]
-_TRIALS += [Poisson(mean=mean) for mean in (0.01, 0.7, 3.0, 20.0)]
+_TRIALS += [PoissonTrials(mean=mean) for mean in (0.01, 0.7, 3.0, 20.0)]
 
 
 def mechanisms() -> list[tuple[np.ndarray, np.ndarray]]:
@@ -130,9 +130,9 @@ def one_run_alone(curve: np.ndarray, trials: Trials, orders: np.ndarray) -> np.n
 
 
 def with_the_shape_left_out(curve: np.ndarray, trials: Trials, orders: np.ndarray) -> np.ndarray:
-    if isinstance(trials, Poisson):
+    if isinstance(trials, PoissonTrials):
         return np.full(orders.shape, math.inf)
-    assert isinstance(trials, NegativeBinomial)
+    assert isinstance(trials, NegativeBinomialTrials)
     return tuning.closed_form(
         curve, orders, shape=-1.0, log_inverse=-math.log(trials.gamma), log_mean=math.log(trials.mean)
     )
@@ -146,7 +146,7 @@ def test_a_bound_that_leaves_something_out_is_noticed(wrong):
 @pytest.mark.parametrize("shape", [0.0, 1.0])
 def test_some_mechanism_nearly_costs_as_much_as_the_bound(shape: float):
     """A middling outcome twice as likely, and the better one half as likely, on one neighbour."""
-    trials = NegativeBinomial(shape=shape, gamma=0.003)
+    trials = NegativeBinomialTrials(shape=shape, gamma=0.003)
     p, q = np.array([1 - 1.02e-1, 2e-3, 1e-1]), np.array([1 - 2.01e-1, 1e-3, 2e-1])
     chances = probabilities(trials)
     exact = divergence(best_of_runs(p, chances), best_of_runs(q, chances), _ORDERS)
@@ -168,7 +168,7 @@ def test_never_negative_never_below_one_run_never_falling(
     rho: float, shape: float, gamma: float, mean: float
 ):
     run = renyi.ORDERS * rho
-    for trials in (NegativeBinomial(shape=shape, gamma=gamma), Poisson(mean=mean)):
+    for trials in (NegativeBinomialTrials(shape=shape, gamma=gamma), PoissonTrials(mean=mean)):
         curve = tuning.best_of(run, trials, renyi.ORDERS)
         assert (curve >= run).all()
         assert (np.diff(curve) >= 0).all()
@@ -176,9 +176,9 @@ def test_never_negative_never_below_one_run_never_falling(
 
 def test_where_nothing_is_known_of_a_run_nothing_is_claimed():
     nothing = np.full(_ORDERS.shape, math.inf)
-    assert np.isinf(tuning.best_of(nothing, NegativeBinomial(shape=0.0, gamma=0.1), _ORDERS)).all()
+    assert np.isinf(tuning.best_of(nothing, NegativeBinomialTrials(shape=0.0, gamma=0.1), _ORDERS)).all()
     some = np.where(_ORDERS < 4, _ORDERS, math.inf)
-    found = tuning.best_of(some, NegativeBinomial(shape=0.0, gamma=0.1), _ORDERS)
+    found = tuning.best_of(some, NegativeBinomialTrials(shape=0.0, gamma=0.1), _ORDERS)
     assert (np.isfinite(found) == np.isfinite(some)).all()
 
 
@@ -186,7 +186,7 @@ def test_where_nothing_is_known_of_a_run_nothing_is_claimed():
 @pytest.mark.parametrize("mean", [1.001, 3.0, 12.0])
 def test_gamma_and_the_mean_belong_together(shape: float, mean: float):
     gamma = tuning.gamma_for(mean, shape)
-    trials = NegativeBinomial(shape=shape, gamma=gamma)
+    trials = NegativeBinomialTrials(shape=shape, gamma=gamma)
     assert trials.mean == pytest.approx(mean, rel=1e-9)
     chances = probabilities(trials)
     assert chances @ np.arange(len(chances)) == pytest.approx(mean, rel=1e-3)
@@ -202,7 +202,7 @@ def test_the_logarithmic_shape_is_the_limit_of_small_ones():
 )
 def test_a_distribution_that_is_none_is_refused(given: dict[str, float]):
     with pytest.raises(InvalidArgument):
-        NegativeBinomial(**given)
+        NegativeBinomialTrials(**given)
     with pytest.raises(InvalidArgument):
         BestOfTrials(event=Gaussian(noise_multiplier=1.0), **given)
 
@@ -217,8 +217,8 @@ def tuned(event: Event, *, shape: float = 0.0, gamma: float = 0.1) -> BestOfTria
 @pytest.mark.parametrize("shape", [-0.5, 0.0, 0.5, 1.0])
 def test_a_pure_run_costs_two_and_the_shape_times_as_much(shape: float):
     event = tuned(PureDp(epsilon=0.3), shape=shape, gamma=1e-6)
-    assert (renyi.accounted(event, _ALONE)[0] <= (2 + shape) * 0.3 + 1e-12).all()
-    assert renyi.accounted(event, _ALONE)[0][-1] == pytest.approx((2 + shape) * 0.3, rel=5e-3)
+    assert (renyi.compose_curves(event, _ALONE)[0] <= (2 + shape) * 0.3 + 1e-12).all()
+    assert renyi.compose_curves(event, _ALONE)[0][-1] == pytest.approx((2 + shape) * 0.3, rel=5e-3)
     assert tight(event, 1e-12).upper <= (2 + shape) * 0.3 + 0.005
 
 
@@ -261,7 +261,7 @@ def test_an_unprotected_run_costs_infinity():
 
 def test_accidents_are_counted_for_every_run():
     event = tuned(ApproximateDp(epsilon=0.2, delta=1e-8), gamma=0.01)
-    assert renyi.accounted(event, _ALONE)[1] == pytest.approx(event.mean * 1e-8)
+    assert renyi.compose_curves(event, _ALONE)[1] == pytest.approx(event.mean * 1e-8)
     assert math.isinf(tight(event, event.mean * 1e-8).upper)
 
 
@@ -269,5 +269,5 @@ def test_a_filter_sees_the_same_cost_at_its_own_order():
     event = tuned(Gaussian(noise_multiplier=8.0))
     watch = RenyiFilter(epsilon=3.0, delta=_DELTA, order=7.3)
     assert watch.cost(event) == pytest.approx(
-        np.interp(7.3, renyi.ORDERS, renyi.accounted(event, _ALONE)[0]), rel=1e-2
+        np.interp(7.3, renyi.ORDERS, renyi.compose_curves(event, _ALONE)[0]), rel=1e-2
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent.attacks.inference.attribute import AttributeReport, Inferred
+from reticent.attacks.inference.attribute import AttributeReport, AttributeRow
 from reticent.attacks.metrics import Estimate
 from reticent.attacks.reconstruction.extraction import estimated_exposure, exact_exposure
 from reticent.attacks.reconstruction.inversion import Inverted
@@ -34,7 +34,7 @@ def report() -> AttributeReport:
     share = Estimate(0.1, 0.05, 0.15)
     sides = ("members", "outsiders")
     inferred = tuple(
-        Inferred(attack="csmia", side=side, accuracy=share, imputation=share, excess=share, records=100)
+        AttributeRow(attack="csmia", side=side, accuracy=share, imputation=share, excess=share, records=100)
         for side in sides
     )
     return AttributeReport(

@@ -85,14 +85,14 @@ def test_what_columns_tell_of_each_other_is_not_called_a_leak():
 
 def test_labels_alone_are_enough_where_one_value_makes_them_right():
     members = SIDES["members"]
-    truth = COLUMN.of(members["x"])
+    truth = COLUMN.values_of(members["x"])
 
     def labels_only(x: np.ndarray) -> np.ndarray:
-        return np.eye(2)[(COLUMN.of(x) == 1).astype(int)]
+        return np.eye(2)[(COLUMN.values_of(x) == 1).astype(int)]
 
     married = {"x": members["x"], "y": (truth == 1).astype(int)}
     others: dict[str, Any] = {
-        side: {"x": SIDES[side]["x"], "y": (COLUMN.of(SIDES[side]["x"]) == 1).astype(int)}
+        side: {"x": SIDES[side]["x"], "y": (COLUMN.values_of(SIDES[side]["x"]) == 1).astype(int)}
         for side in ("outsiders", "reference")
     }
     # Only "married" is right for the married; the others stay untold, so there is one value to learn from.
@@ -112,7 +112,7 @@ def test_an_attack_that_has_too_little_to_learn_from_is_left_out_and_the_others_
         side: {**rows, "y": (rows["x"][:, 3] > 1).astype(int)} for side, rows in SIDES.items()
     }
     report = infer_attribute(predict, **sides, sensitive=COLUMN)
-    assert "for 6 records: too few" in report.left_out["lomia"]
+    assert "on 6 records: too few" in report.left_out["lomia"]
     assert {row.attack for row in report.rows} == set(ATTACKS) - {"lomia"}
 
 
@@ -145,7 +145,7 @@ def test_the_interval_of_an_excess_covers_the_truth():
 
 
 def test_the_report_is_plain_numbers_and_words():
-    found = infer_attribute(ignorant, **SIDES, sensitive=COLUMN).as_json()
+    found = infer_attribute(ignorant, **SIDES, sensitive=COLUMN).to_json()
     assert {row["attack"] for row in found["rows"]} | set(found["left_out"]) == set(ATTACKS)
     assert set(found["rows"][0]["excess"]) == {"value", "low", "high"}
 
@@ -156,9 +156,9 @@ def test_the_report_is_plain_numbers_and_words():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"members": records(3, seed=1)}, "There are 3 members"),
+        ({"members": records(3, seed=1)}, "3 members are too few"),
         ({"members": {"x": SIDES["members"]["x"]}}, "need `x` and `y`"),
-        ({"reference": SIDES["members"]}, "400 of 400 members are among the 400 reference"),
+        ({"reference": SIDES["members"]}, "400 of 400 members are also among the 400 reference"),
         (
             {"reference": {"x": np.ones((20, 7)) * [1, 0, 0, 1, 1, 1, 1], "y": np.zeros(20, int)}},
             "1 of the 3",

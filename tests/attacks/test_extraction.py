@@ -53,13 +53,13 @@ def test_a_planted_secret_is_fully_exposed():
     found = measure_exposure(trigram_model(texts), CANARY)
     assert (found.kind, found.bits) == ("exact", pytest.approx(math.log2(10_000)))
     assert found.at_least == found.bits == found.space_bits
-    assert found.as_json()["kind"] == "exact"
+    assert found.to_json()["kind"] == "exact"
 
 
 def test_nothing_planted_gives_about_one_bit():
     score = trigram_model(ordinary_texts(300))
     exposures = [
-        measure_exposure(score, Canary.drawn("the code is {}", DIGITS, 3, seed=seed)).bits
+        measure_exposure(score, Canary.random("the code is {}", DIGITS, 3, seed=seed)).bits
         for seed in range(100)
     ]
     # Of a uniform rank the mean is log2(e) = 1.44 bits and so is the deviation, here 0.144 of the mean.
@@ -73,7 +73,7 @@ def test_the_rank_counts_ties_against_the_attacker():
 
 
 def test_more_copies_expose_more():
-    other = Canary.drawn("my key is {}", DIGITS, 4, seed=3)
+    other = Canary.random("my key is {}", DIGITS, 4, seed=3)
     ordinary = [text.replace("the code", "my key") for text in ordinary_texts(2000)]
     bits = [
         measure_exposure(trigram_model(plant(ordinary, other, copies)), other).bits for copies in (0, 20, 200)
@@ -112,7 +112,7 @@ def test_the_bound_cannot_pass_what_the_sample_shows_nor_the_estimate_the_space(
 
 
 def test_a_large_space_is_sampled():
-    canary = Canary.drawn("the code is {}", DIGITS, 12, seed=0)
+    canary = Canary.random("the code is {}", DIGITS, 12, seed=0)
     found = measure_exposure(trigram_model(plant(ordinary_texts(50), canary, 20)), canary, samples=500)
     assert (found.kind, found.scored) == ("estimate", 500)
     assert found.at_least > 6
@@ -147,6 +147,6 @@ def test_a_model_that_does_not_score_is_refused(score, message: str):
 
 
 def test_scores_that_do_not_read_the_secret_are_refused():
-    canary = Canary.drawn("the code is {}", DIGITS, 9, seed=0)
+    canary = Canary.random("the code is {}", DIGITS, 9, seed=0)
     with pytest.raises(DataError, match="have the same loss"):
         measure_exposure(lambda texts: np.ones(len(texts)), canary)

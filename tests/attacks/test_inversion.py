@@ -42,7 +42,7 @@ def test_what_the_model_knows_of_a_class_comes_back():
     assert alike.recognised.value == 1
     assert alike.own > 0.7
     assert alike.others < 0.1
-    assert alike.as_json()["own"] == alike.own
+    assert alike.to_json()["own"] == alike.own
 
 
 def test_a_model_that_knows_nothing_is_sure_and_gives_nothing_away():

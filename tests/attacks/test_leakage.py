@@ -76,7 +76,7 @@ def test_noise_destroys_what_division_finds():
     assert rows[0].label.value == 1
     assert rows[-1].label.value < 0.7
     assert rows[0].recovered.shape == (20, 6, 6)
-    assert rows[0].as_json()["psnr"]["value"] == quality[0]
+    assert rows[0].to_json()["psnr"]["value"] == quality[0]
 
 
 def test_the_noise_has_the_promised_size():
@@ -161,7 +161,7 @@ def test_noise_needs_a_norm_and_a_key():
     ("layer", "message"),
     [
         ({"w": np.ones((3, 2))}, "with a bias"),
-        ({"w": np.ones((3, 2)), "b": np.ones(3)}, "do not go together"),
+        ({"w": np.ones((3, 2)), "b": np.ones(3)}, "do not fit together"),
         ({"w": np.full((3, 2), np.nan), "b": np.ones(2)}, "not finite"),
         ({"w": np.zeros((3, 2)), "b": np.zeros(2)}, "every bias is zero"),
     ],

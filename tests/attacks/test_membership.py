@@ -95,7 +95,7 @@ def test_the_likelihood_ratio_comes_near_the_best_there_is():
     truth = random.random(records) < 0.5
     target = centre + shift * truth + random.normal(size=records)
     for variance in ("shrunk", "published", "fixed", "per-example"):
-        scores = likelihood.online(target, signal, is_member, variance=variance)
+        scores = likelihood.lira(target, signal, is_member, variance=variance)
         area = metrics.auc(Scores.of_games(scores, truth))
         assert area.value == pytest.approx(norm.cdf(shift / 2**0.5), abs=0.02), variance
     plain = metrics.auc(Scores.of_games(target, truth))
@@ -127,7 +127,7 @@ def test_the_variance_of_members_used_for_outsiders_costs_power():
         return centre + np.where(mask, 1.0 + 0.3 * noise, 1.5 * noise)
 
     signal, target = draw(is_member), draw(truth)
-    right = likelihood.online(target, signal, is_member, variance="fixed")
+    right = likelihood.lira(target, signal, is_member, variance="fixed")
     inside, outside = likelihood.fit(signal, is_member, variance="fixed")
     wrong = likelihood.log_density(target, inside) - likelihood.log_density(
         target, outside._replace(variance=inside.variance)
@@ -141,7 +141,7 @@ def test_shrinking_helps_where_models_are_few():
     areas = {}
     for variance in ("shrunk", "per-example"):
         rows = [
-            likelihood.online(
+            likelihood.lira(
                 few.signals.confidence[model],
                 few.signals.confidence[few.others(model)],
                 few.is_member[few.others(model)],
@@ -155,13 +155,13 @@ def test_shrinking_helps_where_models_are_few():
 
 def test_too_few_models_on_a_side_are_refused():
     with pytest.raises(InvalidArgument, match="1 shadow models on one side"):
-        likelihood.online(np.zeros(4), np.zeros((2, 4)), np.array([[True] * 4, [False] * 4]))
+        likelihood.lira(np.zeros(4), np.zeros((2, 4)), np.array([[True] * 4, [False] * 4]))
 
 
 def test_the_threshold_is_the_best_on_what_it_was_swept_over():
     random = np.random.default_rng(0)
     known = Scores(members=random.normal(1, 1, 500), outsiders=random.normal(0, 1, 500))
-    cut = threshold.swept(known)
+    cut = threshold.best_threshold(known)
     best = metrics.advantage(known).value
     found = metrics.decide(known, cut)
     assert found.recall.value - found.false_positive_rate.value == pytest.approx(best)
@@ -169,7 +169,7 @@ def test_the_threshold_is_the_best_on_what_it_was_swept_over():
 
 @pytest.mark.parametrize("members", [np.zeros(20), np.ones(20), -np.ones(20)])
 def test_the_threshold_of_scores_without_order_is_a_number(members: np.ndarray):
-    assert np.isfinite(threshold.swept(Scores(members=members, outsiders=np.zeros(20))))
+    assert np.isfinite(threshold.best_threshold(Scores(members=members, outsiders=np.zeros(20))))
 
 
 def test_the_training_loss_makes_a_threshold():
@@ -255,7 +255,7 @@ def test_a_target_is_attacked_beside_its_shadows():
     assert found.models == 1
     assert len(found.results) == len(ATTACKS)
     assert found["likelihood"].measured.auc.low > 0.6
-    assert json.loads(json.dumps(found.as_json()))["attacks"]["gap"]["auc"]["value"] > 0.5
+    assert json.loads(json.dumps(found.to_json()))["attacks"]["gap"]["auc"]["value"] > 0.5
 
 
 def test_without_disturbed_copies_two_attacks_are_left_out():
@@ -306,7 +306,7 @@ def test_an_attack_says_what_it_did_with_shadow_models_and_without():
     assert not [result.what for result in alone.results if "shadow" in result.what]
     assert alone["threshold"].what == "the loss is below a threshold, the mean training loss"
     assert "threshold" not in alone["entropy"].what  # there is none to decide by
-    assert alone.as_json()["attacks"]["threshold"]["what"] == alone["threshold"].what
+    assert alone.to_json()["attacks"]["threshold"]["what"] == alone["threshold"].what
     together = battery.run(models, attacks=["threshold", "entropy"])
     assert together["threshold"].what == "the loss is below a threshold, the best on shadow models"
     assert "threshold of its label" in together["entropy"].what
@@ -321,14 +321,14 @@ def test_progress_ends_at_one():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda all_: (all_.first(4), None), "There are 4 shadow models, too few"),
+        (lambda all_: (all_.first(4), None), "4 shadow models are too few"),
         (
             lambda all_: (all_, battery.Target(logits=all_.logits[0][:50], is_member=all_.is_member[0])),
             "the shadow models have",
         ),
         (
             lambda all_: (all_, battery.Target(logits=all_.logits[0] * np.nan, is_member=all_.is_member[0])),
-            "not finite in row 0",
+            "not finite in 400 rows, first in row 0",
         ),
         (
             lambda all_: (all_, battery.Target(logits=all_.logits[0], is_member=np.ones(400, bool))),

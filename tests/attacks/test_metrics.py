@@ -172,6 +172,6 @@ def test_an_attack_without_signal_stays_in_the_band():
 
 
 def test_what_was_measured_is_json():
-    found = metrics.measure(normal_scores(50, 50, 1.0, seed=0)).as_json()
+    found = metrics.measure(normal_scores(50, 50, 1.0, seed=0)).to_json()
     assert json.loads(json.dumps(found)) == found
     assert list(found)[:3] == ["tpr_at_fpr", "auc", "advantage"]

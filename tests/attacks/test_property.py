@@ -51,7 +51,7 @@ def test_a_planted_property_is_found_in_models_that_were_never_seen():
     report = infer_property(recipe, data, in_group, set_size=128, shares=(0.1, 0.9), models=48, held_out=32)
     assert report.accuracy.low > 0.7
     assert report.auc.low > 0.8
-    assert report.as_json()["held_out"] == 32
+    assert report.to_json()["held_out"] == 32
     guesses = []
     for share in (False, True):
         mask = np.zeros(1200, bool)
@@ -137,7 +137,7 @@ def test_time_that_is_up_leaves_models_of_both_kinds_or_says_so(monkeypatch):
         clock[0] += 1.0
         return {"w": np.full((4, 2), mask[in_group].sum() / 64.0), "b": np.zeros(2)}
 
-    with pytest.raises(InvalidArgument, match="20 of each are the least"):
+    with pytest.raises(InvalidArgument, match="at least 20 of each are needed"):
         infer_property(slow, data, in_group, minutes=0.5, **asked)
     report = infer_property(slow, data, in_group, minutes=2, **asked)
     assert (report.taught_on, report.held_out) == (80, 40)

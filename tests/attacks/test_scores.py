@@ -25,14 +25,14 @@ def outputs(records: int = 60, classes: int = 3, *, labels: Any = None, features
     [
         (np.full((20, 3), 0.5), np.zeros(20, int), "row 0 sum to 1.5"),
         (np.tile([1.5, -0.5, 0.0], (20, 1)), np.zeros(20, int), "the smallest is -0.5"),
-        (np.full((20, 3), np.nan), np.zeros(20, int), "not finite in row 0 and in 20 rows"),
-        (np.full((3, 3), 1 / 3), np.zeros(3, int), "There are 3 records, too few"),
+        (np.full((20, 3), np.nan), np.zeros(20, int), "not finite in 20 rows, first in row 0"),
+        (np.full((3, 3), 1 / 3), np.zeros(3, int), "3 records are too few"),
         (np.ones((20, 1)), np.zeros(20, int), "have one class"),
         (np.full(20, 0.5), np.zeros(20, int), r"have shape \(20,\)"),
         (np.full((20, 2), 0.5), np.full(20, 2), "run from 2 to 2, and there are 2 columns"),
         (np.full((20, 2), 0.5), np.zeros(19, int), r"int64 of shape \(19,\), for 20 records"),
         (np.full((20, 2), 0.5), np.zeros(20), "float64 of shape"),
-        ([["yes", "no"]] * 20, np.zeros(20, int), "are no numbers"),
+        ([["yes", "no"]] * 20, np.zeros(20, int), "are not numbers"),
     ],
 )
 def test_bad_outputs_are_refused_with_the_reason(given: Any, labels: Any, message: str):
@@ -44,11 +44,11 @@ def test_bad_outputs_are_refused_with_the_reason(given: Any, labels: Any, messag
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        (np.zeros(9), "There are 9 members, too few"),
+        (np.zeros(9), "9 members are too few"),
         (np.append(np.zeros(20), np.nan), "in row 20 is nan"),
         (np.append(np.zeros(20), np.inf), "in row 20 is inf"),
         (np.zeros((20, 2)), r"have shape \(20, 2\)"),
-        (["high"] * 20, "are no numbers"),
+        (["high"] * 20, "are not numbers"),
     ],
 )
 def test_bad_scores_are_refused_with_the_reason(members: Any, message: str):
@@ -71,7 +71,7 @@ def test_records_on_both_sides_are_named():
     inside = outputs(features=rows[:60])
     outside = outputs(features=np.concatenate([rows[60:118], rows[[7, 30]]]))
     with pytest.raises(
-        DataError, match="2 of 60 outsiders are among the members as well: member 7 = outsider 58"
+        DataError, match="2 of 60 outsiders are also among the members: member 7 = outsider 58"
     ):
         check_apart(inside, outside)
     check_apart(inside, outputs(features=rows[60:]))
@@ -147,5 +147,5 @@ def test_outputs_of_one_model_are_attacked_by_those_that_were_named():
     found = battery.run_without_shadows(outputs(200), outputs(200), attacks=["threshold"])
     assert [result.name for result in found.results] == ["threshold"]
     for name in ("likelihood", "label_only"):
-        with pytest.raises(InvalidArgument, match=f"there is no attack {name}"):
+        with pytest.raises(InvalidArgument, match=f"The attack {name} needs shadow models"):
             battery.run_without_shadows(outputs(200), outputs(200), attacks=["gap", name])

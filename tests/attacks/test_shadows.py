@@ -70,7 +70,7 @@ def test_a_longer_matrix_begins_with_the_shorter():
 
 
 def test_an_odd_number_of_models_is_refused():
-    with pytest.raises(InvalidArgument, match="7 shadow models cannot have every record in exactly half"):
+    with pytest.raises(InvalidArgument, match="With 7 shadow models, no record can be in exactly half"):
         trained(7)
 
 
@@ -172,7 +172,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, change: dict[str, A
 @pytest.mark.parametrize("body", [b"", b"PK\x03\x04 broken", b"words"])
 def test_a_damaged_file_is_refused(tmp_path: Path, body: bytes):
     (tmp_path / "shadows.npz").write_bytes(body)
-    with pytest.raises(DataError, match="is no file of shadow outputs"):
+    with pytest.raises(DataError, match="is not a file of shadow outputs"):
         trained(4, cache=tmp_path / "shadows.npz")
 
 

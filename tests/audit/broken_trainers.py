@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from reticent import audit
-from reticent.audit import power
 from reticent.audit.replay import Replay
 from reticent.audit.scoring import log_likelihood_ratio
+from reticent.audit.training import power_without_noise
 from reticent.audit.verdict import Verdict, judge
 from reticent.training.plan import Plan
 
@@ -290,7 +290,7 @@ def _curve() -> Any:
 
 @cache
 def _power() -> float:
-    return power.without_noise(plan(), CANARIES)
+    return power_without_noise(plan(), CANARIES)
 
 
 def audited(trainer: Trainer, seed: int = 0) -> Verdict:

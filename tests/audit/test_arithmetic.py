@@ -170,7 +170,7 @@ def test_claims_that_no_game_of_this_length_refutes_are_called_so():
     outcomes = {each.check: each.outcome for each in found.findings}
     assert outcomes[bits.CHECK] is Outcome.UNINFORMATIVE
     assert found.outcome is Outcome.UNINFORMATIVE
-    assert "would show no more" in str(found)
+    assert "cannot show more" in str(found)
 
 
 def test_a_step_that_fails_on_a_record_or_on_nobody_is_blamed():
@@ -204,7 +204,7 @@ def test_what_cannot_be_audited_is_refused():
         audit.arithmetic_plan(lambda w, e: w * e["x"], jnp.float32(0), NUMBERS, plan(clipping=lipschitz(1.0)))
     with pytest.raises(InvalidArgument, match="rows"):
         audited(steps.right, VECTORS, rows=1)
-    with pytest.raises(DataError, match="one row a record"):
+    with pytest.raises(DataError, match="one row per record"):
         audited(steps.right, {"x": np.asarray(np.float32(1))})
 
 
@@ -215,7 +215,7 @@ def test_right_guesses_of_a_right_step_are_contradicted_as_rarely_as_promised():
     """The best guesses that Gaussian noise allows, 4,000 games: 6% false alarms have probability 1e-2."""
     rng = np.random.default_rng(0)
     for mu in (0.1, 0.5, 2.0):
-        count = bits._enough(mu, 0.05)
+        count = bits._enough_guesses(mu, 0.05)
         hits, alarms = (rng.binomial(count, ndtr(side * mu / 2), 4000) for side in (1, -1))
         claim = Claim(1.0, 1 / mu, 1.0, rt.Adjacency.ADD_OR_REMOVE)
         outcomes = [
@@ -234,7 +234,7 @@ def test_normal_numbers_of_words_end_and_have_holes_that_tell_neighbours_apart()
     clean = np.random.default_rng(2).normal(size=1_000_000).astype(np.float32)
     other = (clean + np.float32(1e-3)).astype(np.float32)
     released = steps.word_noise(clean, 1)
-    could = [suspects._from_words(steps.NOISE, total, released) for total in (clean, other)]
+    could = [suspects._could_be_from_words(steps.NOISE, total, released) for total in (clean, other)]
     assert could[0].all()
     assert (~could[1]).sum() >= 5
 

@@ -16,8 +16,8 @@ from scipy.special import betainc
 
 from reticent import audit
 from reticent.audit import binomial, tradeoff
-from reticent.audit.evidence import Evidence, Kind
-from reticent.audit.selection import Rule, rules
+from reticent.audit.evidence import Evidence, EvidenceKind
+from reticent.audit.selection import GuessRule, rules
 from reticent.core.errors import DataError, InvalidArgument
 
 TRIALS, CANARIES, MOST = 1000, 200, 0.071
@@ -147,7 +147,7 @@ def test_the_gaussian_bound_is_wrong_for_randomised_response_and_says_what_it_as
     included, scores = trials(mechanism, canaries=1000, count=20, seed=5)
     found = [audit.gaussian_one_run(s, i, delta=1e-5) for s, i in zip(scores, included, strict=True)]
     assert np.mean([each.epsilon > 1.0 for each in found]) > 0.5
-    assert {each.kind for each in found} == {Kind.CONDITIONAL}
+    assert {each.kind for each in found} == {EvidenceKind.CONDITIONAL}
     assert "Gaussian" in str(found[0])
 
 
@@ -196,7 +196,7 @@ def test_the_estimate_is_about_right_and_no_bound():
     included, scores = trials(MECHANISMS["Gaussian"](4.0, 1e-5), canaries=4000, count=1, seed=9)
     found = audit.gaussian_estimate(scores[0][included[0]], scores[0][~included[0]], delta=1e-5)
     assert found.epsilon == pytest.approx(4.0, abs=0.4)
-    assert found.kind is Kind.ESTIMATE
+    assert found.kind is EvidenceKind.ESTIMATE
     assert found.confidence is None
     assert "about" in str(found)
 
@@ -214,7 +214,7 @@ def test_evidence_says_everything_and_goes_into_json():
 
 
 def test_rules_follow_from_the_number_of_canaries_alone():
-    assert rules(100) == (Rule(100, "both"), Rule(50, "both"), Rule(50, "top"))
+    assert rules(100) == (GuessRule(100, "both"), GuessRule(50, "both"), GuessRule(50, "top"))
     assert max(rule.guesses for rule in rules(10**6)) == 8192
     assert len(rules(4)) == 1
 
@@ -222,9 +222,9 @@ def test_rules_follow_from_the_number_of_canaries_alone():
 def test_guesses_are_counted_by_hand():
     included = np.array([True, False, True, True, False, False])
     order = np.argsort([0.9, 0.8, 0.7, 0.3, 0.2, 0.1])
-    assert Rule(2, "top").correct(order, included) == 1
-    assert Rule(4, "both").correct(order, included) == 3
-    assert Rule(6, "both").correct(order, included) == 4
+    assert GuessRule(2, "top").correct(order, included) == 1
+    assert GuessRule(4, "both").correct(order, included) == 3
+    assert GuessRule(6, "both").correct(order, included) == 4
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_guesses_are_counted_by_hand():
         (np.zeros(10), np.zeros(9, bool), "one score and one coin"),
         (np.zeros(10), np.zeros(10), "True where a canary was in"),
         (np.full(10, np.nan), np.zeros(10, bool), "10 of 10 scores are NaN"),
-        (np.zeros(3), np.zeros(3, bool), "can show nothing"),
+        (np.zeros(3), np.zeros(3, bool), "too few for an audit"),
         (np.zeros((2, 5)), np.zeros((2, 5), bool), "one score and one coin"),
     ],
 )
@@ -255,7 +255,11 @@ def test_evidence_cannot_be_mislabelled():
     included, scores = trials(MECHANISMS["Gaussian"](1.0, 1e-5), canaries=100, count=1)
     found = audit.one_run(scores[0], included[0], delta=1e-5)
     values = {name: getattr(found, name) for name in found.__dataclass_fields__}
-    for change in ({"kind": Kind.CONDITIONAL}, {"kind": Kind.ESTIMATE}, {"assumption": "anything"}):
+    for change in (
+        {"kind": EvidenceKind.CONDITIONAL},
+        {"kind": EvidenceKind.ESTIMATE},
+        {"assumption": "anything"},
+    ):
         with pytest.raises(AssertionError):
             Evidence(**{**values, **change})
 

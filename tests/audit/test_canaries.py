@@ -13,9 +13,9 @@ import pytest
 
 from reticent import models
 from reticent.audit import canaries as canaries_module
-from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw, plan_with, require_room
+from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw_canaries, plan_with, require_room
 from reticent.audit.placement import Among, Apart
-from reticent.audit.scoring import log_likelihood_ratio, watching
+from reticent.audit.scoring import log_likelihood_ratio, with_canary_scores
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset
@@ -54,7 +54,7 @@ def plan(**changes) -> Plan:
 
 
 def some(count: int = 12, recipe: Plan | None = None, **options) -> Canaries:
-    return draw(params(), recipe or plan(), gradients=count, keys=Keys.seeded(3), **options)
+    return draw_canaries(params(), recipe or plan(), gradients=count, keys=Keys.seeded(3), **options)
 
 
 def inputs(count: int = 6) -> dict[str, np.ndarray]:
@@ -95,12 +95,12 @@ def test_ordinary_rows_have_their_own_gradient(among: bool):
         assert np.allclose(found, want, atol=1e-5)
 
 
-def test_canaries_are_removed_without_a_trace():
+def test_canaries_leave_the_rows_of_the_user_as_they_are():
     for recipe in (plan(), plan(sampler=FullBatch(examples=ROWS))):
         drawn = some(recipe=recipe, inputs=inputs())
-        back = drawn.removed_from(drawn.rows(data()))
-        assert set(back.arrays) == {"x", "y"}
-        assert all(np.array_equal(back[key], data()[key]) for key in back)
+        rows = drawn.rows(data())
+        assert len(rows) > ROWS
+        assert all(np.array_equal(rows[key][:ROWS], data()[key]) for key in data())
 
 
 @pytest.mark.parametrize(
@@ -147,11 +147,11 @@ def test_a_blank_row_is_worth_no_row():
 
 
 def test_coins_are_fair_and_come_from_the_keys():
-    many = draw(params(), plan(), gradients=20_000, keys=Keys.seeded(0))
+    many = draw_canaries(params(), plan(), gradients=20_000, keys=Keys.seeded(0))
     assert abs(many.included.mean() - 0.5) < 0.02  # 5.6 deviations
-    again = draw(params(), plan(), gradients=20_000, keys=Keys.seeded(0))
+    again = draw_canaries(params(), plan(), gradients=20_000, keys=Keys.seeded(0))
     assert np.array_equal(many.included, again.included)
-    first, second = (draw(params(), plan(), gradients=64).included for _ in range(2))
+    first, second = (draw_canaries(params(), plan(), gradients=64).included for _ in range(2))
     assert not np.array_equal(first, second)
 
 
@@ -201,7 +201,7 @@ def test_canaries_that_do_not_fit_are_refused_and_half_the_examples_never_are(mo
     each = 2 * (4 * WIDTH + 8) + 128
     monkeypatch.setattr(canaries_module, "_ROOM", 100 * each)
     require_room(100, plan(), data())
-    with pytest.raises(InvalidArgument, match="at most 100; beyond 500, half of 1 / delta"):
+    with pytest.raises(InvalidArgument, match="at most 100; more than 500, half of 1 / delta"):
         require_room(101, plan(), data())
     monkeypatch.setattr(canaries_module, "_ROOM", each)
     require_room(ROWS // 2, plan(), data())
@@ -212,10 +212,10 @@ def test_a_loss_that_cannot_be_computed_of_zeros_is_refused_before_the_run():
         return jnp.sum(params["w"] * example["x"] / jnp.linalg.norm(example["x"]))
 
     weights = {"w": jnp.ones(WIDTH)}
-    drawn = draw(weights, plan(), gradients=4)
+    drawn = draw_canaries(weights, plan(), gradients=4)
     with pytest.raises(DataError, match="Pass inputs"):
         check_pull(drawn, unit, weights, data())
-    helped = draw(weights, plan(), gradients=4, inputs=inputs())
+    helped = draw_canaries(weights, plan(), gradients=4, inputs=inputs())
     check_pull(helped, unit, weights, data())
 
 
@@ -223,9 +223,9 @@ def test_what_cannot_be_audited_is_refused():
     with pytest.raises(InvalidArgument, match="There are no canaries"):
         some(0)
     with pytest.raises(InvalidArgument, match="the plan protects users"):
-        some(recipe=plan(unit="user", rows_a_user=2))
+        some(recipe=plan(unit="user", rows_per_user=2))
     drawn = some()
-    with pytest.raises(DataError, match="canaries already"):
+    with pytest.raises(DataError, match="already has canaries"):
         drawn.rows(drawn.rows(data()))
 
 
@@ -237,7 +237,7 @@ def test_the_optimizer_of_the_model_never_sees_the_canaries():
         seen.append(jax.tree.structure(updates))
         return updates, state
 
-    watcher = watching(optax.GradientTransformation(optax.sgd(1.0).init, update), drawn, plan())
+    watcher = with_canary_scores(optax.GradientTransformation(optax.sgd(1.0).init, update), drawn, plan())
     wrapped = drawn.placement.wrap(params())
     moves, state = cast(Any, watcher.update(wrapped, watcher.init(wrapped), wrapped))
     assert seen == [jax.tree.structure(params())]

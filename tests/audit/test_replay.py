@@ -51,7 +51,7 @@ def test_train_itself_is_clean(changes: dict):
     found = replayed(plan(**changes))
     assert found.is_clean, found
     assert 0.5 < found.moved <= 1.001
-    assert "Nothing found" in str(found)
+    assert "No problem found" in str(found)
 
 
 def test_noise_that_is_missing_from_train_is_found(monkeypatch: pytest.MonkeyPatch):
@@ -166,7 +166,7 @@ def test_a_run_that_releases_another_number_of_times_is_found():
 def test_what_cannot_be_replayed_is_refused():
     with pytest.raises(DataError, match="the arrays of the data"):
         audit.replay(noisy_mean, {"x": np.ones(3)}, {"y": np.ones(1)}, max_norm=1.0, noise_multiplier=1.0)
-    with pytest.raises(DataError, match="one row a record"):
+    with pytest.raises(DataError, match="one row per record"):
         audit.replay(noisy_mean, {"x": np.ones(3)}, {"x": np.float64(1)}, max_norm=1.0, noise_multiplier=1.0)
     with pytest.raises(InvalidArgument, match="max_norm"):
         audit.replay(noisy_mean, {"x": np.ones(3)}, {"x": np.ones(1)}, max_norm=0.0, noise_multiplier=1.0)

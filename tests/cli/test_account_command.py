@@ -93,7 +93,7 @@ def test_no_picture_is_left_half_written(reticent, tmp_path: Path) -> None:
         (("--batch-size", 0), "batch_size must be a whole number"),
         (("--examples", 0), "examples must be a whole number"),
         (("--epochs", "nan"), "epochs must be"),
-        (("--steps", 5), "must be said once"),
+        (("--steps", 5), "must be given exactly once"),
         (("--steps", 2.5), "--steps"),
         (("--group", 0), "group must be a whole number"),
         (("--sampling", "fixed", "--adjacency", "add-or-remove"), "no theorem for fixed batches"),
@@ -195,7 +195,7 @@ def test_calibrate_wants_exactly_one_thing_left_out(reticent) -> None:
     assert "Nothing is left out" in err
     code, _, err = reticent("calibrate", *BUDGET[:6])
     assert code == 1
-    assert "Missing are --noise-multiplier, --steps, --batch-size" in err
+    assert "These are missing: --noise-multiplier, --steps, --batch-size" in err
 
 
 def test_an_epsilon_that_protects_nobody_is_refused_without_a_warning(reticent) -> None:

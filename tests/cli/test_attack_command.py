@@ -10,7 +10,7 @@ import pytest
 
 from reticent.core.keys import Keys
 from reticent.runs.fit import fit
-from reticent.runs.order import Order
+from reticent.runs.request import Request
 
 
 def outputs(path: Path, rows: int, strength: float, **changes) -> Path:
@@ -37,7 +37,7 @@ def test_a_model_that_leaks_is_found_out_from_its_outputs(reticent, tmp_path: Pa
 
 
 def test_a_private_run_gives_nothing_away(reticent, tmp_path: Path) -> None:
-    fit(Order(source="digits", epsilon=1.0), tmp_path / "run", keys=Keys.seeded(0))
+    fit(Request(source="digits", epsilon=1.0), tmp_path / "run", keys=Keys.seeded(0))
     code, out, err = reticent("attack", tmp_path / "run", "--shadows", 8, "--json")
     assert code == 0, err
     found = json.loads(out)
@@ -54,7 +54,7 @@ def test_a_category_is_guessed_beside_imputation(reticent, tmp_path: Path) -> No
         lines.append(f"{age},{town},{'yes' if age + 20 * (town == 'a') > 60 else 'no'}")
     table = tmp_path / "people.csv"
     table.write_text("\n".join(lines) + "\n")
-    fit(Order(source=str(table), target="ill", epsilon=8.0), tmp_path / "run", keys=Keys.seeded(0))
+    fit(Request(source=str(table), target="ill", epsilon=8.0), tmp_path / "run", keys=Keys.seeded(0))
     words = ("attack", tmp_path / "run", "--shadows", 0)
     code, out, err = reticent(*words, "--column", "town", "--json")
     assert code == 0, err
@@ -62,7 +62,7 @@ def test_a_category_is_guessed_beside_imputation(reticent, tmp_path: Path) -> No
     assert guessed["sensitive"] == "town"
     assert {row["side"] for row in guessed["rows"]} == {"members", "outsiders"}
     code, _, err = reticent(*words, "--column", "age")
-    assert (code, "is no category" in err) == (1, True)
+    assert (code, "is not a category" in err) == (1, True)
 
 
 def test_ready_scores(reticent, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_function_of_a_module_is_asked(reticent, tmp_path: Path, monkeypatch) 
     ("changes", "said"),
     [
         ({"probabilities": np.ones((50, 3)), "labels": np.arange(50) % 3}, "sum to 3"),
-        ({"probabilities": np.full((50, 3), np.nan), "labels": np.arange(50) % 3}, "not finite in row 0"),
+        ({"probabilities": np.full((50, 3), np.nan), "labels": np.arange(50) % 3}, "first in row 0"),
         ({"probabilities": np.full((3, 3), 1 / 3), "labels": np.arange(3)}, "too few"),
         ({"probabilities": np.ones((50, 1)), "labels": np.zeros(50, int)}, "one class"),
         ({"labels": np.array([{"a": 1}], dtype=object)}, "--trust"),
@@ -124,7 +124,7 @@ def test_a_file_of_another_kind_is_said_to_be_no_npz(reticent, tmp_path: Path, n
     outside = outputs(tmp_path / "out.npz", 50, 1.0)
     code, out, err = reticent("attack", "--members", tmp_path / name, "--outsiders", outside, *trust)
     assert (code, out) == (1, "")
-    assert f"{name} is no .npz file of arrays" in err
+    assert f"{name} is not a .npz file of arrays" in err
     assert "numpy.savez" in err
     assert "--scores" in err  # which takes tables
 

@@ -10,7 +10,7 @@ import pytest
 
 from reticent.core.keys import Keys
 from reticent.runs.fit import fit
-from reticent.runs.order import Order
+from reticent.runs.request import Request
 
 DOMAIN = """version = 1
 target = "ill"
@@ -30,7 +30,7 @@ values = ["no", "yes"]
 """
 
 
-def ordered(folder: Path, method: str = "auto") -> Order:
+def ordered(folder: Path, method: str = "auto") -> Request:
     """The old are ill, but in town a the young are: that is what its share does to a model."""
     rng = np.random.default_rng(0)
     lines = ["age,weight,town,ill"]
@@ -42,7 +42,7 @@ def ordered(folder: Path, method: str = "auto") -> Order:
     (folder / "people.toml").write_text(DOMAIN)
     domain = str(folder / "people.toml")
     epsilon = 25.0 if method == "output" else 50.0  # a single release ends at about 29
-    return Order(
+    return Request(
         source=str(folder / "people.csv"), target="ill", epsilon=epsilon, domain=domain, method=method
     )
 
@@ -57,7 +57,7 @@ def people(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("digits") / "run"
-    fit(Order(source="digits", epsilon=25.0, method="output"), folder, keys=Keys.seeded(0))
+    fit(Request(source="digits", epsilon=25.0, method="output"), folder, keys=Keys.seeded(0))
     return folder
 
 
@@ -171,15 +171,15 @@ def test_single_membership_attacks_may_be_named_beside_a_kind(reticent, people: 
         (("--attacks", "membersip"), "Did you mean 'membership'?"),
         (("--attacks", ","), "There is no attack"),
         (("--attacks", "attribute"), "a category of this run: town."),
-        (("--attacks", "property"), "columns are: town."),
-        (("--property", "town"), "is no property"),
+        (("--attacks", "property"), "Available columns: town."),
+        (("--property", "town"), "is not a property"),
         (("--property", "twn = a"), "Did you mean 'town'?"),
-        (("--property", "age = 30"), "'age' is no category"),
+        (("--property", "age = 30"), "'age' is not a category"),
         (("--property", "town = d"), "'town' has no value 'd'"),
         (("--attacks", "property", "--property", "town = a", "--share", 1.5), "share"),
         (("--attacks", "property", "--property", "town = a", "--shadows", 0), "needs shadow models"),
-        (("--share", 0.5), "--share 0.5 of what?"),
-        (("--attacks", "likelihood", "--shadows", 0), "Without shadow models there is no attack likelihood"),
+        (("--share", 0.5), "--share 0.5 needs a property"),
+        (("--attacks", "likelihood", "--shadows", 0), "likelihood needs shadow models"),
     ],
 )
 def test_what_has_no_meaning_is_refused_and_nothing_is_written(
@@ -215,5 +215,5 @@ def test_a_picture_that_fails_leaves_no_folder(reticent, people: Path, tmp_path:
 def test_files_and_scores_tell_of_membership_only(reticent, tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text("score,is_member\n" + "1,1\n0,0\n" * 20)
     words = ("attack", "--scores", tmp_path / "scores.csv", "--attacks")
-    assert "not of leakage" in reticent(*words, "leakage")[2]
-    assert "there is none to choose" in reticent(*words, "threshold")[2]
+    assert "not leakage" in reticent(*words, "leakage")[2]
+    assert "there is nothing to choose" in reticent(*words, "threshold")[2]

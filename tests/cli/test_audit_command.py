@@ -10,13 +10,13 @@ import pytest
 
 from reticent.core.keys import Keys
 from reticent.runs.fit import fit
-from reticent.runs.order import Order
+from reticent.runs.request import Request
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("audited") / "run"
-    fit(Order(source="digits", epsilon=2.0), folder, keys=Keys.seeded(0))
+    fit(Request(source="digits", epsilon=2.0), folder, keys=Keys.seeded(0))
     return folder
 
 
@@ -54,7 +54,7 @@ def test_the_arithmetic_of_a_step_is_audited_without_training(reticent, run: Pat
     assert [each["outcome"] for each in found["findings"]] == ["CONSISTENT"] * 3
     assert "against the rules explicit, outer" in found["findings"][1]["what"]
     code, _, err = reticent("audit", run, "--arithmetic", "--canaries", 100)
-    assert (code, "No canary joins the step that --arithmetic replays" in err) == (1, True)
+    assert (code, "--arithmetic uses no canaries" in err) == (1, True)
 
 
 def test_a_run_whose_noise_is_floats_is_contradicted(reticent, run: Path, monkeypatch) -> None:
@@ -87,17 +87,17 @@ def test_the_run_may_be_named_by_an_option_and_only_once(reticent, run: Path) ->
     assert json.loads(out)["verdict"]["outcome"] in ("CONSISTENT", "UNINFORMATIVE")
     for words in ((), (run, "--train-like", run)):
         code, _, err = reticent("audit", *words)
-        assert (code, "Audit one run" in err) == (1, True)
+        assert (code, "Audit exactly one run" in err) == (1, True)
 
 
 def test_what_cannot_be_audited_says_so(reticent, run: Path, tmp_path: Path) -> None:
     code, _, err = reticent("audit", run, "--canaries", "many")
-    assert (code, "--canaries many is no number" in err) == (1, True)
+    assert (code, "--canaries many is not a whole number" in err) == (1, True)
     code, _, err = reticent("audit", run, "--canaries", 0)
-    assert (code, "--canaries 0 leaves nobody to guess" in err) == (1, True)
+    assert (code, "--canaries 0 leaves nothing to guess" in err) == (1, True)
     code, _, err = reticent("audit", run / "run.json")
     assert (code, "is a file, not the folder of a run" in err) == (1, True)
-    fit(Order(source="digits", epsilon=2.0, method="objective"), tmp_path / "run", keys=Keys.seeded(1))
+    fit(Request(source="digits", epsilon=2.0, method="objective"), tmp_path / "run", keys=Keys.seeded(1))
     code, _, err = reticent("audit", tmp_path / "run")
     assert (code, "no steps for a canary to join" in err) == (1, True)
     code, _, err = reticent("audit", tmp_path)
@@ -129,11 +129,11 @@ def test_a_claim_that_is_not_the_whole_promise_says_so(reticent, tmp_path: Path)
     lines = [f"{a:.1f},{b:.1f},{'yes' if a > b else 'no'}" for a, b in rng.uniform(0, 100, (900, 2))]
     table = tmp_path / "people.csv"
     table.write_text("\n".join(["a,b,y", *lines]) + "\n")
-    fit(Order(source=str(table), target="y", epsilon=2.0), tmp_path / "run", keys=Keys.seeded(0))
+    fit(Request(source=str(table), target="y", epsilon=2.0), tmp_path / "run", keys=Keys.seeded(0))
     words = ("--canaries", 100, "--confidence", 0.9999, "-o", tmp_path / "run" / "audit.json")
     code, out, err = reticent("audit", tmp_path / "run", *words)
     assert code == 0, err
-    rest = "The run promises 2.000 in all; preparation took epsilon 0.2 of it, and is not audited."
+    rest = "The run promises epsilon 2.000 in total; preparation took epsilon 0.2 of it, and was not audited."
     assert rest in " ".join(out.split())
     assert reticent("report", tmp_path / "run")[0] == 0
     assert rest in (tmp_path / "run" / "report.html").read_text()

@@ -68,7 +68,7 @@ def test_show_describes_every_dataset(run: Run, name: str):
 
 def test_show_prints_the_public_columns(run: Run):
     _, out, _ = run("datasets", "show", "adult")
-    assert "Public about its columns" in out
+    assert "Public facts about its columns" in out
     assert "hours-per-week  integer   0 to 100" in out
     assert "a weight of the survey" in out
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_had_gets_one_line_that_says_what_was_tried_and_what_to_d
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
     assert err.startswith(
-        f"error: Dataset '{name}' cannot be had. Tried in this order: RETICENT_DATA (not set); "
+        f"error: Dataset '{name}' is not available. Tried in this order: RETICENT_DATA (not set); "
     )
     assert f"into {tmp_path / 'cache' / 'datasets' / name}, or set RETICENT_DATA" in err
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]

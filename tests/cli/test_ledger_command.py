@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reticent.accounting.epsilon import tight
-from reticent.ledger.cost import rounded_up
+from reticent.accounting.tight_epsilon import tight
+from reticent.ledger.cost import round_up
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
@@ -129,7 +129,7 @@ def test_show_lists_what_is_spent_and_allowed(reticent, path: Path):
     assert (code, err) == (0, "")
     patients, visits = (line.split() for line in out.splitlines()[2:])
     spent = tight(Composed(events=CHARGED), 1e-6).upper
-    assert patients[:5] == ["patients", f"{rounded_up(spent):g}", "3", "1e-06", "2"]
+    assert patients[:5] == ["patients", f"{round_up(spent):g}", "3", "1e-06", "2"]
     assert float(patients[1]) >= spent
     assert visits[0] == "visits"
     assert visits[1].endswith("%")
@@ -195,7 +195,7 @@ def test_an_unknown_dataset_gets_a_suggestion(reticent, path: Path):
 def test_verify_prints_the_head_and_finds_it_again(reticent, path: Path):
     code, out, err = reticent("ledger", "verify", path)
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == f"{path} is whole: 6 entries."
+    assert out.splitlines()[0] == f"{path} is intact: 6 entries."
     head = out.splitlines()[1].removeprefix("head ")
     reticent("ledger", "limit", path, "others", "--epsilon", 2, "--delta", "1e-6")
     code, out, _ = reticent("ledger", "verify", path, "--head", head)

@@ -12,7 +12,7 @@ import pytest
 
 from reticent.core.keys import Keys
 from reticent.runs.fit import fit
-from reticent.runs.order import Order
+from reticent.runs.request import Request
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [f"{a:.1f};{b:.1f};{'yes' if a > b else 'no'}" for a, b in rng.uniform(0, 100, (900, 2))]
     (folder / "people.csv").write_text("\n".join(["first;second;y", *rows]).replace(".", ",") + "\n")
     fit(
-        Order(source=str(folder / "people.csv"), target="y", epsilon=4.0), folder / "run", keys=Keys.seeded(0)
+        Request(source=str(folder / "people.csv"), target="y", epsilon=4.0),
+        folder / "run",
+        keys=Keys.seeded(0),
     )
     return folder / "run"
 

@@ -63,7 +63,7 @@ def test_of_several_processes_only_the_first_writes_and_speaks(
         Cell(model="linear", accounting=how, epsilon=at, delta=1e-5, noise_multiplier=2.0, accuracy=0.5)
         for how, at in (("none", float("inf")), ("basic", 2.0), ("tight", 2.0))
     ]
-    monkeypatch.setattr("reticent.runs.sweep.sweep", lambda order, folder, onlooker: cells)
+    monkeypatch.setattr("reticent.runs.sweep.sweep", lambda order, folder, observer: cells)
     monkeypatch.setattr("jax.process_index", lambda: 1)
     assert reticent("sweep", "digits", *SMALL, "-o", folder) == (0, "", "")
     assert list(folder.iterdir()) == []

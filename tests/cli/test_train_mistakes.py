@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reticent.core import files
 from reticent.data.domain import Domain, Label, Number
 from reticent.ledger import store
 from reticent.ledger.ledger import Ledger
 from reticent.runs.predict import Predictor
-from reticent.training import checkpoint
 
 ROWS = 900
 
@@ -160,7 +160,7 @@ BAD_WORDS = {
     "not a number": ((), "nan", "epsilon must be a positive number"),
     "a word": ((), "much", "--epsilon"),
     "a million": ((), 1e6, "protects nobody"),
-    "next to nothing": ((), 1e-9, "Ask for an epsilon"),
+    "next to nothing": ((), 1e-9, "Ask for a more usual epsilon"),
     "delta": (("--delta", 1 / ROWS), 1, "promises nothing"),
     "negative delta": (("--delta", -1), 1, "delta must be"),
     "wrong delimiter": (("--delimiter", ";"), 1, "no column 'y'"),
@@ -222,7 +222,7 @@ def test_numbers_of_any_size_are_learned_from(reticent, tmp_path: Path) -> None:
     path.write_text("\n".join(["a,y", *lines, ""]))
     code, _, err = reticent("train", path, "--target", "y", "--epsilon", 4, "-o", tmp_path / "run")
     assert code == 0, err
-    assert np.isfinite(Predictor(tmp_path / "run").record["metrics"]["root mean squared error"])
+    assert np.isfinite(Predictor(tmp_path / "run").record.result.metrics["root mean squared error"])
 
 
 @pytest.mark.parametrize("cell", ["same", ""])
@@ -313,7 +313,7 @@ def _fill_disk(patch: pytest.MonkeyPatch, name: str, *, after: int = 0) -> None:
                 raise OSError(errno.ENOSPC, "No space left on device")
         fsync(descriptor)
 
-    patch.setattr(checkpoint, "open", noting, raising=False)
+    patch.setattr(files, "open", noting, raising=False)
     patch.setattr(os, "fsync", full)
 
 
@@ -390,10 +390,10 @@ def test_a_damaged_folder_says_what_is_damaged_and_what_to_do(
     for at in (0, len(content) // 2, len(content) - 1):
         (folder / "checkpoint").write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         line, _ = one_line(reticent("train", "--resume", folder))
-        assert "checkpoint is damaged. Start the run anew in another folder" in line
+        assert "checkpoint is damaged. Start a new run in another folder" in line
         assert "--resume" not in line
     record = json.loads((folder / "run.json").read_text())
-    for change in ({"order": 5}, {"order": {"source": "x"}}, {"recipe": {}}, {"state": "finished"}):
+    for change in ({"request": 5}, {"request": {"source": "x"}}, {"recipe": {}}, {"state": "finished"}):
         (folder / "run.json").write_text(json.dumps({**record, **change}))
         line, _ = one_line(reticent("train", "--resume", folder))
         assert "run.json" in line

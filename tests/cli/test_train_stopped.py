@@ -36,7 +36,9 @@ def stop(*_: object, **__: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("place", ["reticent.runs.payment.prepare", "reticent.runs.methods.descent.train"])
+@pytest.mark.parametrize(
+    "place", ["reticent.runs.public_domain.prepare", "reticent.runs.methods.descent.train"]
+)
 def test_stopped_after_it_was_paid_for_it_says_so_and_how_to_go_on(
     reticent, words: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

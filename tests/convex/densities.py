@@ -14,8 +14,8 @@ import numpy as np
 from scipy import stats
 
 from reticent.convex.losses import Loss
-from reticent.convex.problem import Problem
-from reticent.convex.terms import Terms
+from reticent.convex.problem import ConvexProblem
+from reticent.convex.terms import ConvexTerms
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
 
@@ -26,7 +26,7 @@ EPSILONS = (0.1, 1.0, 10.0)
 class Family(NamedTuple):
     """Problems with one feature and no intercept: all are neighbours, or each is one of the first alone."""
 
-    problems: list[Problem]
+    problems: list[ConvexProblem]
     are_all_neighbours: bool
     declared: int  # the public number of records
 
@@ -36,8 +36,8 @@ class Family(NamedTuple):
         return max(cost(of_each[i], of_each[j]) for i, j in places if self.are_all_neighbours or i == 0)
 
 
-def terms(epsilon: float, delta: float | None, adjacency: Adjacency, **given: float) -> Terms:
-    return Terms(
+def terms(epsilon: float, delta: float | None, adjacency: Adjacency, **given: float) -> ConvexTerms:
+    return ConvexTerms(
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
@@ -60,24 +60,29 @@ def families(loss: Loss, norm: float, adjacency: Adjacency) -> Iterator[Family]:
         yield Family([*without, *problems], is_replaced, declared)
 
 
-def of(loss: Loss, records: list[tuple[float, float]], norm: float, examples: int | None = None) -> Problem:
+def of(
+    loss: Loss, records: list[tuple[float, float]], norm: float, examples: int | None = None
+) -> ConvexProblem:
     x, y = np.array([[row] for row, _ in records]), np.array([label for _, label in records])
-    return Problem.of(loss, x, y, norm=norm, intercept=False, examples=examples)
+    return ConvexProblem.of(loss, x, y, norm=norm, intercept=False, examples=examples)
 
 
-def slope_and_bend(problem: Problem, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def slope_and_bend(problem: ConvexProblem, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The first and second derivative of the sum of losses at each w."""
     slope, bend = np.zeros_like(w), np.zeros_like(w)
     for row, label in zip(problem.rows[:, 0], problem.labels, strict=True):
         scores, labels = (row * w)[:, None], np.full(len(w), label)
         slope += row * problem.loss.gradient(scores, labels)[:, 0]
         ones = np.ones_like(scores)
-        bend += row**2 * problem.loss.hessian_product(scores, labels, ones)[:, 0]
+        bend += row**2 * problem.loss.hessian(scores, labels)(ones)[:, 0]
     return slope, bend
 
 
 def tilted(
-    problem: Problem, curvature: float, log_density_of_tilt: Callable[[np.ndarray], np.ndarray], w: np.ndarray
+    problem: ConvexProblem,
+    curvature: float,
+    log_density_of_tilt: Callable[[np.ndarray], np.ndarray],
+    w: np.ndarray,
 ) -> np.ndarray:
     """The log density of the tilted minimiser: each w comes from the tilt -(slope + curvature w)."""
     slope, bend = slope_and_bend(problem, w)
@@ -98,7 +103,7 @@ def places(curvature: float, scale: float, slopes: float) -> np.ndarray:
     return np.unique(np.concatenate([-tail, middle, tail]))
 
 
-def refined(problems: list[Problem], curvature: float, scale: float, w: np.ndarray) -> np.ndarray:
+def refined(problems: list[ConvexProblem], curvature: float, scale: float, w: np.ndarray) -> np.ndarray:
     """More places: where the tilt of each problem takes evenly spaced values, so that integrals are right."""
     evenly = np.linspace(-10 * scale, 10 * scale, 1501)
     for _ in range(2):  # the second time more exactly, near the places where a loss stops bending

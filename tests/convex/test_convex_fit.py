@@ -194,7 +194,7 @@ BAD: list[tuple[dict[str, Any], type[ReticentError], str]] = [
     ({"x": np.array([["a"] * 3] * ROWS)}, DataError, "not a number"),
     ({"y": Y + 1}, DataError, "declared classes"),
     ({"y": np.where(Y > 0, np.nan, Y)}, DataError, "NaN"),
-    ({"y": np.stack([Y, Y], axis=1)}, DataError, "one number a row"),
+    ({"y": np.stack([Y, Y], axis=1)}, DataError, "one number per row"),
 ]
 
 

@@ -16,9 +16,9 @@ from densities import terms
 from scipy import optimize, stats
 
 from reticent.convex import METHODS, Fit, descent, exponential, fit, losses, minimise, noise, objective
-from reticent.convex.fit import choose
+from reticent.convex.fit import choose_method
 from reticent.convex.losses import Loss
-from reticent.convex.problem import Problem
+from reticent.convex.problem import ConvexProblem
 from reticent.core.errors import DataError
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
@@ -62,8 +62,8 @@ def test_nothing_that_is_said_depends_on_how_many_rows_there_are(method: str, de
 def test_auto_goes_by_the_declared_number():
     """Examples times epsilon, over the root of four weights, is 2,050: with two rows less, below 2,000."""
     for rows in (0, 39, 60):
-        given = Problem.of(losses.logistic(), np.ones((rows, 3)), np.ones(rows), norm=1.0, examples=41)
-        assert choose(given.loss, given, terms(100.0, 1e-5, ADDED)) == "objective"
+        given = ConvexProblem.of(losses.logistic(), np.ones((rows, 3)), np.ones(rows), norm=1.0, examples=41)
+        assert choose_method(given.loss, given, terms(100.0, 1e-5, ADDED)) == "objective"
 
 
 def test_unless_declared_it_is_the_number_of_rows():
@@ -168,7 +168,7 @@ def test_a_tilted_minimum_solves_the_equation_of_the_proof(
     """Sum of gradients + mu n w + b = 0, with the declared n and a tilt b of the declared scale."""
     draw, mu, tilts = np.random.default_rng(1), 0.8, []
 
-    def watched(problem: Problem, *, tilt: np.ndarray, **given: Any) -> minimise.Minimum:
+    def watched(problem: ConvexProblem, *, tilt: np.ndarray, **given: Any) -> minimise.Minimum:
         found = minimise.minimise(problem, tilt=tilt, **given)
         tilts.append((tilt * DECLARED, problem, found.weights))
         return found
@@ -238,7 +238,7 @@ def test_log_odds_are_those_of_the_definition(monkeypatch: pytest.MonkeyPatch):
 def test_a_chain_has_a_prior_that_no_record_decides(monkeypatch: pytest.MonkeyPatch):
     seen = []
 
-    def watched(source: Any, problem: Problem, *public: float) -> np.ndarray:
+    def watched(source: Any, problem: ConvexProblem, *public: float) -> np.ndarray:
         seen.append((problem.examples, *public))
         return np.zeros((problem.features, 1))
 
@@ -255,15 +255,15 @@ def test_a_chain_has_a_prior_that_no_record_decides(monkeypatch: pytest.MonkeyPa
 def test_descent_divides_by_the_declared_number(monkeypatch: pytest.MonkeyPatch):
     """The first step from zero, with little noise: the sum of gradients over n, times the rate."""
     plans = []
-    real = descent.by_rule
+    real = descent.recipe_by_rule
 
-    def one_step(problem: Problem, asked: Any) -> descent.Recipe:
+    def one_step(problem: ConvexProblem, asked: Any) -> descent.DescentRecipe:
         recipe = real(problem, asked)
         plans.append(recipe.plan)
         plan = descent._plan(problem, asked, 1, 1.0)
         return recipe._replace(plan=plan, optimizer=descent.optax.sgd(1.0), output="last")
 
-    monkeypatch.setattr(descent, "by_rule", one_step)
+    monkeypatch.setattr(descent, "recipe_by_rule", one_step)
     for present in (0, 10, DECLARED + 30):
         x, y = np.ones((present, 1)), np.ones(present)
         given = {"examples": DECLARED, "delta": 0.1, "epsilon": 30.0, "intercept": False}
@@ -276,7 +276,7 @@ def test_descent_divides_by_the_declared_number(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("rows", [20, 320, 48_000, 10**7])
 def test_descent_has_room_for_every_draw_of_the_coins(rows: int, share: float):
     table = round(rows / (1 - share))
-    most = descent.Everybody(examples=rows).most
+    most = descent.FullBatchWithRoom(examples=rows).most
     assert most >= table or stats.binom.sf(most, table, (rows + 0.5) / table) <= 1e-25
     assert most <= rows + 20 * math.sqrt(rows) + 40
 

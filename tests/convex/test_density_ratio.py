@@ -26,7 +26,7 @@ from reticent.accounting.theorems import gaussian_dp
 from reticent.convex import descent, exponential, losses, objective, output, statistics
 from reticent.convex.losses import Loss
 from reticent.convex.minimise import minimise
-from reticent.convex.problem import Problem
+from reticent.convex.problem import ConvexProblem
 from reticent.mechanisms.adjacency import Adjacency
 
 ADJACENCIES = (Adjacency.REPLACE, Adjacency.ADD_OR_REMOVE)
@@ -136,7 +136,7 @@ def test_output_perturbation_costs_at_most_what_it_says(
     assert worst >= 0.2 * epsilon, "the pairs are not bad enough to test anything"
 
 
-def solved(problem: Problem, mu: float) -> float:
+def solved(problem: ConvexProblem, mu: float) -> float:
     """The minimiser of the sum over this problem's records, over the declared number, plus mu/2 w^2."""
     return float(minimise(problem, regularisation=mu, gradient_bound=1e-12).weights[0, 0])
 
@@ -165,7 +165,7 @@ def test_the_exponential_mechanism_costs_at_most_its_epsilon(
     assert 0.15 * epsilon <= worst <= epsilon * (1 + 1e-9)
 
 
-def spread(problem: Problem, points: np.ndarray, radius: float) -> int:
+def spread(problem: ConvexProblem, points: np.ndarray, radius: float) -> int:
     """By how much scores differ, for a problem with one record: exactly."""
     found = exponential.scores(problem, points, 0.0, radius)
     return int(found.max() - found.min())
@@ -206,7 +206,7 @@ def test_input_perturbation_costs_at_most_what_it_says(norm: float, epsilon: flo
 def test_descent_costs_at_most_what_it_says(norm: float, epsilon: float, adjacency: Adjacency):
     loss, w = losses.logistic(), np.linspace(-30, 30, 601)
     asked = terms(epsilon, DELTA, adjacency)
-    recipe = descent.by_rule(of(loss, [(norm, 1.0)] * 50, norm), asked)
+    recipe = descent.recipe_by_rule(of(loss, [(norm, 1.0)] * 50, norm), asked)
     bound = recipe.plan.clipping.sensitivity
     for family in families(loss, norm, adjacency):
         sums = []
@@ -218,7 +218,7 @@ def test_descent_costs_at_most_what_it_says(norm: float, epsilon: float, adjacen
         assert gaussian_dp.delta(whole, epsilon) <= DELTA * (1 + 1e-6)
 
 
-def one(problem: Problem, i: int) -> Problem:
+def one(problem: ConvexProblem, i: int) -> ConvexProblem:
     return dataclasses.replace(problem, rows=problem.rows[i : i + 1], labels=problem.labels[i : i + 1])
 
 

@@ -11,13 +11,13 @@ from densities import terms
 
 from reticent.convex import losses, objective
 from reticent.convex.losses import Loss
-from reticent.convex.problem import Problem
+from reticent.convex.problem import ConvexProblem
 from reticent.mechanisms.adjacency import Adjacency
 
 LOSSES = (losses.logistic(), losses.huber_hinge(), losses.softmax(3), losses.squared(1.0))
 
 
-def tilt_and_bend(problem: Problem, curvature: float, weights: np.ndarray) -> tuple[np.ndarray, float]:
+def tilt_and_bend(problem: ConvexProblem, curvature: float, weights: np.ndarray) -> tuple[np.ndarray, float]:
     """The tilt whose minimiser is at `weights`, and the log determinant of the Jacobian there."""
     rows, labels, loss = problem.rows, problem.labels, problem.loss
     scores = rows @ weights
@@ -26,7 +26,7 @@ def tilt_and_bend(problem: Problem, curvature: float, weights: np.ndarray) -> tu
     for number in range(weights.size):
         direction = np.zeros(weights.size)
         direction[number] = 1
-        bent = loss.hessian_product(scores, labels, rows @ direction.reshape(weights.shape))
+        bent = loss.hessian(scores, labels)(rows @ direction.reshape(weights.shape))
         hessian[:, number] = (rows.T @ bent).ravel()
     return tilt, float(np.linalg.slogdet(hessian + curvature * np.eye(weights.size))[1])
 
@@ -45,7 +45,8 @@ def worst_ratio(loss: Loss, epsilon: float, adjacency: Adjacency, mu: float, *, 
             other_x, other_y = x[1:], y[1:]
         has_intercept = bool(draw.random() < 0.5)
         left, right = (
-            Problem.of(loss, a, b, norm=7.0, intercept=has_intercept) for a, b in ((x, y), (other_x, other_y))
+            ConvexProblem.of(loss, a, b, norm=7.0, intercept=has_intercept)
+            for a, b in ((x, y), (other_x, other_y))
         )
         tilt = objective.tilt_for(
             loss, 3, left.parameters, terms(epsilon, None, adjacency, regularisation=mu)

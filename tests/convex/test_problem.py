@@ -9,12 +9,12 @@ import pytest
 from scipy import sparse
 
 from reticent.convex import exponential, losses
-from reticent.convex.problem import Problem
+from reticent.convex.problem import ConvexProblem
 
 SIZES = [5e-324, 1e-310, 1e-200, 0.1, 1.0, 3.0, 1e160, 1.7e308]
 
 
-def longest(problem: Problem) -> float:
+def longest(problem: ConvexProblem) -> float:
     """Of all rows, in exact arithmetic."""
     rows = problem.rows.toarray() if sparse.issparse(problem.rows) else problem.rows
     return float(max(sum(Fraction(entry) ** 2 for entry in row) for row in rows.tolist()))
@@ -28,7 +28,7 @@ def test_no_row_is_longer_than_one(is_sparse: bool, norm: float):
     x *= draw.choice(SIZES[2:-1], size=(200, 1))
     x[:8, 0], x[8:16, :2] = SIZES, np.array(SIZES)[:, None]
     given = sparse.csr_array(x) if is_sparse else x
-    problem = Problem.of(losses.logistic(), given, np.zeros(200), norm=norm)
+    problem = ConvexProblem.of(losses.logistic(), given, np.zeros(200), norm=norm)
     assert sparse.issparse(problem.rows) == is_sparse
     assert 1 - 1e-12 < longest(problem) <= 1
 
@@ -39,7 +39,8 @@ def test_the_smallest_entry_does_not_let_other_rows_escape(tiny: float):
     x[0] = 0.0
     x[0, 0] = tiny
     dense, thin = (
-        Problem.of(losses.logistic(), given, np.zeros(300), norm=0.1) for given in (x, sparse.csr_array(x))
+        ConvexProblem.of(losses.logistic(), given, np.zeros(300), norm=0.1)
+        for given in (x, sparse.csr_array(x))
     )
     assert longest(thin) <= 1
     assert dense.clipped == thin.clipped == 299
@@ -48,7 +49,7 @@ def test_the_smallest_entry_does_not_let_other_rows_escape(tiny: float):
 def test_an_entry_that_is_stored_in_parts_is_their_sum():
     parts = np.full(60, 0.9)
     stored = sparse.csr_array((parts, np.zeros(60, int), [0, 30, 60]), (2, 20))
-    problem = Problem.of(losses.logistic(), stored, np.zeros(2), norm=1.0)
+    problem = ConvexProblem.of(losses.logistic(), stored, np.zeros(2), norm=1.0)
     assert longest(problem) <= 1
     assert problem.clipped == 2
     assert stored.nnz == 60, "the caller's matrix is left as it was"
@@ -61,7 +62,7 @@ def test_a_row_has_the_same_bits_wherever_it_stands(columns: int, is_sparse: boo
     draw = np.random.default_rng(columns)
     x = draw.normal(size=(1003, columns)) * (draw.random((1003, columns)) < (0.05 if is_sparse else 1))
     found = [
-        Problem.of(
+        ConvexProblem.of(
             losses.logistic(), sparse.csr_array(part) if is_sparse else part, np.zeros(len(part)), norm=1.0
         )
         for part in (x, x[1:], x[5:])
@@ -78,7 +79,7 @@ def test_a_record_adds_the_same_to_every_score_wherever_it_stands(loss: losses.L
     points = exponential.grid(3, 6.0)[0][::300]
 
     def scores(here: slice) -> np.ndarray:
-        given = Problem.of(loss, x[here], y[here], norm=1.0, intercept=False)
+        given = ConvexProblem.of(loss, x[here], y[here], norm=1.0, intercept=False)
         return exponential.scores(given, points, 0.0, 6.0)
 
     for cut in (1, 2, 500, 1002):

@@ -15,8 +15,8 @@ from scipy import stats
 
 from reticent.convex import exponential, losses, noise, objective, output
 from reticent.convex.minimise import Minimum, minimise
-from reticent.convex.problem import Problem
-from reticent.convex.terms import Terms
+from reticent.convex.problem import ConvexProblem
+from reticent.convex.terms import ConvexTerms
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
 
@@ -24,14 +24,14 @@ DRAWS = 200
 CHANCE = 1e-4
 
 
-def problem() -> Problem:
+def problem() -> ConvexProblem:
     draw = np.random.default_rng(1)
     x = draw.normal(size=(40, 3))
-    return Problem.of(losses.logistic(), x, (x[:, 0] > 0).astype(float), norm=2.0)
+    return ConvexProblem.of(losses.logistic(), x, (x[:, 0] > 0).astype(float), norm=2.0)
 
 
-def asked(seed: int, delta: float | None) -> Terms:
-    return Terms(
+def asked(seed: int, delta: float | None) -> ConvexTerms:
+    return ConvexTerms(
         epsilon=1.0, delta=delta, adjacency=Adjacency.REPLACE, keys=Keys.seeded(seed), pay=lambda event: None
     )
 
@@ -112,7 +112,9 @@ def test_an_intercept_without_noise_would_be_seen(draw, delta, is_right, monkeyp
 
 
 def test_an_intercept_that_is_not_regularised_would_be_seen(monkeypatch: pytest.MonkeyPatch):
-    def loose(given: Problem, *, regularisation: float, gradient_bound: float, tilt: np.ndarray) -> Minimum:
+    def loose(
+        given: ConvexProblem, *, regularisation: float, gradient_bound: float, tilt: np.ndarray
+    ) -> Minimum:
         """Undoes the regulariser of the last weight, by a tilt that it would exert at the solution."""
         change = tilt.copy()
         for _ in range(3):
@@ -125,7 +127,9 @@ def test_an_intercept_that_is_not_regularised_would_be_seen(monkeypatch: pytest.
 
 
 def test_a_minimiser_that_stops_early_would_be_seen(monkeypatch: pytest.MonkeyPatch):
-    def hasty(given: Problem, *, regularisation: float, gradient_bound: float, tilt: np.ndarray) -> Minimum:
+    def hasty(
+        given: ConvexProblem, *, regularisation: float, gradient_bound: float, tilt: np.ndarray
+    ) -> Minimum:
         found = minimise(given, regularisation=regularisation, gradient_bound=gradient_bound, tilt=tilt)
         return found._replace(weights=0.7 * found.weights)
 
@@ -137,7 +141,7 @@ def test_points_of_a_grid_are_drawn_with_the_odds_of_their_epsilon(monkeypatch: 
     """Drawn at epsilon 2, and neither at half of it nor at twice as much."""
     monkeypatch.setattr(exponential, "_POINTS", {1: 5})
     y = np.array([1.0, 1, 1, 0, 1, 0])
-    given = Problem.of(losses.logistic(), np.ones((6, 1)), y, norm=1.0, intercept=False)
+    given = ConvexProblem.of(losses.logistic(), np.ones((6, 1)), y, norm=1.0, intercept=False)
     points, cell = exponential.grid(1, 6.0)
     requests = [dataclasses.replace(asked(seed, None), epsilon=2.0) for seed in range(400)]
     drawn = np.array([exponential.release(given, request).weights[0, 0] for request in requests])

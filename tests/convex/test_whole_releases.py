@@ -14,9 +14,8 @@ from densities import terms
 from reticent.accounting.reserve import RESERVED
 from reticent.convex import METHODS, exponential, losses, noise, objective, output, statistics
 from reticent.convex.minimise import gradient_norm, minimise
-from reticent.convex.problem import Problem
-from reticent.convex.sums import over_rows, roundings
-from reticent.convex.terms import NEARLY_EXACT, OFF, Terms
+from reticent.convex.problem import ConvexProblem, roundings, sum_over_rows
+from reticent.convex.terms import NEARLY_EXACT, OFF, ConvexTerms
 from reticent.core.errors import DataError
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.vectors import vector_grid
@@ -35,14 +34,14 @@ CASES = [
 by_method = pytest.mark.parametrize(("method", "delta"), CASES)
 
 
-def problem(method: str, x: np.ndarray | None = None, last: float = 1.0) -> Problem:
+def problem(method: str, x: np.ndarray | None = None, last: float = 1.0) -> ConvexProblem:
     """Forty rows; the last one is the given one, at the end of the declared range."""
     draw = np.random.default_rng(1)
     rows = draw.normal(size=(40, 3)) if x is None else x
     rows[-1] = last * np.array([2.0, 0.0, 0.0])
     if method in ("input", "local"):
-        return Problem.of(losses.squared(1.0), rows, np.sign(rows[:, 0]), norm=2.0)
-    return Problem.of(losses.logistic(), rows, np.ones(40), norm=2.0)
+        return ConvexProblem.of(losses.squared(1.0), rows, np.sign(rows[:, 0]), norm=2.0)
+    return ConvexProblem.of(losses.logistic(), rows, np.ones(40), norm=2.0)
 
 
 class Seen:
@@ -52,7 +51,7 @@ class Seen:
     hidden: np.ndarray
     given: dict[str, float]
 
-    def __init__(self, method: str, given: Problem, asked: Terms) -> None:
+    def __init__(self, method: str, given: ConvexProblem, asked: ConvexTerms) -> None:
         with pytest.MonkeyPatch.context() as patch:
             for name in ("add_gaussian", "add_vector_laplace"):
                 patch.setattr(noise, name, self._watched(getattr(noise, name)))
@@ -75,7 +74,7 @@ class Seen:
         return normal_grid(size, max_norm=most, deviation=self.given["deviation"] * noise.MARGIN)[1]
 
 
-def asked(epsilon: float, delta: float | None, adjacency: Adjacency = Adjacency.REPLACE) -> Terms:
+def asked(epsilon: float, delta: float | None, adjacency: Adjacency = Adjacency.REPLACE) -> ConvexTerms:
     return terms(epsilon, delta, adjacency, regularisation=0.05)
 
 
@@ -161,7 +160,7 @@ def test_a_chain_says_what_it_takes_on_trust_and_a_draw_from_a_grid_has_nothing_
     assert (
         "in real numbers, 2000 steps of the Langevin chain reach its limit (assumed, not proved)" in sentence
     )
-    few = Problem.of(losses.logistic(), np.ones((40, 1)), np.ones(40), norm=2.0)
+    few = ConvexProblem.of(losses.logistic(), np.ones((40, 1)), np.ones(40), norm=2.0)
     assert "real numbers" not in str(exponential.release(few, terms(1.0, None, Adjacency.REPLACE)).guarantee)
 
 
@@ -184,7 +183,7 @@ def test_how_far_samplers_are_from_their_laws_is_paid_for_or_said(method: str, d
 # Rounding is bounded, and the bound is kept
 
 
-def exact_gradient(given: Problem, weights: np.ndarray, mu: float, tilt: np.ndarray) -> float:
+def exact_gradient(given: ConvexProblem, weights: np.ndarray, mu: float, tilt: np.ndarray) -> float:
     """The length of the gradient for squared loss inside its range, in fractions."""
     found = [Fraction(mu) * Fraction(w) + Fraction(b) for w, b in zip(weights[:, 0], tilt[:, 0], strict=True)]
     for row, target in zip(given.rows.tolist(), given.labels.tolist(), strict=True):
@@ -200,7 +199,7 @@ def exact_gradient(given: Problem, weights: np.ndarray, mu: float, tilt: np.ndar
 def test_a_certificate_is_no_shorter_than_the_exact_gradient(kind: type, declared: int):
     draw = np.random.default_rng(0)
     x = draw.normal(size=(600, 3)) * 10.0 ** draw.integers(-8, 3, size=(600, 1))
-    given = Problem.of(losses.squared(1.0), x, np.sin(1e3 * x[:, 0]), norm=1.0, examples=declared)
+    given = ConvexProblem.of(losses.squared(1.0), x, np.sin(1e3 * x[:, 0]), norm=1.0, examples=declared)
     tilt = draw.normal(size=(4, 1)) * 1e-3
     found = minimise(given, regularisation=1e-3, gradient_bound=2e-11, tilt=tilt)
     for weights in (found.weights, found.weights + 1e-15 * draw.normal(size=(4, 1))):
@@ -214,7 +213,7 @@ def test_sums_over_rows_round_no_more_than_they_say():
     draw = np.random.default_rng(0)
     values = draw.normal(size=5000) * 10.0 ** draw.integers(-12, 12, size=5000)
     values[1::2] = -values[::2] * (1 + 2.0**-50)  # nearly all of it cancels
-    found = over_rows(5000, lambda here: values[here].sum())
+    found = sum_over_rows(5000, lambda here: values[here].sum())
     exact = sum(map(Fraction, values.tolist()))
     sizes = sum(abs(Fraction(value)) for value in values.tolist())
     assert abs(Fraction(float(found)) - exact) <= roundings(5000) * HALF_UNIT * sizes
@@ -223,7 +222,7 @@ def test_sums_over_rows_round_no_more_than_they_say():
 
 def test_sums_of_squares_are_as_near_to_exact_as_is_charged(monkeypatch: pytest.MonkeyPatch):
     draw = np.random.default_rng(3)
-    given = Problem.of(
+    given = ConvexProblem.of(
         losses.squared(1.0), draw.normal(size=(700, 2)), np.ones(700), norm=1e-3
     )  # all at norm 1
     rows = [[Fraction(entry) for entry in row] for row in given.rows.tolist()]
@@ -240,6 +239,6 @@ def test_sums_of_squares_are_as_near_to_exact_as_is_charged(monkeypatch: pytest.
     monkeypatch.setattr(statistics, "_MOST_ROWS", 700)
     assert 2 * np.linalg.norm(off) < charged(700) < 1e-10
     monkeypatch.setattr(statistics, "_MOST_ROWS", 5)
-    few = Problem.of(losses.squared(1.0), np.ones((700, 1)), np.ones(700), norm=1.0, examples=699)
+    few = ConvexProblem.of(losses.squared(1.0), np.ones((700, 1)), np.ones(700), norm=1.0, examples=699)
     with pytest.raises(DataError, match="cannot be added up"):
         statistics.sums_of(few, 1.0)

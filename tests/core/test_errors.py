@@ -111,14 +111,14 @@ def test_what_happened_and_the_remedy_are_sentences():
     ("wanted", "known", "remedy"),
     [
         ("incme", ["age", "income"], "Did you mean 'income'?"),
-        ("zzz", ["age", "income"], "There is: age, income."),
-        ("zzz", [], "There is none to choose from."),
+        ("zzz", ["age", "income"], "Available: age, income."),
+        ("zzz", [], "There are none to choose from."),
         (
             "zzz",
             [f"c{i}" for i in range(20)],
-            "There is: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 8 more.",
+            "Available: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 8 more.",
         ),
-        ("", ["age"], "There is: age."),
+        ("", ["age"], "Available: age."),
     ],
 )
 def test_a_name_that_is_not_there_gets_the_nearest_or_the_list(wanted: str, known: list[str], remedy: str):

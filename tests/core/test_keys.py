@@ -172,8 +172,8 @@ def test_steps_are_a_range_that_counts_upwards(steps: range):
 
 
 def test_threads_that_ask_at_once_get_it_once(monkeypatch: pytest.MonkeyPatch):
-    plain = keys_module._merged
-    monkeypatch.setattr(keys_module, "_merged", lambda spans: (time.sleep(0.05), plain(spans))[1])
+    plain = keys_module._merge
+    monkeypatch.setattr(keys_module, "_merge", lambda spans: (time.sleep(0.05), plain(spans))[1])
     keys, outcomes = Keys.seeded(0), list[str]()
 
     def ask() -> None:

@@ -13,7 +13,7 @@ from scipy.special import chdtrc, ndtr
 from reticent.core import whole_normals as module
 from reticent.core.alias import CELLS, DEVIATION, FIRST_BITS, HALF, normal_masses, normal_table
 from reticent.core.keys import Keys, Stream, step_key
-from reticent.core.whole_normals import Part, dither, floor_deviation, largest, whole_normals
+from reticent.core.whole_normals import DrawPart, dither, floor_deviation, largest, whole_normals
 from reticent.core.words import threefry, words_from
 
 pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
@@ -139,7 +139,7 @@ def test_numbers_of_a_draw_and_of_other_keys_have_nothing_in_common() -> None:
 @pytest.mark.parametrize(("first", "count"), [(0, 5), (3, 1000), (40_000, 30_000)])
 def test_a_part_is_what_the_whole_draw_has_there(first: int, count: int, multiple: int) -> None:
     whole = whole_normals(key_of(4), 70_001, multiple=multiple)
-    part = whole_normals(key_of(4), count, multiple=multiple, part=Part(jnp.uint32(first), 70_001))
+    part = whole_normals(key_of(4), count, multiple=multiple, part=DrawPart(jnp.uint32(first), 70_001))
     assert np.array_equal(part, whole[first : first + count])
 
 

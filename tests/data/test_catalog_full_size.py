@@ -12,7 +12,7 @@ import pytest
 
 from reticent.data import catalog
 from reticent.data.catalog import Splits, sources
-from reticent.data.catalog.entry import Entry
+from reticent.data.catalog.entries import CatalogEntry
 
 SharedData = Callable[[str], Path]
 Load = Callable[[str], Splits]
@@ -31,7 +31,7 @@ def load(shared_data: SharedData, monkeypatch: pytest.MonkeyPatch) -> Load:
     return load
 
 
-def copies(entry: Entry, folder: Path) -> Iterator[tuple[Path, str, str]]:
+def copies(entry: CatalogEntry, folder: Path) -> Iterator[tuple[Path, str, str]]:
     """Each file of each form that is there: its path, the checksum it should have, the one it has."""
     for form in entry.forms:
         for file in form.files:
@@ -162,7 +162,7 @@ def test_the_debian_package_of_fashion_mnist_loads():
         pytest.skip(f"needs the Debian package '{entry.package}' in {entry.package_folder}")
     from reticent.data.catalog import readers
 
-    place = next(place for place in sources.places(entry) if place.source == "Debian package")
+    place = next(place for place in sources.search_folders(entry) if place.source == "Debian package")
     paths = {file.name: place.folder / file.name for file in entry.files}
     location = catalog.Location(source=place.source, folder=place.folder, form=entry.forms[0], paths=paths)
     assert len(readers.read(entry, location).train) == 60_000

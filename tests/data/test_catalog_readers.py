@@ -16,9 +16,9 @@ import pytest
 from PIL import Image
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.data.catalog import Rows, Splits
+from reticent.data.catalog import RowCounts, Splits
 
-LoadFiles = Callable[[str, str, Mapping[str, bytes], Rows], Splits]
+LoadFiles = Callable[[str, str, Mapping[str, bytes], RowCounts], Splits]
 
 RNG = np.random.default_rng(0)
 
@@ -91,7 +91,7 @@ CIFAR_TAR = {
 
 
 def test_idx_files_become_bytes_and_whole_labels(load_files: LoadFiles):
-    splits = load_files("mnist", "idx", MNIST, Rows(5, 2))
+    splits = load_files("mnist", "idx", MNIST, RowCounts(5, 2))
     np.testing.assert_array_equal(splits.train["x"], IMAGES)
     np.testing.assert_array_equal(splits.train["y"], LABELS)
     assert splits.train["x"].dtype == np.uint8
@@ -102,13 +102,13 @@ def test_idx_files_become_bytes_and_whole_labels(load_files: LoadFiles):
 
 def test_idx_files_may_be_unzipped_under_a_zipped_name(load_files: LoadFiles):
     plain = {name: gzip.decompress(body) for name, body in MNIST.items()}
-    assert len(load_files("mnist", "idx", plain, Rows(5, 2)).train) == 5
+    assert len(load_files("mnist", "idx", plain, RowCounts(5, 2)).train) == 5
 
 
 def test_both_forms_of_cifar_give_the_same_images(load_files: LoadFiles):
     archive = {"cifar-10-binary.tar.gz": tar(CIFAR_TAR)}
-    from_strips = load_files("cifar10", "cifar_strips", STRIPS, Rows(5, 1))
-    from_tar = load_files("cifar10", "cifar_binary", archive, Rows(5, 1))
+    from_strips = load_files("cifar10", "cifar_strips", STRIPS, RowCounts(5, 1))
+    from_tar = load_files("cifar10", "cifar_binary", archive, RowCounts(5, 1))
     for splits in (from_strips, from_tar):
         np.testing.assert_array_equal(splits.train["x"], CIFAR_IMAGES[:5])
         np.testing.assert_array_equal(splits.train["y"], CIFAR_LABELS[:5])
@@ -118,7 +118,7 @@ def test_both_forms_of_cifar_give_the_same_images(load_files: LoadFiles):
 
 
 def test_libsvm_text_becomes_dense_with_labels_from_zero(load_files: LoadFiles):
-    splits = load_files("a9a", "libsvm", {"a9a": SVM, "a9a.t": gzip.compress(SVM)}, Rows(3, 3))
+    splits = load_files("a9a", "libsvm", {"a9a": SVM, "a9a.t": gzip.compress(SVM)}, RowCounts(3, 3))
     assert splits.train["x"].shape == (3, 123)
     assert splits.train["x"][0, 2] == 1
     assert splits.train["x"][0, 122] == 0.5
@@ -128,7 +128,7 @@ def test_libsvm_text_becomes_dense_with_labels_from_zero(load_files: LoadFiles):
 
 def test_locations_count_their_classes_from_zero(load_files: LoadFiles):
     files = {"dataset_location.tgz": tar({"bangkok": BANGKOK})}
-    splits = load_files("location30", "location", files, Rows(3))
+    splits = load_files("location30", "location", files, RowCounts(3))
     assert splits.train["x"].shape == (3, 446)
     assert splits.train["x"].dtype == np.float32
     assert splits.train["x"].mean() == 0.5
@@ -138,7 +138,7 @@ def test_locations_count_their_classes_from_zero(load_files: LoadFiles):
 def test_sentences_are_text_of_any_length_without_objects(load_files: LoadFiles):
     part = "label\tsentence\n1\tgood\n0\tquite bad \u2028 as films go\n"
     files = {name: gzip.compress(part.encode()) for name in ("train.tsv.gz", "test.tsv.gz", "dev.tsv.gz")}
-    splits = load_files("sst2", "sst2", files, Rows(2, 2, 2))
+    splits = load_files("sst2", "sst2", files, RowCounts(2, 2, 2))
     assert splits.train["text"].tolist() == ["good", "quite bad \u2028 as films go"]
     assert splits.train["y"].tolist() == [1, 0]
     assert isinstance(splits.train["text"].dtype, np.dtypes.StringDType)
@@ -147,15 +147,15 @@ def test_sentences_are_text_of_any_length_without_objects(load_files: LoadFiles)
 
 def test_messages_have_spam_as_class_one(load_files: LoadFiles):
     files = {"SMSSpamCollection": b"ham\thello\tthere\r\nspam\tFREE\n"}
-    splits = load_files("sms_spam", "sms_spam", files, Rows(2))
+    splits = load_files("sms_spam", "sms_spam", files, RowCounts(2))
     assert splits.train["text"].tolist() == ["hello\tthere", "FREE"]
     assert splits.train["y"].tolist() == [0, 1]
 
 
 def test_names_are_lines_and_plays_are_characters(load_files: LoadFiles):
-    names = load_files("names", "lines", {"makemore_names.txt": b"emma\nava"}, Rows(2))
+    names = load_files("names", "lines", {"makemore_names.txt": b"emma\nava"}, RowCounts(2))
     assert names.train["text"].tolist() == ["emma", "ava"]
-    play = load_files("tinyshakespeare", "characters", {"input.txt": b"First!\n"}, Rows(7))
+    play = load_files("tinyshakespeare", "characters", {"input.txt": b"First!\n"}, RowCounts(7))
     assert play.train["x"].tobytes() == b"First!\n"
     assert play.train["x"].dtype == np.uint8
 
@@ -198,7 +198,7 @@ BAD_LIBSVM = {
     "empty line": (b"1 1:1\n\n1 1:1\n", "on line 2"),
     "not text": (b"-1 \xff:1\n", "is not UTF-8 at byte 3"),
 }
-BAD_MESSAGES = {"no label": (b"ham\thi\nhello\n", "on line 2 no label out of ham, spam")}
+BAD_MESSAGES = {"no label": (b"ham\thi\nhello\n", "line 2 does not start with one of the labels ham, spam")}
 BAD_PLAYS = {"other letters": ("Ä".encode(), "outside of ASCII")}
 
 
@@ -225,7 +225,7 @@ def test_a_damaged_file_is_named_with_what_is_wrong_and_what_to_do(
     load_files: LoadFiles, tmp_path: Path, name: str, reader: str, files: dict[str, bytes], says: str
 ):
     with pytest.raises(IntegrityError) as caught:
-        load_files(name, reader, files, Rows(1))
+        load_files(name, reader, files, RowCounts(1))
     assert says in caught.value.happened
     assert str(tmp_path) in caught.value.happened
     assert "Replace it with a good copy" in caught.value.remedy
@@ -238,22 +238,26 @@ def test_a_link_out_of_an_archive_is_not_followed(load_files: LoadFiles):
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
     with pytest.raises(IntegrityError, match="has no member bangkok"):
-        load_files("location30", "location", {"dataset_location.tgz": packed.getvalue()}, Rows(1))
+        load_files("location30", "location", {"dataset_location.tgz": packed.getvalue()}, RowCounts(1))
 
 
 @pytest.mark.parametrize(
     ("change", "rows", "says"),
     [
-        ({}, Rows(6, 2), "has 5 train records, not 6"),
-        ({}, Rows(5, 3), "has 2 test records, not 3"),
-        ({}, Rows(5, 2, 1), "has 0 validation records, not 1"),
-        ({"train-images-idx3-ubyte.gz": idx(IMAGES[:, :14])}, Rows(5, 2), "shape [14, 28], not [28, 28]"),
-        ({"train-labels-idx1-ubyte.gz": idx(LABELS + 5)}, Rows(5, 2), "labels from 6 to 10, not 0 to 9"),
+        ({}, RowCounts(6, 2), "has 5 train records, not 6"),
+        ({}, RowCounts(5, 3), "has 2 test records, not 3"),
+        ({}, RowCounts(5, 2, 1), "has 0 validation records, not 1"),
+        (
+            {"train-images-idx3-ubyte.gz": idx(IMAGES[:, :14])},
+            RowCounts(5, 2),
+            "shape [14, 28], not [28, 28]",
+        ),
+        ({"train-labels-idx1-ubyte.gz": idx(LABELS + 5)}, RowCounts(5, 2), "labels from 6 to 10, not 0 to 9"),
     ],
     ids=["train", "test", "validation", "shape", "labels"],
 )
 def test_a_copy_that_is_not_the_whole_dataset_is_refused(
-    load_files: LoadFiles, tmp_path: Path, change: dict[str, bytes], rows: Rows, says: str
+    load_files: LoadFiles, tmp_path: Path, change: dict[str, bytes], rows: RowCounts, says: str
 ):
     with pytest.raises(IntegrityError) as caught:
         load_files("mnist", "idx", {**MNIST, **change}, rows)
@@ -265,4 +269,4 @@ def test_a_copy_that_is_not_the_whole_dataset_is_refused(
 def test_images_and_labels_of_different_number_are_refused(load_files: LoadFiles):
     files = {**MNIST, "train-labels-idx1-ubyte.gz": idx(LABELS[:3])}
     with pytest.raises(DataError, match="differ in length"):
-        load_files("mnist", "idx", files, Rows(5, 2))
+        load_files("mnist", "idx", files, RowCounts(5, 2))

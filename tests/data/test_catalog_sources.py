@@ -10,7 +10,7 @@ import pytest
 
 from reticent.core.errors import InvalidArgument, Unavailable
 from reticent.data import catalog
-from reticent.data.catalog import Entry, sources
+from reticent.data.catalog import CatalogEntry, sources
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def put(folder: Path, *names: str) -> Path:
     return folder
 
 
-def located(entry: Entry) -> sources.Location:
+def located(entry: CatalogEntry) -> sources.Location:
     location = sources.find(entry)
     assert location is not None
     return location

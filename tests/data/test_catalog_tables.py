@@ -13,10 +13,10 @@ import pytest
 
 from reticent.core.errors import DataError, IntegrityError
 from reticent.data import catalog
-from reticent.data.catalog import Rows, Splits
+from reticent.data.catalog import RowCounts, Splits
 from reticent.data.encoding import feature_names
 
-LoadFiles = Callable[[str, str, Mapping[str, bytes], Rows], Splits]
+LoadFiles = Callable[[str, str, Mapping[str, bytes], RowCounts], Splits]
 
 WITH_DOMAIN = [name for name in catalog.names() if catalog.domain(name)]
 
@@ -26,7 +26,9 @@ POOR = b"17, ?, 9, Preschool, 1, Separated, ?, Husband, Black, Female, 0, 5000, 
 
 def load_adult(load_files: LoadFiles, *, train: bytes = RICH + b"\n" + POOR + b"\n\n") -> Splits:
     test = b"|1x3 Cross validator\n" + RICH + b".\n" + POOR + b".\n\n"
-    return load_files("adult", "adult", {"adult.data": train, "adult.test": gzip.compress(test)}, Rows(2, 2))
+    return load_files(
+        "adult", "adult", {"adult.data": train, "adult.test": gzip.compress(test)}, RowCounts(2, 2)
+    )
 
 
 def npz(**arrays: Any) -> bytes:
@@ -98,9 +100,9 @@ def covtype_text() -> bytes:
 
 
 def test_both_forms_of_covertype_give_the_same_records(load_files: LoadFiles):
-    arrays = load_files("covtype", "covtype_arrays", {"covtype.npz": npz(**COVTYPE_ARRAYS)}, Rows(2))
+    arrays = load_files("covtype", "covtype_arrays", {"covtype.npz": npz(**COVTYPE_ARRAYS)}, RowCounts(2))
     text = {"covtype.data.gz": gzip.compress(covtype_text())}
-    authors = load_files("covtype", "covtype_text", text, Rows(2))
+    authors = load_files("covtype", "covtype_text", text, RowCounts(2))
     np.testing.assert_array_equal(arrays.train["x"], authors.train["x"])
     assert arrays.train["y"].tolist() == authors.train["y"].tolist() == [6, 0]
     np.testing.assert_allclose(arrays.train["x"][0, :5], [0, -1, -1, -1, 0], atol=1e-6)
@@ -122,23 +124,23 @@ def test_covertype_arrays_that_are_not_covertype_are_refused(
 ):
     files = {"covtype.npz": npz(**{**COVTYPE_ARRAYS, **change})}
     with pytest.raises(IntegrityError) as caught:
-        load_files("covtype", "covtype_arrays", files, Rows(2))
+        load_files("covtype", "covtype_arrays", files, RowCounts(2))
     assert says in caught.value.happened
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (b"1,2,3\n", "is not a table of 55 whole numbers a line"),
-        (covtype_text().replace(b"2950", b"high"), "is not a table of 55 whole numbers a line"),
+        (b"1,2,3\n", "is not a table of 55 whole numbers per line"),
+        (covtype_text().replace(b"2950", b"high"), "is not a table of 55 whole numbers per line"),
         (covtype_text().replace(b"2950", b""), "has empty cells"),
-        (covtype_text().replace(b",1,0,0,0,", b",1,0,0,1,"), "other than one wilderness area"),
+        (covtype_text().replace(b",1,0,0,0,", b",1,0,0,1,"), "without exactly one wilderness area"),
     ],
     ids=["short", "words", "blanks", "two areas"],
 )
 def test_covertype_text_that_is_not_covertype_is_refused(load_files: LoadFiles, text: bytes, says: str):
     with pytest.raises(IntegrityError) as caught:
-        load_files("covtype", "covtype_text", {"covtype.data.gz": text}, Rows(2))
+        load_files("covtype", "covtype_text", {"covtype.data.gz": text}, RowCounts(2))
     assert says in caught.value.happened
 
 

@@ -138,7 +138,7 @@ CONTRADICTIONS = {
     "target unknown": ("version = 1\ntarget='agee'\n" + AGE, "'agee' is not among.*Did you mean 'age'?"),
     "target category": ("version = 1\ntarget='a'\n[columns.a]\nkind='category'", "is of kind category"),
     "label not target": ("version = 1\n[columns.a]\nkind='label'", "label that is not the target"),
-    "mark unknown": ("version = 1\n" + AGE + "looked_up = ['bonds']", "'bonds' is nothing that"),
+    "mark unknown": ("version = 1\n" + AGE + "looked_up = ['bonds']", "'bonds' is not a field that"),
     "markers no list": ("version = 1\nmissing_markers = '?'\n" + AGE, "key 'missing_markers'"),
 }  # fmt: skip
 
@@ -158,7 +158,7 @@ def test_any_text_is_a_domain_or_an_error_of_ours(document: str) -> None:
 
 
 def test_half_a_character_is_refused_before_it_reaches_a_file() -> None:
-    with pytest.raises(DomainError, match="half of a character"):
+    with pytest.raises(DomainError, match="half of a surrogate pair"):
         Domain(columns={"\ud800": Number()})
 
 

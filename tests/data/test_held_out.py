@@ -26,11 +26,11 @@ rows = st.integers(0, 3 * BLOCK)
 
 def sides(share: float, coins: np.ndarray) -> np.ndarray:
     """Which rows of a block are held out whose coins these are."""
-    held_out._drawn.cache_clear()
+    held_out._draw_block.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(held_out, "_coins", lambda seed, block: coins)
         found = Split(share=share, seed=0).is_held_out(0, BLOCK)
-    held_out._drawn.cache_clear()
+    held_out._draw_block.cache_clear()
     return found
 
 
@@ -58,7 +58,7 @@ def test_a_row_has_its_coin_however_many_rows_there_are_and_whoever_asks(
     parts = [split.is_held_out(first, end - first) for first, end in ranges]
     assert np.array_equal(np.concatenate(parts), whole)
     for first, end in ranges:
-        assert split.trained_on(first, end - first) == np.count_nonzero(~whole[first:end])
+        assert split.count_trained_on(first, end - first) == np.count_nonzero(~whole[first:end])
 
 
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.9])
@@ -102,16 +102,16 @@ def test_nothing_is_held_out_of_a_share_of_nothing() -> None:
 def test_a_split_comes_from_its_keys_once() -> None:
     keys = Keys.seeded(3)
     keys.take(Stream.PREPARATION, steps=range(64))  # what preparation takes
-    split = Split.drawn(0.2, keys)
-    assert split == Split.drawn(0.2, Keys.seeded(3))
-    assert split != Split.drawn(0.2, Keys.seeded(4))
+    split = Split.draw(0.2, keys)
+    assert split == Split.draw(0.2, Keys.seeded(3))
+    assert split != Split.draw(0.2, Keys.seeded(4))
     assert split.seed > 2**64  # all of 128 bits are used, but for one in 2^64
     with pytest.raises(KeyReuse):
-        Split.drawn(0.2, keys)
+        Split.draw(0.2, keys)
 
 
 def test_a_seed_is_not_printed() -> None:
-    split = Split.drawn(0.2, Keys.seeded(0))
+    split = Split.draw(0.2, Keys.seeded(0))
     assert str(split.seed) not in f"{split} {split!r}"
 
 
@@ -141,7 +141,7 @@ def test_a_range_of_a_billion_rows_is_answered_at_once() -> None:
     split = Split(share=0.01, seed=3)
     began = time.perf_counter()
     mask = split.is_held_out(7 * 10**11 + 5, 1000)
-    counted = split.trained_on(7 * 10**11 + 5, 1000)
+    counted = split.count_trained_on(7 * 10**11 + 5, 1000)
     assert time.perf_counter() - began < 1
     assert counted == 1000 - np.count_nonzero(mask)
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.special import chdtrc, ndtr
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import CannotMeet, DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.domain import Category, Domain, Ignored, Integer, Label, Number
 from reticent.data.encoding import encode
 from reticent.data.files import Table, open_table
 from reticent.data.preparation import categories, numbers, prepare, releases_for
-from reticent.data.preparation.noise import PreparationNoise, Release
+from reticent.data.preparation.noise import PreparationNoise, PreparationRelease
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.whole import normal_grid
 
@@ -66,7 +66,7 @@ def test_declared_values_stay_and_only_the_rest_is_looked_for(tmp_path: Path) ->
         target="rich",
     )
     needed = releases_for(declared)
-    assert needed == (Release.RANGES, Release.QUANTILES)
+    assert needed == (PreparationRelease.RANGES, PreparationRelease.QUANTILES)
     noise = PreparationNoise(noise_multiplier=1.0, delta=1e-6, releases=needed)
     columns = prepare(people(tmp_path), noise, Keys.seeded(2), domain=declared).domain.columns
     assert columns["age"] == Integer(bounds=(0, 120))
@@ -137,7 +137,9 @@ def test_a_row_is_in_one_count_of_each_column(tmp_path: Path, monkeypatch: pytes
     """The noise is for that: one record more moves the vector of counts by the root of the columns."""
     seen = []
 
-    def watched(self: PreparationNoise, root: object, release: Release, counts: np.ndarray, columns: int):
+    def watched(
+        self: PreparationNoise, root: object, release: PreparationRelease, counts: np.ndarray, columns: int
+    ):
         seen.append((release, np.array(counts), columns))
         return np.array(counts, float)
 
@@ -147,7 +149,7 @@ def test_a_row_is_in_one_count_of_each_column(tmp_path: Path, monkeypatch: pytes
         path = tmp_path / f"t{len(more)}.csv"
         path.write_text("p,q,r\n" + "\n".join([*lines, *more]) + "\n")
         prepare(open_table(path), LOUD, Keys.seeded(len(more)))
-    (_, first, columns), (_, second, _) = (one for one in seen if one[0] is Release.KINDS)
+    (_, first, columns), (_, second, _) = (one for one in seen if one[0] is PreparationRelease.KINDS)
     moved = second - first
     assert columns == 3
     assert np.linalg.norm(moved) <= np.sqrt(columns)
@@ -167,7 +169,7 @@ def test_too_few_rows_and_a_target_without_classes_are_refused(tmp_path: Path) -
 def test_the_cost_is_that_of_its_gaussians_and_of_the_threshold() -> None:
     noise = PreparationNoise(noise_multiplier=20.0, delta=1e-7)
     cost = tight(noise.event, 1e-5)
-    rho = sum(1 / (2 * noise.multiplier(release) ** 2) for release in Release)
+    rho = sum(1 / (2 * noise.multiplier(release) ** 2) for release in PreparationRelease)
     one = math.sqrt(1 / (2 * rho))  # a single Gaussian of the same concentration
     from reticent.accounting.theorems.gaussian_dp import epsilon
 
@@ -178,23 +180,23 @@ def test_the_cost_is_that_of_its_gaussians_and_of_the_threshold() -> None:
 
 def test_noise_has_the_size_that_is_charged_and_differs_by_release() -> None:
     noise = PreparationNoise(noise_multiplier=2.0, delta=1e-6)
-    root = Keys.seeded(6).take(Stream.PREPARATION, steps=range(len(Release)))
-    drawn = {release: noise.noisy(root, release, np.zeros(20_000), 9) for release in Release}
+    root = Keys.seeded(6).take(Stream.PREPARATION, steps=range(len(PreparationRelease)))
+    drawn = {release: noise.noisy(root, release, np.zeros(20_000), 9) for release in PreparationRelease}
     for release, values in drawn.items():
         statistic = float(np.square(values / noise.deviation(release, 9)).sum())
         assert 5e-7 < chdtrc(values.size, statistic) < 1 - 5e-7  # a false alarm in a million
     units = np.stack([values / noise.deviation(release, 9) for release, values in drawn.items()])
-    assert np.abs(np.corrcoef(units) - np.eye(len(Release))).max() < 5 / math.sqrt(20_000)
-    half = drawn[Release.WORDS] / 2  # a planted bug: half of the noise
-    statistic = float(np.square(half / noise.deviation(Release.WORDS, 9)).sum())
+    assert np.abs(np.corrcoef(units) - np.eye(len(PreparationRelease))).max() < 5 / math.sqrt(20_000)
+    half = drawn[PreparationRelease.WORDS] / 2  # a planted bug: half of the noise
+    statistic = float(np.square(half / noise.deviation(PreparationRelease.WORDS, 9)).sum())
     assert not 5e-7 < chdtrc(half.size, statistic) < 1 - 5e-7
 
 
 @pytest.mark.parametrize(("multiplier", "columns"), [(0.001, 1), (2.0, 9), (37.0, 100)])
 def test_counts_and_noise_lie_on_a_public_grid(multiplier: float, columns: int) -> None:
     noise = PreparationNoise(noise_multiplier=multiplier, delta=1e-6)
-    root = Keys.seeded(6).take(Stream.PREPARATION, steps=range(len(Release)))
-    for release in Release:
+    root = Keys.seeded(6).take(Stream.PREPARATION, steps=range(len(PreparationRelease)))
+    for release in PreparationRelease:
         exact = noise.multiplier(release) * math.sqrt(columns)
         assert exact < noise.deviation(release, columns) < exact * 1.01
         _, step = normal_grid(1, max_norm=1.0, deviation=exact, are_whole=True)
@@ -202,7 +204,7 @@ def test_counts_and_noise_lie_on_a_public_grid(multiplier: float, columns: int) 
         assert np.array_equal(np.rint(noisy * parts) / parts, noisy)
         assert len(np.unique(noisy)) > 40
     with pytest.raises(InvalidArgument, match="whole"):
-        noise.noisy(root, Release.WORDS, np.full(2, 0.5), columns)
+        noise.noisy(root, PreparationRelease.WORDS, np.full(2, 0.5), columns)
 
 
 @pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-9])
@@ -219,18 +221,20 @@ def test_a_single_word_is_shown_no_more_often_on_the_grid(delta: float) -> None:
         above = categories.threshold(deviation, 1, delta)
         return float(law[1 + reach * step > above].sum() / law.sum())
 
-    assert shown(noise.deviation(Release.WORDS, 1)) <= delta
-    assert shown(0.5 * noise.deviation(Release.WORDS, 1)) > delta  # planted: a threshold for half the noise
-    with pytest.raises(InvalidArgument, match="one row alone"):
+    assert shown(noise.deviation(PreparationRelease.WORDS, 1)) <= delta
+    assert (
+        shown(0.5 * noise.deviation(PreparationRelease.WORDS, 1)) > delta
+    )  # planted: a threshold for half the noise
+    with pytest.raises(InvalidArgument, match="only one row"):
         PreparationNoise(noise_multiplier=1.0, delta=0.3)
-    PreparationNoise(noise_multiplier=1.0, delta=0.3, releases=(Release.KINDS,))
+    PreparationNoise(noise_multiplier=1.0, delta=0.3, releases=(PreparationRelease.KINDS,))
 
 
 def test_a_release_that_was_not_paid_for_is_impossible() -> None:
-    noise = PreparationNoise(noise_multiplier=2.0, delta=1e-6, releases=(Release.WORDS,))
+    noise = PreparationNoise(noise_multiplier=2.0, delta=1e-6, releases=(PreparationRelease.WORDS,))
     root = Keys.seeded(0).take(Stream.PREPARATION, steps=range(4))
     with pytest.raises(AssertionError, match="not paid for"):
-        noise.noisy(root, Release.KINDS, np.zeros(3), 1)
+        noise.noisy(root, PreparationRelease.KINDS, np.zeros(3), 1)
 
 
 def test_a_single_word_passes_the_threshold_with_probability_delta() -> None:

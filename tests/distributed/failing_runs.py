@@ -35,7 +35,7 @@ def run(folder: Path, checkpoints: Checkpoints, process: int) -> None:
         plan,
         optimizer=optax.sgd(0.1),
         checkpoints=checkpoints,
-        buffer=3 * 12 * plan.sampler.capacity * 2,  # two steps at once
+        execution=rt.Execution(buffer=3 * 12 * plan.sampler.capacity * 2),  # two steps at once
     )
 
 

@@ -32,6 +32,7 @@ from reticent.mechanisms.adjacency import Adjacency  # noqa: E402
 from reticent.training.checkpoint import Checkpoints  # noqa: E402
 from reticent.training.clipping import flat  # noqa: E402
 from reticent.training.devices import feeding  # noqa: E402
+from reticent.training.execution import Execution  # noqa: E402
 from reticent.training.loop import Run, train  # noqa: E402
 from reticent.training.places import Places, in_order  # noqa: E402
 from reticent.training.plan import Plan  # noqa: E402
@@ -95,7 +96,7 @@ def run(data: Any = None, recipe: Plan | None = None, **options: Any) -> Run:
 
 
 def params_of(done: Run) -> Arrays:
-    return {name: np.asarray(leaf) for name, leaf in collectives.copied(done.params).items()}
+    return {name: np.asarray(leaf) for name, leaf in collectives.copy_to_host(done.params).items()}
 
 
 class Counted:
@@ -119,7 +120,10 @@ def with_uneven_shards() -> Arrays:
 
 
 def divided() -> Arrays:
-    done = run(divide_params=True, checkpoints=Checkpoints(path=FOLDER / f"{PROCESSES}.divided", stamp="s"))
+    done = run(
+        execution=Execution(divide_params=True),
+        checkpoints=Checkpoints(path=FOLDER / f"{PROCESSES}.divided", stamp="s"),
+    )
     parts = [part.data.shape[0] for part in done.params["w"].addressable_shards]
     return params_of(done) | {"parts": np.array(parts)}
 
@@ -127,7 +131,7 @@ def divided() -> Arrays:
 def _of_users(owners: np.ndarray) -> Run:
     data = Dataset(arrays=rows(), users=owners[own()])
     sampler = Poisson(examples=USERS, batch_size=8)
-    return run(data, plan(sampler=sampler, unit="user", rows_a_user=3))
+    return run(data, plan(sampler=sampler, unit="user", rows_per_user=3))
 
 
 def users() -> Arrays:
@@ -144,7 +148,7 @@ def rows_on_disk_in_one_process() -> Arrays:
         np.save(path, column)
         data[key] = np.load(path, mmap_mode="r")
     room = 3 * 36 * plan().sampler.capacity  # bytes of one step, as three windows of it take them
-    return params_of(run(data, plan(steps=20), buffer=(4 if PROCESS == 0 else 1) * room))
+    return params_of(run(data, plan(steps=20), execution=Execution(buffer=(4 if PROCESS == 0 else 1) * room)))
 
 
 def rows_in_memory_that_would_stay_on_disk() -> Arrays:
@@ -191,10 +195,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "checkpoints in one": lambda: run(
         checkpoints=None if PROCESS else Checkpoints(path=FOLDER / "no", stamp="s")
     ),
-    "division in one": lambda: run(divide_params=bool(PROCESS)),
+    "division in one": lambda: run(execution=Execution(divide_params=bool(PROCESS))),
     "a bad row to evaluate on": lambda: run(data := rows(), evaluate=data if PROCESS else None),
     "a mesh without the other": lambda: run(
-        mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("records",))
+        execution=Execution(mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("records",)))
     ),
     "a small batch": lambda: run(recipe=plan(sampler=Poisson(examples=ROWS, batch_size=1))),
     "too many rows": lambda: run({key: np.repeat(column, 3, axis=0) for key, column in rows().items()}),

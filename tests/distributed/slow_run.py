@@ -17,9 +17,9 @@ from reticent import distributed
 from reticent.core.errors import ReticentError
 from reticent.core.keys import Keys
 from reticent.distributed.starting import leave
-from reticent.runs import fit as runs
+from reticent.runs.fit import fit, resume
 from reticent.runs.methods import descent
-from reticent.runs.order import Order
+from reticent.runs.request import Request
 from reticent.training.checkpoint import Checkpoints
 
 
@@ -34,7 +34,7 @@ def main(address: str, processes: int, process: int, *paths: str) -> None:
     descent.train = at_this_pace
     assert Checkpoints.__init__.__kwdefaults__ is not None
     Checkpoints.__init__.__kwdefaults__["seconds"] = 0.0
-    order = Order(
+    order = Request(
         source=str(table),
         target="y",
         epsilon=4.0,
@@ -45,9 +45,9 @@ def main(address: str, processes: int, process: int, *paths: str) -> None:
     )
     try:
         if (folder / "run.json").exists():
-            runs.resume(folder, keys=Keys.seeded(1))
+            resume(folder, keys=Keys.seeded(1))
         else:
-            runs.fit(order, folder, keys=Keys.seeded(1))
+            fit(order, folder, keys=Keys.seeded(1))
     except ReticentError as error:
         print(f"{type(error).__name__}: {error}", flush=True)
         leave(3)

@@ -18,11 +18,11 @@ from typing import Any
 from reticent import distributed
 from reticent.core.errors import ReticentError
 from reticent.core.keys import Keys
-from reticent.core.observer import Onlooker
-from reticent.runs import fit as runs
+from reticent.core.observer import Observer
 from reticent.runs import spill
+from reticent.runs.fit import fit, resume
 from reticent.runs.methods import descent
-from reticent.runs.order import Order
+from reticent.runs.request import Request
 
 STEPS = 12
 _planned = descent._plan
@@ -48,10 +48,10 @@ def follow(job: dict[str, Any], said: list[str]) -> dict[str, Any]:
     stop_soon(job.get("stops", False))
     spill.is_too_large = lambda *_: job.get("stays on disk", False)
     folder, keys = Path(job["folder"]), Keys.seeded(job.get("seed", 1))
-    onlooker = Onlooker(say=said.append)
+    observer = Observer(say=said.append)
     if job.get("resumes"):
-        return runs.resume(folder, keys=keys, onlooker=onlooker).record
-    return runs.fit(Order(**job["order"]), folder, keys=keys, onlooker=onlooker).record
+        return resume(folder, keys=keys, observer=observer).record.to_json()
+    return fit(Request(**job["order"]), folder, keys=keys, observer=observer).record.to_json()
 
 
 def main(address: str, processes: int, process: int, file: Path) -> None:

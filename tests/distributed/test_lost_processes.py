@@ -78,7 +78,7 @@ class Place:
     def look(self) -> None:
         """Nothing was released that was not paid for, and nothing was paid for twice."""
         names = {path.name for path in self.run.iterdir()} if self.run.exists() else set()
-        state = read_record(self.run)["state"] if "run.json" in names else "nothing"
+        state = read_record(self.run).state if "run.json" in names else "nothing"
         charges = self.charges()
         assert charges in {"nothing": (0,), "started": (0, 1)}.get(state, (1,)), (state, charges)
         if names & {"checkpoint", "model.safetensors", "domain.toml"}:
@@ -121,8 +121,8 @@ def test_a_killed_process_ends_the_others_and_all_go_on_together(place: Place) -
     ended = joined.ended(place.begun(place.run, pace=0.0), within=LIMIT)
     assert [process.code for process in ended] == [0, 0], ended
     record = read_record(place.run)
-    assert record["state"] == "finished"
-    assert record["guarantee"]["epsilon"] <= 4.0
+    assert record.state == "finished"
+    assert record.result.guarantee.epsilon <= 4.0
     assert place.charges() == 1
     names = sorted(path.name for path in place.run.iterdir())
     assert names == ["domain.toml", "model.safetensors", "private", "run.json"]

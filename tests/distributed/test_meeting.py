@@ -15,12 +15,12 @@ import pytest
 from reticent import distributed
 from reticent.core.errors import InvalidArgument, ReticentError
 from reticent.distributed import rendezvous
-from reticent.distributed.rendezvous import Place, meet
+from reticent.distributed.rendezvous import MeetingPoint, meet
 
 
-def place(patience: int = 20) -> Place:
+def place(patience: int = 20) -> MeetingPoint:
     host, _, port = joined.free_address().rpartition(":")
-    return Place.until(host, int(port), patience)
+    return MeetingPoint.until(host, int(port), patience)
 
 
 def together(*calls: Callable[[], Any]) -> list[str]:
@@ -37,14 +37,14 @@ def together(*calls: Callable[[], Any]) -> list[str]:
         return list(pool.map(said, calls))
 
 
-def coming(at: Place, processes: int, process: int) -> Callable[[], None]:
+def coming(at: MeetingPoint, processes: int, process: int) -> Callable[[], None]:
     return lambda: meet(at, processes=processes, process=process)
 
 
 def test_processes_meet_in_any_order_and_the_port_is_free_afterwards() -> None:
     at = place()
     assert together(*(coming(at, 3, process) for process in (2, 0, 1))) == ["met"] * 3
-    again = Place.until(at.host, at.port, 20)
+    again = MeetingPoint.until(at.host, at.port, 20)
     assert together(coming(again, 2, 0), coming(again, 2, 1)) == ["met"] * 2
     meet(place(), processes=1, process=0)
 
@@ -59,9 +59,9 @@ def test_who_is_missing_is_told_to_all() -> None:
 
 def test_nobody_waits_for_ever_for_a_coordinator() -> None:
     (said,) = together(coming(place(patience=1), 2, 1))
-    assert said.startswith("Unavailable: Nobody answered at 127.0.0.1:")
+    assert said.startswith("Unavailable: No answer from 127.0.0.1:")
     assert "within 1 seconds" in said
-    assert "Start process 0 there first, and see that the port is open" in said
+    assert "Start process 0 there first, and check that its port is open" in said
 
 
 def test_another_number_of_processes_is_told_to_both() -> None:
@@ -75,7 +75,7 @@ def test_one_number_for_two_is_told_to_all() -> None:
     at = place()
     said = together(coming(at, 3, 0), coming(at, 3, 1), coming(at, 3, 1))
     assert len(set(said)) == 1
-    assert "InvalidArgument: Two processes say that they are process 1 of 3." in said[0]
+    assert "InvalidArgument: Two processes claim to be process 1 of 3." in said[0]
 
 
 def test_a_port_that_is_taken_is_no_place_to_wait() -> None:
@@ -92,7 +92,7 @@ def test_an_older_version_is_told_to_both(name: str) -> None:
         coming(at, 2, 0), lambda: rendezvous._call(at, {"process": 1, "processes": 2, "versions": older})
     )
     assert len(set(said)) == 1
-    assert f"InvalidArgument: Process 1 has another version of {name} than process 0: 0.0 and" in said[0]
+    assert f"InvalidArgument: Process 1 has a different version of {name} from process 0: 0.0 and" in said[0]
 
 
 @pytest.mark.parametrize("words", [b"GET / HTTP/1.1\r\n\r\n", b"[1, 2]\n", b"{}\n", b"", b"\xff" * 10_000])
@@ -100,7 +100,7 @@ def test_strangers_are_not_waited_for(words: bytes) -> None:
     at = place()
 
     def stranger() -> None:
-        with rendezvous.connected(at) as connection:
+        with rendezvous.connect(at) as connection:
             connection.sendall(words)
         meet(at, processes=2, process=1)
 
@@ -111,7 +111,7 @@ def test_a_process_that_died_may_come_again() -> None:
     at = place()
 
     def died_and_came_again() -> None:
-        with rendezvous.connected(at) as connection:
+        with rendezvous.connect(at) as connection:
             versions = rendezvous.versions()
             rendezvous._write(connection, {"process": 1, "processes": 3, "versions": versions})
         time.sleep(0.2)
@@ -132,14 +132,14 @@ def test_a_coordinator_that_has_begun_is_no_coordinator_for_one_more() -> None:
         connection.sendall(b"\x00\x00\x12\x04 as JAX's own service says\n")
         connection.close()
         (said,) = late.result()
-    assert "is no process 0 that waits for process 2." in said
+    assert "is not a process 0 that waits for process 2." in said
 
 
 def test_what_start_is_told_is_checked_first() -> None:
-    with pytest.raises(InvalidArgument, match="There is no process 2 among 2"):
+    with pytest.raises(InvalidArgument, match="Process number 2 is not below 2"):
         distributed.start("127.0.0.1:7777", processes=2, process=2)
     for address in ("127.0.0.1", ":7", "host:port", "host:0", "host:65536"):
-        with pytest.raises(InvalidArgument, match="is no HOST:PORT"):
+        with pytest.raises(InvalidArgument, match="is not HOST:PORT"):
             distributed.start(address, processes=2, process=0)
     for wrong in ({"processes": 0, "process": 0}, {"processes": 2, "process": -1}):
         with pytest.raises(InvalidArgument):

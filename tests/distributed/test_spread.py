@@ -106,13 +106,13 @@ def property_and_sweep(folder: Path) -> Found:
 def watch_devices() -> list[int]:
     """How many devices held each array that comes back from now on."""
     used: list[int] = []
-    gathered = Spread.gathered
+    gathered = Spread.gather
 
     def noting(self: Spread, tree: Any) -> Any:
         used.extend(len(leaf.sharding.device_set) for leaf in jax.tree.leaves(tree))
         return gathered(self, tree)
 
-    Spread.gathered = noting
+    Spread.gather = noting
     return used
 
 
@@ -120,8 +120,8 @@ def where_models_live() -> Found:
     """Each device has its own models, and the program in which they are computed sends nothing."""
     spread = Spread()
     models = spread.room_for(MODELS)
-    arguments = (*spread.placed((keys_of(models), np.zeros((models, 3)))), spread.shared(np.zeros(5)))
-    program = jax.jit(spread.divided(noisy_sums, shared=1)).lower(*arguments).compile()
+    arguments = (*spread.place((keys_of(models), np.zeros((models, 3)))), spread.replicate(np.zeros(5)))
+    program = jax.jit(spread.divide(noisy_sums, shared=1)).lower(*arguments).compile()
     shards = program(*arguments)["noisy"].addressable_shards
     sent = re.findall(
         r"all-reduce|all-gather|all-to-all|collective-permute", program.as_text() or "all-reduce"
@@ -136,7 +136,7 @@ def where_models_live() -> Found:
 def disagree(folder: Path) -> Found:
     """What two processes do whose clocks run differently, that see other files, or of which one fails."""
     is_first = jax.process_index() == 0
-    heard = collectives.everyones(10 + jax.process_index())
+    heard = collectives.gather_arrays(10 + jax.process_index())
 
     def fail() -> None:
         raise DataError("No room.", remedy="Make some.")
@@ -268,13 +268,13 @@ def test_on_one_device_it_is_the_same_program() -> None:
         assert isinstance(found[name], np.ndarray)
         np.testing.assert_array_equal(found[name], value)
     if jax.device_count() == 1:
-        assert spread.divided(noisy_sums, shared=1) is noisy_sums
+        assert spread.divide(noisy_sums, shared=1) is noisy_sums
 
 
 def test_a_device_that_was_chosen_works_alone() -> None:
     with jax.default_device(jax.devices()[0]):
         assert Spread().count == 1
-    with pytest.raises(InvalidArgument, match="no device"):
+    with pytest.raises(InvalidArgument, match="No device"):
         Spread([])
 
 
@@ -301,7 +301,7 @@ def test_what_the_first_process_fails_at_is_raised() -> None:
 
     with pytest.raises(DataError, match="No room"):
         by_first(fail)
-    assert list(collectives.everyones(2.5)) == [2.5]
+    assert list(collectives.gather_arrays(2.5)) == [2.5]
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-CHECKED = ["pitfalls.md", "choose.md"]
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+CHECKED = ["pitfalls.md", "choose.md"]  # pages that name functions and tests
 
 
 def build(config: Path, goal: Path) -> subprocess.CompletedProcess[str]:
@@ -119,6 +120,8 @@ def test_what_is_fetched_from_elsewhere_would_be_noticed(text: str):
 
 # Names
 
+_FOLDERS = sorted(path.parent.name for path in (ROOT / "reticent").glob("*/__init__.py"))
+
 
 def names_in(text: str) -> Iterator[str]:
     """Dotted names of the package, and tests as pytest names them, that stand in code."""
@@ -154,6 +157,49 @@ def exists(name: str) -> bool:
     return not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8")
 
 
+def paths_in(text: str) -> Iterator[str]:
+    """Paths of source files, tests and folders of the package in code spans, outside of fenced blocks."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    for code in re.findall(r"`([^`\n]+)`", prose):
+        yield from re.findall(r"(?<![\w/.~])(?:[\w-]+/)+[\w-]+\.(?:py|toml)\b", code)
+        yield from re.findall(rf"^(?:reticent/)?(?:{'|'.join(_FOLDERS)})/(?:\w+/)*$", code)
+        yield from (f"tests/{path}.py" for path in re.findall(r"^\w+/test_\w+$", code))
+
+
+def is_path(path: str) -> bool:
+    """Whether it exists, seen from the project, or from inside the package, as pages name its files."""
+    return (ROOT / path).exists() or (ROOT / "reticent" / path).exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_path_that_a_page_names_exists(page: Path):
+    named = sorted(set(paths_in(page.read_text(encoding="utf-8"))))
+    assert [path for path in named if not is_path(path)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_dotted_name_that_a_page_names_exists(page: Path):
+    named = set(names_in(page.read_text(encoding="utf-8")))
+    assert sorted(name for name in named if not exists(name)) == []
+
+
+def test_the_architecture_page_names_every_folder_and_types_where_they_are():
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    folders = [
+        path.parent.relative_to(ROOT / "reticent") for path in (ROOT / "reticent").glob("*/**/__init__.py")
+    ]
+    shown = page.partition("## The folders")[2].partition("\n## ")[0]
+    assert [str(folder) for folder in folders if f"`{folder}/" not in shown] == []
+    rows = re.findall(
+        r"^\| (`\w+`.*?) \| (`.*?`) \|", page.partition("## The types that matter")[2], re.MULTILINE
+    )
+    assert len(rows) > 20
+    for types, modules in rows:
+        places = [resolve(f"reticent.{module}") for module in re.findall(r"`([\w.]+)`", modules)]
+        for name in re.findall(r"`(\w+)`", types):
+            assert any(hasattr(place, name) for place in places), name
+
+
 @pytest.mark.parametrize("page", CHECKED)
 def test_every_function_and_test_that_a_page_names_exists(page: str):
     named = sorted(set(names_in((DOCS / page).read_text(encoding="utf-8"))))
@@ -170,6 +216,24 @@ def test_every_pitfall_names_what_is_done_and_where_it_is_tested():
         assert severity in {"high", "medium", "low"}, pitfall
         assert len(done.split()) > 3, pitfall
         assert any(name.startswith("tests/") and "::" in name for name in names_in(tested)), pitfall
+
+
+@pytest.mark.parametrize(
+    ("code", "path", "is_there"),
+    [
+        ("reticent/core/keys.py", "reticent/core/keys.py", True),
+        ("core/keys.py", "core/keys.py", True),
+        ("core/quays.py", "core/quays.py", False),
+        ("python -m benchmarks/nothing.py", "benchmarks/nothing.py", False),
+        ("accounting/theorems/", "accounting/theorems/", True),
+        ("accounting/lemmas/", "accounting/lemmas/", False),
+        ("core/test_keys", "tests/core/test_keys.py", True),
+        ("core/test_quays", "tests/core/test_quays.py", False),
+    ],
+)
+def test_a_path_that_is_not_there_would_be_noticed(code: str, path: str, is_there: bool):
+    assert list(paths_in(f"as in `{code}`, say\n```sh\n`not/this.py`\n```\n")) == [path]
+    assert is_path(path) is is_there
 
 
 @pytest.mark.parametrize(

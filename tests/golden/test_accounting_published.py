@@ -13,10 +13,10 @@ import pytest
 from dp_accounting import rdp
 
 from reticent.accounting import calibrate
-from reticent.accounting.epsilon import Cost, tight
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.setting import Setting, steps_for
 from reticent.accounting.theorems import gaussian_dp, moments, renyi, sampled_renyi, zcdp
+from reticent.accounting.tight_epsilon import Cost, tight
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event, Gaussian, PoissonSampled, Repeated
 

@@ -9,12 +9,12 @@ import pytest
 from scipy.special import ndtr
 
 from reticent.accounting.accountants import ACCOUNTANTS, account
-from reticent.accounting.epsilon import tight
-from reticent.accounting.loss_distribution.distribution import Release, upper_epsilon
+from reticent.accounting.loss_distribution.distribution import RepeatedPair, upper_epsilon
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.loss_distribution.pairs import GaussianPair, SampledPair
 from reticent.accounting.setting import Sampling, Setting
 from reticent.accounting.theorems import composition, renyi, sampled_renyi
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import Unproven
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
@@ -149,7 +149,7 @@ def test_dp_accounting_0_6_0_batches_of_fixed_size_cost_at_least_14_7():
     assert 14.7 <= cost.lower <= 14.72 + 5e-3
     assert cost.upper >= 14.71
     explicit = SampledPair(GaussianPair(2 / 1.1), 256 / 60000)
-    assert cost.upper >= upper_epsilon([Release(explicit, 14_063)], 1e-5) * (1 - 1e-3)
+    assert cost.upper >= upper_epsilon([RepeatedPair(explicit, 14_063)], 1e-5) * (1 - 1e-3)
     with pytest.raises(Unproven):
         tight(setting.event, 1e-5, Adjacency.ADD_OR_REMOVE)
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from reticent.accounting.epsilon import bracket_event, tight
-from reticent.accounting.loss_distribution.distribution import Release, lower_epsilon, upper_epsilon
+from reticent.accounting.loss_distribution.distribution import RepeatedPair, lower_epsilon, upper_epsilon
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.loss_distribution.pairs import LaplacePair
 from reticent.accounting.theorems import (
@@ -21,6 +20,7 @@ from reticent.accounting.theorems import (
     sampled_renyi,
     zcdp,
 )
+from reticent.accounting.tight_epsilon import bracket_event, tight
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian, PureDp, RandomizedResponse, Repeated
 
@@ -211,7 +211,7 @@ def test_laplace_profile_1_less_e_to_the_minus_a_quarter():
     # delta(0.5) of epsilon 1 is 1 - e^-0.25, so at that delta the bracket has to hold 0.5.
     delta = -math.expm1(-0.25)
     assert delta == pytest.approx(0.2211992169, abs=6e-11)
-    releases = [Release(LaplacePair(1.0), 1)]
+    releases = [RepeatedPair(LaplacePair(1.0), 1)]
     lower, upper = lower_epsilon(releases, delta, near=0.5), upper_epsilon(releases, delta)
     assert lower <= 0.5 <= upper
     assert upper - lower < 1e-3

@@ -11,7 +11,7 @@ import pytest
 from reticent.accounting.theorems import gaussian_dp
 from reticent.pate import costs, divergence, sensitivity
 from reticent.pate.aggregators import Confident, LaplaceMax
-from reticent.pate.costs import Release
+from reticent.pate.costs import CostRelease
 from reticent.pate.votes import Questions, Votes
 
 FOLDER = (
@@ -55,13 +55,13 @@ def test_divided_teachers_cost_what_no_votes_would():
 def test_laplace_noise():
     log_wrong = divergence.log_wrong_laplace(np.array([[200, 30, 20]]), 20)
     assert log_wrong == pytest.approx([-7.043023688042238], rel=1e-12)
-    found = divergence.pure(log_wrong, 0.1, np.array([2.0, 9.0, 14.0]))
+    found = divergence.pure_dp(log_wrong, 0.1, np.array([2.0, 9.0, 14.0]))
     expected = [[1.8372125732773e-4, 2.2551022841945e-4, 2.7079916772541e-4]]
     assert found == pytest.approx(np.array(expected), rel=1e-9)
 
 
 def test_a_threshold_that_is_nearly_even_costs_what_no_votes_would():
-    log_pass = divergence.log_answered(np.array([[180, 70]]), 200, 150)
+    log_pass = divergence.log_pass_probability(np.array([[180, 70]]), 200, 150)
     found = divergence.gaussian_check(log_pass, 150, np.array([14.0]))
     assert found == pytest.approx(np.array([[14 / (2 * 150**2)]]), rel=1e-12)
 
@@ -97,9 +97,9 @@ def test_the_turning_point_by_hand(sigma: float, expected: tuple[float | None, .
 
 
 def test_publishing_a_cost_costs_what_the_paper_says():
-    release = Release(order=14, beta=0.0329, sigma=6.23, confidence=0.5)
+    release = CostRelease(order=14, beta=0.0329, sigma=6.23, confidence=0.5)
     assert release.divergence == pytest.approx(0.5183929399476159, rel=1e-12)
-    careful = Release(order=14, beta=0.0329, sigma=6.23, confidence=0.95)
+    careful = CostRelease(order=14, beta=0.0329, sigma=6.23, confidence=0.95)
     assert careful.divergence > release.divergence
 
 
@@ -178,9 +178,9 @@ def test_laplace_teachers_on_mnist():
     rows = np.load(FOLDER / "mnist_250_teachers_100_indices_used_by_student.npy")
     votes = published("mnist").about(Questions(rows=rows))
     for most, expected in ((8, 2.048561096236246), (64, 1.4078530526088626)):
-        cost = costs.unreleased(votes, LaplaceMax(gamma=0.1), orders=np.arange(2.0, most + 2))
+        cost = costs.unreleased_cost(votes, LaplaceMax(gamma=0.1), orders=np.arange(2.0, most + 2))
         assert cost.epsilon_classical(1e-5) == pytest.approx(expected, abs=1e-9)
-    assert costs.unreleased(votes, LaplaceMax(gamma=0.1)).epsilon(1e-5) <= 1.408
+    assert costs.unreleased_cost(votes, LaplaceMax(gamma=0.1)).epsilon(1e-5) <= 1.408
 
 
 @needs_votes
@@ -194,13 +194,13 @@ def test_laplace_teachers_on_mnist():
 )
 def test_laplace_teachers_with_eight_moments(name: str, first: int, delta: float, expected: float):
     votes = published(name).about(Questions.first(first))
-    cost = costs.unreleased(votes, LaplaceMax(gamma=0.1), orders=np.arange(2.0, 10.0))
+    cost = costs.unreleased_cost(votes, LaplaceMax(gamma=0.1), orders=np.arange(2.0, 10.0))
     assert cost.epsilon_classical(delta) == pytest.approx(expected, abs=1e-8)
 
 
 def test_laplace_answers_without_votes():
     none = Votes(counts=np.full((100, 2), 125), teachers=250)
-    cost = costs.unreleased(none, LaplaceMax(gamma=0.1), orders=np.arange(2.0, 10.0))
+    cost = costs.unreleased_cost(none, LaplaceMax(gamma=0.1), orders=np.arange(2.0, 10.0))
     assert cost.epsilon_classical(1e-5) == pytest.approx(11.756462732, abs=1e-8)
 
 
@@ -237,12 +237,12 @@ def test_confident_teachers(row: tuple):
     beta, smooth, sigma_release, release_cost, sanitised = published_at
     votes = published(name).about(Questions.first(questions))
     confident = Confident(threshold=threshold, sigma_check=check, sigma=sigma)
-    expected = np.exp(divergence.log_answered(votes.counts, threshold, check)).sum()
+    expected = np.exp(divergence.log_pass_probability(votes.counts, threshold, check)).sum()
     assert expected == pytest.approx(answered, abs=1e-6)
 
-    cost = costs.unreleased(votes, confident, orders=PAPER_ORDERS)
+    cost = costs.unreleased_cost(votes, confident, orders=PAPER_ORDERS)
     assert cost.epsilon_classical(delta) == pytest.approx(old, abs=1e-9)
-    assert costs.unreleased(votes, confident).epsilon(delta) == pytest.approx(improved, abs=1e-6)
+    assert costs.unreleased_cost(votes, confident).epsilon(delta) == pytest.approx(improved, abs=1e-6)
 
     mu = np.sqrt(questions / check**2 + 2 * answered / sigma**2)
     assert gaussian_dp.epsilon(mu, delta) == pytest.approx(exact, abs=1e-8)
@@ -251,7 +251,7 @@ def test_confident_teachers(row: tuple):
         {"mnist": 3.157, "svhn": 12.393, "adult": 4.402}[name], abs=6e-4
     )
 
-    release = Release(order=order, beta=beta, sigma=sigma_release, confidence=0.5)
+    release = CostRelease(order=order, beta=beta, sigma=sigma_release, confidence=0.5)
     found = costs.smooth_sensitivity(votes, confident, release)
     assert found == pytest.approx(smooth, rel=1e-9)
     assert (order * np.exp(2 * beta) / found) ** (1 / 3) == pytest.approx(sigma_release, rel=1e-9)

@@ -15,7 +15,7 @@ from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 
 from reticent.accounting.theorems import renyi, tuning
-from reticent.accounting.theorems.tuning import NegativeBinomial, Poisson
+from reticent.accounting.theorems.tuning import NegativeBinomialTrials, PoissonTrials
 
 _ORDERS = np.array([1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512], float)
 _SMALL = [
@@ -36,7 +36,7 @@ def _printed(shape: float, gamma: float, log_inverse: float, log_mean: float) ->
 
 
 def _log_mean(shape: float, gamma: float) -> float:
-    return math.log(NegativeBinomial(shape=shape, gamma=gamma).mean)
+    return math.log(NegativeBinomialTrials(shape=shape, gamma=gamma).mean)
 
 
 @pytest.mark.parametrize(("gamma", "printed"), _LOGARITHMIC)
@@ -62,7 +62,7 @@ def test_figure_7_negative_binomial_of_shape_one_half(gamma: float, printed: flo
     [(shape, *row) for shape, rows in ((0.0, _LOGARITHMIC), (1.0, _GEOMETRIC), (0.5, _HALF)) for row in rows],
 )
 def test_ours_is_below_what_is_printed(shape: float, gamma: float, printed: float):
-    found = tuning.best_of(_CURVE, NegativeBinomial(shape=shape, gamma=gamma), _ORDERS).min()
+    found = tuning.best_of(_CURVE, NegativeBinomialTrials(shape=shape, gamma=gamma), _ORDERS).min()
     assert 0.6 * printed < found < 0.9 * printed
 
 
@@ -80,7 +80,7 @@ def test_the_theorem_as_dp_accounting_has_it(shape: float, mean: float):
     rising = np.minimum.accumulate(theorem[::-1])[::-1]
     assert rising == pytest.approx(np.asarray(peer.rdp), rel=1e-7)
     assert (
-        tuning.best_of(run, NegativeBinomial(shape=shape, gamma=gamma), renyi.ORDERS) <= rising + 1e-12
+        tuning.best_of(run, NegativeBinomialTrials(shape=shape, gamma=gamma), renyi.ORDERS) <= rising + 1e-12
     ).all()
 
 
@@ -88,16 +88,16 @@ def test_the_theorem_as_dp_accounting_has_it(shape: float, mean: float):
 def test_poisson_is_below_dp_accounting(mean: float):
     peer = RdpAccountant(list(renyi.ORDERS))
     peer.compose(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(5.0), mean, math.inf))
-    ours = tuning.best_of(renyi.gaussian(1 / 5.0, renyi.ORDERS), Poisson(mean=mean), renyi.ORDERS)
+    ours = tuning.best_of(renyi.gaussian(1 / 5.0, renyi.ORDERS), PoissonTrials(mean=mean), renyi.ORDERS)
     assert renyi.to_epsilon(ours, 1e-6) < renyi.to_epsilon(np.asarray(peer.rdp), 1e-6) * (1 + 5e-3)
 
 
 def test_a_hundredth_of_a_run_on_average_is_not_negative_where_the_printed_formula_is():
     printed = _CURVE[0] + math.log(0.01) / (_ORDERS[0] - 1)
     assert printed == pytest.approx(-18.2, abs=0.1)
-    assert (tuning.best_of(_CURVE, Poisson(mean=0.01), _ORDERS) >= _CURVE).all()
+    assert (tuning.best_of(_CURVE, PoissonTrials(mean=0.01), _ORDERS) >= _CURVE).all()
 
 
 @pytest.mark.parametrize("shape", [0.0, 0.5, 1.0])
 def test_pure_epsilon_becomes_two_and_the_shape_times_it(shape: float):
-    assert NegativeBinomial(shape=shape, gamma=0.01).pure(0.4) == pytest.approx((2 + shape) * 0.4)
+    assert NegativeBinomialTrials(shape=shape, gamma=0.01).pure(0.4) == pytest.approx((2 + shape) * 0.4)

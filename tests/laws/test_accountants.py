@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.accounting.accountants import ACCOUNTANTS, account
-from reticent.accounting.epsilon import bracket_event, guarantee, tight, upper_bound
 from reticent.accounting.loss_distribution.distribution import RELATIVE_WIDTH
 from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.tight_epsilon import bracket_event, guarantee, tight, upper_bound
 from reticent.core.errors import InvalidArgument, Unproven
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency

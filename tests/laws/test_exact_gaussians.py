@@ -16,16 +16,13 @@ from mpmath import erfc, exp, mp, mpf, sqrt
 
 from reticent.accounting.loss_distribution.distribution import (
     RELATIVE_WIDTH,
-    Release,
+    RepeatedPair,
     lower_epsilon,
     upper_epsilon,
 )
 from reticent.accounting.loss_distribution.pairs import GaussianPair
 from reticent.accounting.theorems import gaussian_dp
 from reticent.core.errors import InvalidArgument
-
-_DELTAS = [1e-3, 1e-5, 1e-8, 1e-12, 1e-16, 1e-20]
-_TIMES = [1, 2, 7, 100, 10_000, 10**6, 10**7]
 
 
 def _delta(mu: Any, epsilon: Any) -> Any:
@@ -34,15 +31,15 @@ def _delta(mu: Any, epsilon: Any) -> Any:
 
 
 @pytest.mark.parametrize("mu", [1e-4, 1e-2, 0.3, 1.0, 5.0, 30.0])
-@pytest.mark.parametrize("delta", _DELTAS)
-def test_the_closed_form_against_many_digits(mu: float, delta: float):
-    found = gaussian_dp.epsilon(mu, delta)
-    with mp.workdps(400):  # at mu = 30 the two terms agree in hundreds of digits
-        if found == 0:
-            assert _delta(mpf(mu), mpf(0)) <= delta
-            return
-        assert _delta(mpf(mu), mpf(found)) <= delta
-        assert _delta(mpf(mu), mpf(found) * (1 - mpf(10) ** -9)) >= delta
+def test_the_closed_form_against_many_digits(mu: float):
+    for delta in (1e-3, 1e-5, 1e-8, 1e-12, 1e-16, 1e-20):
+        found = gaussian_dp.epsilon(mu, delta)
+        with mp.workdps(400):  # at mu = 30 the two terms agree in hundreds of digits
+            if found == 0:
+                assert _delta(mpf(mu), mpf(0)) <= delta
+                continue
+            assert _delta(mpf(mu), mpf(found)) <= delta
+            assert _delta(mpf(mu), mpf(found) * (1 - mpf(10) ** -9)) >= delta
 
 
 @settings(max_examples=60)
@@ -65,7 +62,7 @@ def test_noise_and_epsilon_are_inverse(epsilon: float, delta: float):
 
 def _check(mu: float, times: int, delta: float) -> None:
     """`mu` is that of the whole composition."""
-    releases = [Release(GaussianPair(mu / math.sqrt(times)), times)]
+    releases = [RepeatedPair(GaussianPair(mu / math.sqrt(times)), times)]
     exact = gaussian_dp.epsilon(mu, delta)
     for relative_width in (RELATIVE_WIDTH, RELATIVE_WIDTH / 10):  # the finer one where the first is too wide
         upper = upper_epsilon(releases, delta, relative_width=relative_width)
@@ -77,10 +74,10 @@ def _check(mu: float, times: int, delta: float) -> None:
     raise AssertionError(f"[{lower}, {upper}] around {exact} is too wide")
 
 
-@pytest.mark.parametrize("times", _TIMES)
-@pytest.mark.parametrize("delta", _DELTAS)
-@pytest.mark.parametrize("mu", [0.05, 0.632456, 4.0])
-def test_the_bracket_holds_the_exact_epsilon_and_is_narrow(mu: float, times: int, delta: float):
+@pytest.mark.parametrize("times", [1, 2, 10**7])
+@pytest.mark.parametrize("delta", [1e-3, 1e-20])
+@pytest.mark.parametrize("mu", [0.05, 4.0])
+def test_the_bracket_holds_the_exact_epsilon_in_the_corners(mu: float, times: int, delta: float):
     _check(mu, times, delta)
 
 
@@ -104,7 +101,7 @@ def test_the_bracket_holds_the_exact_epsilon_anywhere(log_mu: float, log_times: 
 def test_the_bracket_holds_for_different_gaussians_together(shares, times, mu: float, log_delta: float):
     delta, total = math.exp(log_delta), math.fsum(shares)
     releases = [
-        Release(GaussianPair(mu * math.sqrt(share / total / count)), count)
+        RepeatedPair(GaussianPair(mu * math.sqrt(share / total / count)), count)
         for share, count in zip(shares, times, strict=False)
     ]
     exact = gaussian_dp.epsilon(mu, delta)
@@ -117,7 +114,7 @@ def test_the_bracket_holds_for_different_gaussians_together(shares, times, mu: f
 def test_planted_one_step_less_or_half_the_noise_leaves_the_bracket():
     exact = gaussian_dp.epsilon(1.0, 1e-5)
     for planted, times in [(1 / math.sqrt(100), 99), (1 / math.sqrt(100), 101), (2 / math.sqrt(100), 100)]:
-        releases = [Release(GaussianPair(planted), times)]
+        releases = [RepeatedPair(GaussianPair(planted), times)]
         upper = upper_epsilon(releases, 1e-5)
         assert not lower_epsilon(releases, 1e-5, near=upper) <= exact <= upper
 

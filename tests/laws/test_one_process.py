@@ -88,7 +88,7 @@ def test_several_processes_are_refused_before_anything_happens(
     draw: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jax, "process_count", lambda: 2)
-    with pytest.raises(InvalidArgument, match="in one process, and 2 are joined here"):
+    with pytest.raises(InvalidArgument, match="in one process, and 2 processes are joined here"):
         draw(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -45,7 +45,7 @@ def charge_forever(path: str, spent: int, way: int, chance: random.Random) -> No
     ledger = Ledger.open(path)
     budget = ledger.for_dataset("patients")
     if way == 1:
-        connection = ledger._store._connected(is_reader=False)
+        connection = ledger._store._connection_for(is_reader=False)
         connection.set_progress_handler(after(chance.randrange(1, 400)), 1)
     if way == 2:
         tick = after(chance.randrange(1, 300))

@@ -74,7 +74,7 @@ def test_a_file_that_is_none_is_refused_and_left_alone(path: Path, content: byte
 
 def test_an_empty_file_says_what_may_have_happened(path: Path):
     path.touch()
-    with pytest.raises(DataError, match="the making of it was interrupted"):
+    with pytest.raises(DataError, match="its creation was interrupted"):
         Ledger.open(path)
 
 
@@ -209,7 +209,7 @@ def test_an_exclusive_mode_locks_out_readers_too(written: Path):
 
 def test_a_full_disk_records_nothing(ledger: Ledger):
     charge(ledger)
-    connection = ledger._store._connected(is_reader=False)
+    connection = ledger._store._connection_for(is_reader=False)
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages}")
     charged = []

@@ -82,7 +82,7 @@ def test_sqlite_itself_refuses_to_change_an_entry(written: Path, statement: str)
 
 def test_the_pragmas_are_the_ones_that_make_it_durable(written: Path):
     with Ledger.open(written) as ledger:
-        connection = ledger._store._connected(is_reader=False)
+        connection = ledger._store._connection_for(is_reader=False)
         read = {
             name: connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous")

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reticent.accounting.epsilon import guarantee, tight
-from reticent.accounting.filters import several, shares_for
-from reticent.accounting.reserve import NEARLY_EXACT, left_for
+from reticent.accounting.filters import make_filters, shares_for
+from reticent.accounting.reserve import NEARLY_EXACT, delta_left_for
+from reticent.accounting.tight_epsilon import guarantee, tight
 from reticent.core.errors import BudgetExceeded, InvalidArgument, Unproven
 from reticent.ledger import cost
 from reticent.ledger.ledger import DatasetBudget, Ledger
@@ -391,8 +391,8 @@ def test_adaptively_charged_is_what_the_filter_lets_through(
     with Ledger.create(tmp_path / f"{os.urandom(8).hex()}.ledger") as ledger:
         ledger.limit("data", epsilon=epsilon, delta=1e-6, adaptive=True)
         budget = ledger.for_dataset("data")
-        left = left_for(epsilon, 1e-6)
-        guards = list(several(shares_for(epsilon, 1e-6), epsilon=epsilon, delta=left))
+        left = delta_left_for(epsilon, 1e-6)
+        guards = list(make_filters(shares_for(epsilon, 1e-6), epsilon=epsilon, delta=left))
         for event in wanted:
             if fitting := [guard for guard in guards if guard.fits(event)]:
                 guards = fitting  # what is passed once stays passed

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reticent.accounting.epsilon import guarantee, tight
+from reticent.accounting.tight_epsilon import guarantee, tight
 from reticent.ledger import cost
 from reticent.ledger.ledger import Ledger
 from reticent.mechanisms.events import Gaussian, Laplace, Repeated, from_json

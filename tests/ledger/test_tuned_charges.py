@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import BudgetExceeded
 from reticent.ledger.ledger import DatasetBudget, Ledger
 from reticent.mechanisms.adjacency import Adjacency

@@ -19,7 +19,7 @@ from reticent.core.whole_normals import floor_deviation
 from reticent.mechanisms import gaussian
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian
-from reticent.mechanisms.gaussian import NoiseGrid, add_gaussian_noise, dither_growth, rounded
+from reticent.mechanisms.gaussian import NoiseGrid, add_gaussian_noise, dither_growth, round_by_chance
 from reticent.mechanisms.sensitivity import BoundedSum
 
 pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
@@ -149,7 +149,7 @@ def test_large_sums_are_rounded_up_as_often_as_their_fraction_says(size: float, 
     fractions = np.arange(0, 1, max(step, 1 / 64))
     values = jnp.asarray(np.repeat(size + fractions, 4096), jnp.float32)
     grid = NoiseGrid(steps=1.0, shift=0, multiple=0, is_wide=is_wide)
-    came_out = rounded(jax.random.key(1, impl="rbg"), {"w": values}, grid)
+    came_out = round_by_chance(jax.random.key(1, impl="rbg"), {"w": values}, grid)
     if is_wide:
         came_out = {"w": came_out.high["w"] * 65536 + came_out.low["w"]}
     ups = (np.asarray(came_out["w"]) - size).reshape(len(fractions), -1)

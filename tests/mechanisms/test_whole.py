@@ -80,7 +80,7 @@ def from_coins(coins: list[int]) -> np.ndarray:
     """What the sampler makes of each cell with 83 bits of coin."""
     words = [(cell << 51) | (coin >> 32) for cell, coin in enumerate(coins)]
     last = [(coin & 0xFFFFFFFF) << 32 for coin in coins]
-    return whole.from_table(Scripted(words, last), CELLS)  # type: ignore[arg-type]
+    return whole.draw_from_table(Scripted(words, last), CELLS)  # type: ignore[arg-type]
 
 
 def test_the_sampler_has_the_masses_of_the_table_to_the_last_bit() -> None:
@@ -352,7 +352,7 @@ def test_whole_numbers_below_a_bound_are_all_alike(most: int) -> None:
         for place in (first, first - 1):
             if 0 <= place < 1 << 96:
                 scripted = Scripted(place >> 32, (place & 0xFFFFFFFF) << 32)
-                assert whole.below(scripted, most, 1)[0] == place * most >> 96  # type: ignore[arg-type]
+                assert whole.draw_below(scripted, most, 1)[0] == place * most >> 96  # type: ignore[arg-type]
 
 
 # Vectors

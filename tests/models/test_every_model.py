@@ -72,7 +72,7 @@ CASES = {
     "scattering_cnn": lambda: Case(models.scattering_cnn(), _numbers(7, 7, 81), (10,)),
     "scattering_cnn_colour": lambda: Case(models.scattering_cnn_colour(), _numbers(8, 8, 243), (10,)),
 }
-STRATEGIES: tuple[Strategy, ...] = ("vmap", "auto")
+ONE_OF_EACH_LAYER = ["mlp", "course_cnn", "wide_resnet", "text_bag", "language_model"]
 
 case_of = cache(lambda name: CASES[name]())
 
@@ -101,7 +101,9 @@ def sum_of(name: str, strategy: Strategy) -> Callable[..., Any]:
 
 
 def test_every_model_of_the_package_is_tried_here():
-    factories = {name for name in models.__all__ if name[0].islower()}
+    factories = {
+        name for name in vars(models)["__all__"] if name[0].islower() and callable(getattr(models, name))
+    }
     others = {"accuracy", "classification_loss", "squared_loss", "scattering_features", "normalise_features"}
     others |= {"random_shapes", "random_strokes", "whitening"}
     assert set(CASES) == factories - others
@@ -194,10 +196,9 @@ def test_parameters_come_from_the_key_alone(name: str):
     assert differ is not starts_at_zero
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", CASES)
-def test_one_record_moves_the_clipped_sum_by_its_bound_and_no_more(name: str, strategy: Strategy):
-    batch, gradient_sum = batch_of(name), sum_of(name, strategy)
+def test_one_record_moves_the_clipped_sum_by_its_bound_and_no_more(name: str):
+    batch, gradient_sum = batch_of(name), sum_of(name, "auto")
     total, unreleased = gradient_sum(params_of(name), batch, np.ones(ROWS, bool))
     assert np.isfinite(_vector(total)).all()
     assert np.all(np.asarray(unreleased.norms) > 2 * MAX_NORM), (
@@ -211,7 +212,7 @@ def test_one_record_moves_the_clipped_sum_by_its_bound_and_no_more(name: str, st
         assert 0.99 * MAX_NORM < moved <= MAX_NORM * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ONE_OF_EACH_LAYER)
 def test_both_strategies_find_the_same_sum(name: str):
     everyone = np.ones(ROWS, bool)
     expected, by_vmap = sum_of(name, "vmap")(params_of(name), batch_of(name), everyone)
@@ -239,7 +240,7 @@ def _quick_to_compile() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_quick_to_compile")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["mlp", "course_cnn", "language_model"])
 def test_replaying_a_run_without_one_record_differs_by_its_clipped_share(name: str):
     """The same run and the same randomness, with and without the unusual record, through the public door."""
     recipe = Plan(

@@ -32,13 +32,6 @@ def test_max_pool_is_the_window_reduction(size: int, stride: int, height: int, w
     np.testing.assert_array_equal(layers.max_pool(x, size, stride), expected)
 
 
-@WINDOWS
-def test_avg_pool_is_the_window_reduction(size: int, stride: int, height: int, width: int):
-    x = numbers(height, width, 2)
-    expected = window_reduction(x, 0.0, jax.lax.add, size, stride) / size**2
-    np.testing.assert_allclose(layers.avg_pool(x, size, stride), expected, atol=1e-5)
-
-
 def test_the_gradient_of_max_pool_is_that_of_the_window_reduction():
     x, weights = numbers(7, 6, 3), numbers(6, 5, 3, seed=1)
     ours = jax.grad(lambda x: jnp.sum(weights * layers.max_pool(x, 2, 1)))(x)

@@ -170,13 +170,13 @@ def test_normalising_on_the_way_is_normalising_afterwards():
 
 @pytest.mark.parametrize("shape", [(28, 28), (1, 2, 3, 4, 5)])
 def test_arrays_that_are_no_images_are_errors(shape: tuple[int, ...]):
-    with pytest.raises(DataError, match="one row an image"):
+    with pytest.raises(DataError, match="one row per image"):
         scattering_features(np.zeros(shape))
 
 
 @pytest.mark.parametrize("shape", [(1, 30, 28), (1, 28, 29), (1, 4, 8)])
 def test_sides_that_cannot_be_thinned_out_are_errors(shape: tuple[int, ...]):
-    with pytest.raises(DataError, match="cannot be thinned out by 4"):
+    with pytest.raises(DataError, match="cannot be subsampled by 4"):
         scattering_features(np.zeros(shape))
 
 

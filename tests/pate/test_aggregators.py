@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from reticent.accounting.epsilon import tight
 from reticent.accounting.reserve import NEARLY_EXACT
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import CannotMeet, DataError, InvalidArgument, KeyReuse
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Gaussian
@@ -20,9 +20,9 @@ from reticent.pate import (
     Questions,
     Teller,
     Votes,
+    add_confident_labels,
     allowance_for,
-    joined,
-    reinforced,
+    join_answers,
 )
 from reticent.pate.allowance import about_samplers, multiplier_for
 
@@ -154,9 +154,9 @@ def test_noise_of_which_the_ends_show_is_refused():
 
 
 def test_no_answer_at_all_is_said():
-    with pytest.raises(CannotMeet, match="Not one answer"):
+    with pytest.raises(CannotMeet, match="Not even one answer"):
         allowance_for(GaussianMax(sigma=1.0), epsilon=0.5, delta=1e-5)
-    with pytest.raises(CannotMeet, match="Not one answer"):
+    with pytest.raises(CannotMeet, match="Not even one answer"):
         allowance_for(LaplaceMax(gamma=3.0), epsilon=0.5, delta=1e-5)
 
 
@@ -187,7 +187,7 @@ def test_the_allowance_is_never_passed_and_nearly_used():
     spent = teller.asked / 60**2 + 2 * teller.answered / 20**2
     assert gaussian_dp.epsilon(math.sqrt(spent), 1e-6) <= 1.0
     assert spent + 1 / 60**2 + 2 / 20**2 > allowance.limit
-    both = joined(first, rest)
+    both = join_answers(first, rest)
     assert len(both) == teller.answered
     assert both.asked == teller.asked
     nothing = teller.answer(pool, Questions.first(5))
@@ -237,11 +237,11 @@ def test_an_interactive_student_asks_in_rounds_and_is_confirmed_for_nothing():
     second = teller.answer(pool, questions, beliefs=beliefs)
     assert np.all(second.questions.rows >= 100)
     assert set(second.labels.tolist()) == {1}
-    confirmed = reinforced(second, questions, beliefs, sure=0.9)
+    confirmed = add_confident_labels(second, questions, beliefs, sure=0.9)
     assert teller.answered - before == len(second) < len(confirmed)
     own = dict(zip(confirmed.questions.rows.tolist(), confirmed.labels.tolist(), strict=True))
     assert all(own[row] == 0 for row in range(90, 100))
-    assert len(reinforced(second, questions, np.full((20, 2), 0.5), sure=0.9)) == len(second)
-    both = joined(first, confirmed)
+    assert len(add_confident_labels(second, questions, np.full((20, 2), 0.5), sure=0.9)) == len(second)
+    both = join_answers(first, confirmed)
     assert both.counts is None
     assert len(both) == len(first) + len(confirmed)

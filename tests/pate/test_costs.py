@@ -5,21 +5,21 @@ import math
 import numpy as np
 import pytest
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import InvalidArgument, Unproven
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Repeated
 from reticent.pate import (
     Confident,
+    CostRelease,
     ExponentialMax,
     GaussianMax,
     LaplaceMax,
-    Release,
     Votes,
     divergence,
     sanitise,
     sensitivity,
-    unreleased,
+    unreleased_cost,
 )
 from reticent.pate.costs import smooth_sensitivity
 
@@ -72,27 +72,27 @@ def neighbours_of(counts: tuple[int, int], sigma: float) -> list[np.ndarray]:
 
 def test_the_published_cost_is_never_below_the_one_with_votes_in_view():
     for noise in (GaussianMax(sigma=20.0), LaplaceMax(gamma=0.05)):
-        private = unreleased(VOTES, noise).epsilon(1e-5)
+        private = unreleased_cost(VOTES, noise).epsilon(1e-5)
         public = tight(Repeated(event=noise.event, times=VOTES.queries), 1e-5).upper
         assert 0 < private < public
 
 
 def test_what_was_not_answered_costs_its_check_alone():
     noise = Confident(threshold=80.0, sigma_check=30.0, sigma=10.0)
-    none = unreleased(VOTES, noise, is_answered=np.zeros(60, bool))
-    some = unreleased(VOTES, noise, is_answered=np.arange(60) < 30)
-    every = unreleased(VOTES, noise, is_answered=np.ones(60, bool))
+    none = unreleased_cost(VOTES, noise, is_answered=np.zeros(60, bool))
+    some = unreleased_cost(VOTES, noise, is_answered=np.arange(60) < 30)
+    every = unreleased_cost(VOTES, noise, is_answered=np.ones(60, bool))
     assert 0 < none.epsilon(1e-5) < some.epsilon(1e-5) < every.epsilon(1e-5)
     assert np.allclose(
         some.curve
         - none.curve
-        + unreleased(Votes(counts=COUNTS[30:], teachers=100), GaussianMax(sigma=10.0)).curve,
+        + unreleased_cost(Votes(counts=COUNTS[30:], teachers=100), GaussianMax(sigma=10.0)).curve,
         every.curve - none.curve,
     )
 
 
 def test_the_private_number_is_marked():
-    cost = unreleased(VOTES, GaussianMax(sigma=20.0))
+    cost = unreleased_cost(VOTES, GaussianMax(sigma=20.0))
     assert "UNRELEASED" in cost.in_words(1e-5)
     assert "private" in repr(cost)
     assert "curve" not in repr(cost)
@@ -100,18 +100,18 @@ def test_the_private_number_is_marked():
 
 def test_what_has_no_theorem_is_refused():
     with pytest.raises(Unproven):
-        unreleased(VOTES, ExponentialMax(gamma=0.1))
-    release = Release(order=10, beta=0.03, sigma=6.0)
+        unreleased_cost(VOTES, ExponentialMax(gamma=0.1))
+    release = CostRelease(order=10, beta=0.03, sigma=6.0)
     with pytest.raises(Unproven):
         sanitise(
             VOTES, LaplaceMax(gamma=0.1), release, delta=1e-5, keys=Keys.seeded(0), is_answered=np.ones(60)
         )
     with pytest.raises(Unproven, match="conditions"):
-        smooth_sensitivity(VOTES, GaussianMax(sigma=20.0), Release(order=25.0, beta=0.01, sigma=6.0))
+        smooth_sensitivity(VOTES, GaussianMax(sigma=20.0), CostRelease(order=25.0, beta=0.01, sigma=6.0))
     with pytest.raises(InvalidArgument):
-        Release(order=14, beta=0.04, sigma=6.0)
+        CostRelease(order=14, beta=0.04, sigma=6.0)
     with pytest.raises(InvalidArgument):
-        Release(order=14, beta=0.03, sigma=0.0)
+        CostRelease(order=14, beta=0.03, sigma=0.0)
 
 
 def test_local_sensitivity_covers_every_neighbour_by_brute_force():
@@ -146,8 +146,8 @@ def test_local_sensitivity_covers_every_neighbour_by_brute_force():
 def test_sanitised_numbers_cover_the_truth_as_often_as_they_say():
     noise = GaussianMax(sigma=20.0)
     answered = np.ones(60, bool)
-    release = Release(order=8.0, beta=0.04, sigma=5.0, confidence=0.9)
-    truth = unreleased(VOTES, noise, is_answered=answered, orders=np.array([8.0]))
+    release = CostRelease(order=8.0, beta=0.04, sigma=5.0, confidence=0.9)
+    truth = unreleased_cost(VOTES, noise, is_answered=answered, orders=np.array([8.0]))
     at_order = truth.epsilon(1e-5) + release.divergence
     found = [
         sanitise(VOTES, noise, release, delta=1e-5, keys=Keys.seeded(seed), is_answered=answered).epsilon
@@ -162,7 +162,7 @@ def test_sanitised_numbers_cover_the_truth_as_often_as_they_say():
 
 def test_smooth_sensitivity_is_smooth():
     """Neighbours' values differ by at most the factor e^beta: the property that hides them."""
-    release = Release(order=6.0, beta=0.05, sigma=5.0)
+    release = CostRelease(order=6.0, beta=0.05, sigma=5.0)
     noise = GaussianMax(sigma=8.0)
     here = smooth_sensitivity(VOTES, noise, release)
     for seed in range(20):

@@ -18,15 +18,15 @@ from reticent.core.keys import Keys
 from reticent.mechanisms.whole import deviation_of
 from reticent.pate import (
     Confident,
+    CostRelease,
     GaussianMax,
     LaplaceMax,
-    Release,
     Votes,
     divergence,
     grid,
     publishing,
     sanitise,
-    unreleased,
+    unreleased_cost,
 )
 from reticent.pate.costs import smooth_sensitivity
 from reticent.pate.grid import LaplaceGrid, NormalGrid, in_steps
@@ -130,7 +130,7 @@ def test_the_unlikely_end_of_a_check_is_no_likelier_than_the_formula_says(ahead:
     law = np.exp(-(reach**2) / 32)
     for threshold in (0.0, 0.3, 0.5, 0.99):
         passing = law[ahead + reach >= threshold].sum() / law.sum()
-        log_pass = divergence.log_answered(np.array([[float(ahead)]]), threshold, 4.0, step=1.0)[0]
+        log_pass = divergence.log_pass_probability(np.array([[float(ahead)]]), threshold, 4.0, step=1.0)[0]
         bound = min(math.exp(log_pass), -math.expm1(log_pass))
         assert min(passing, 1 - passing) <= bound * (1 + 1e-9)
 
@@ -147,22 +147,22 @@ def test_costs_are_those_of_the_noise_that_is_drawn(
     monkeypatch: pytest.MonkeyPatch, noise: GaussianMax | LaplaceMax | Confident
 ) -> None:
     """On a grid so coarse that its step can be seen: gaps a step smaller, at the deviation that is drawn."""
-    real = unreleased(SURE, noise, is_answered=np.ones(3), orders=ORDERS).curve
+    real = unreleased_cost(SURE, noise, is_answered=np.ones(3), orders=ORDERS).curve
     monkeypatch.setattr(grid, "_FINE", 8)
     monkeypatch.setattr(grid, "_FINE_LAPLACE", 8)
     drawn, check = np.zeros((3, 3)), np.zeros((3, 3))
     if isinstance(noise, LaplaceMax):
         step = noise.grid.step
-        drawn = divergence.pure(divergence.log_wrong_laplace(SURE.counts, 10.0, step=step), 0.2, ORDERS)
+        drawn = divergence.pure_dp(divergence.log_wrong_laplace(SURE.counts, 10.0, step=step), 0.2, ORDERS)
     else:
         vote = noise.vote.grid if isinstance(noise, Confident) else noise.grid
         wrong = divergence.log_wrong_gaussian(SURE.counts, vote.deviation, step=vote.step)
         drawn = divergence.gaussian_max(wrong, vote.deviation, ORDERS)
     if isinstance(noise, Confident):
         at = noise.check_grid
-        passing = divergence.log_answered(SURE.counts, 60.0, at.deviation, step=at.step)
+        passing = divergence.log_pass_probability(SURE.counts, 60.0, at.deviation, step=at.step)
         check = divergence.gaussian_check(passing, at.deviation, ORDERS)
-    coarse = unreleased(SURE, noise, is_answered=np.ones(3), orders=ORDERS).curve
+    coarse = unreleased_cost(SURE, noise, is_answered=np.ones(3), orders=ORDERS).curve
     assert coarse == pytest.approx((drawn + check).sum(axis=0), rel=1e-12)
     assert np.all(np.abs(coarse / real - 1) > 1e-4)  # it can be seen
 
@@ -178,14 +178,14 @@ def test_a_sanitised_cost_hides_what_is_smooth_after_rounding(
 ) -> None:
     """The sensitivity at a slower beta, the floor on top, and a public bound that nothing passes."""
     told = {}
-    exact = publishing.with_smooth_noise
+    exact = publishing.add_smooth_noise
 
     def spied(source, value, smooth, *, sigma, most):
         told.update(value=value, smooth=smooth, sigma=sigma, most=most)
         return exact(source, value, smooth, sigma=sigma, most=most)
 
-    monkeypatch.setattr(publishing, "with_smooth_noise", spied)
-    release, answered = Release(order=5.0, beta=0.05, sigma=5.0), np.ones(3)
+    monkeypatch.setattr(publishing, "add_smooth_noise", spied)
+    release, answered = CostRelease(order=5.0, beta=0.05, sigma=5.0), np.ones(3)
     sanitise(SURE, noise, release, delta=1e-5, keys=Keys.seeded(0), is_answered=answered)
     slower = replace(release, beta=0.05 * (1 - 2.0**-20))
     smooth = smooth_sensitivity(SURE, noise, slower, is_answered=answered)
@@ -194,7 +194,7 @@ def test_a_sanitised_cost_hides_what_is_smooth_after_rounding(
     assert smooth <= most
     assert told["smooth"] - smooth == pytest.approx(most * 2.0**-20, rel=1e-6)
     assert smooth > smooth_sensitivity(SURE, noise, release, is_answered=answered)
-    cost = unreleased(SURE, noise, is_answered=answered, orders=np.array([5.0])).curve[0]
+    cost = unreleased_cost(SURE, noise, is_answered=answered, orders=np.array([5.0])).curve[0]
     assert told["value"] == pytest.approx(cost + told["smooth"] * 5 * release.margin, rel=1e-12)
     assert told["sigma"] == 5.0
 
@@ -205,18 +205,18 @@ def test_the_grid_of_a_published_cost_does_not_show_its_noise() -> None:
     assert math.frexp(step)[0] == 0.5
     chance = source()
     for smooth in (0.0, 1e-12, 1e-3, 1.0, 2.9, 50.0):
-        floored = publishing.floored(smooth, most)
+        floored = publishing.add_floor(smooth, most)
         assert 2.0**-20 * most <= floored <= most * (1 + 2.0**-20)
-        noisy = publishing.with_smooth_noise(chance, 0.7, floored, sigma=sigma, most=most)
+        noisy = publishing.add_smooth_noise(chance, 0.7, floored, sigma=sigma, most=most)
         assert (noisy / step).is_integer()
 
 
 @pytest.mark.parametrize("smooth", [0.0, 0.25])
 def test_the_noise_of_a_published_cost_is_in_proportion(smooth: float) -> None:
-    floored = publishing.floored(smooth, 1.0)
+    floored = publishing.add_floor(smooth, 1.0)
     chance = source(3)
     drawn = [
-        publishing.with_smooth_noise(chance, 0.7, floored, sigma=4.0, most=1.0) - 0.7 for _ in range(3_000)
+        publishing.add_smooth_noise(chance, 0.7, floored, sigma=4.0, most=1.0) - 0.7 for _ in range(3_000)
     ]
     assert stats.kstest(np.array(drawn) / (4 * floored), "norm").pvalue > RARE
     assert stats.kstest(np.array(drawn) / (2 * floored), "norm").pvalue < RARE  # planted: halved
@@ -225,4 +225,4 @@ def test_the_noise_of_a_published_cost_is_in_proportion(smooth: float) -> None:
 
 def test_a_published_cost_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(InvalidArgument):
-        publishing.with_smooth_noise(source(), math.nan, 0.1, sigma=1.0, most=1.0)
+        publishing.add_smooth_noise(source(), math.nan, 0.1, sigma=1.0, most=1.0)

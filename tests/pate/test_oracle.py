@@ -145,7 +145,7 @@ def test_other_settings_are_refused(tmp_path: Path):
     fresh(tmp_path / "journal")
     noise = GaussianMax(sigma=11.0)
     limit = allowance_for(noise, epsilon=1.0, delta=1e-6)
-    with pytest.raises(IntegrityError, match="another noise"):
+    with pytest.raises(IntegrityError, match="of other noise"):
         Oracle(agree, noise, limit, journal=tmp_path / "journal")
     with pytest.raises(ReticentError):
         fresh(tmp_path / "no" / "such" / "folder")

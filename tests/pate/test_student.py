@@ -8,12 +8,11 @@ import pytest
 
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.models import linear
-from reticent.pate.defaults import settings
-from reticent.pate.kernel import Basis, Regression
+from reticent.pate.asking import choose_far_apart, choose_settings
+from reticent.pate.kernel import KernelBasis, Regression
 from reticent.pate.learning import learn
 from reticent.pate.propagation import neighbour_graph
 from reticent.pate.scaling import PoolScale
-from reticent.pate.selection import at_random, far_apart
 from reticent.pate.student import fit_student, soft_labels
 
 
@@ -86,7 +85,7 @@ def test_learning_picks_the_graph_where_neighbours_are_alike_and_else_the_answer
         (clustered, label_of[cluster], "graph"),
         (cloud, (cloud[:, 0] > 0).astype(int), "direct"),
     ):
-        asked = at_random(600, 200, seed=0)
+        asked = np.random.default_rng(0).permutation(600)[:200]
         counts = 100 * np.eye(2)[y[asked]] + 60 * source.standard_normal((200, 2))
         student = learn(pool, asked, counts, classes=2, teachers=100, sigma=60.0, centres=100)
         assert student.way == way
@@ -118,7 +117,7 @@ def test_a_regression_is_the_same_from_either_side() -> None:
 def test_more_noise_leans_more_on_the_others() -> None:
     x = np.linspace(-1, 1, 50)[:, None].astype(np.float32)
     values = np.where(np.arange(50) == 25, 5.0, 0.0)[:, None]
-    coordinates = Basis.of(x, centres=50)(x)
+    coordinates = KernelBasis.of(x, centres=50)(x)
     at_spike = []
     for noise in (0.01, 10.0):
         weights, bias = Regression(coordinates, noise)(values)
@@ -153,19 +152,19 @@ def test_answers_that_do_not_fit_are_refused(rings, asked, answers, message) -> 
 
 
 def test_counts_without_their_noise_are_refused(rings) -> None:
-    with pytest.raises(InvalidArgument, match="without the number of teachers"):
+    with pytest.raises(InvalidArgument, match="need the number of teachers"):
         learn(rings[0], [0, 1], np.ones((2, 2)), classes=2)
 
 
 def test_questions_cover_the_pool() -> None:
     source = np.random.default_rng(6)
     pool = np.concatenate([source.standard_normal((990, 2)), [[30.0, 0], [0, 30], [-30, 0], [0, -30]]])
-    chosen = far_apart(pool, 30, seed=0)
+    chosen = choose_far_apart(pool, 30, seed=0)
     assert len(set(chosen)) == 30
     assert set(range(990, 994)) <= set(chosen)  # at random one would be there once in eight times
-    assert sorted(far_apart(pool, 5000, seed=0)) == list(range(994))
+    assert sorted(choose_far_apart(pool, 5000, seed=0)) == list(range(994))
     copies = np.ones((10, 2))
-    assert len(set(far_apart(copies, 7, seed=0))) == 7
+    assert len(set(choose_far_apart(copies, 7, seed=0))) == 7
 
 
 def test_scales_come_from_the_pool_and_rows_stay_their_own() -> None:
@@ -185,7 +184,7 @@ def test_scales_come_from_the_pool_and_rows_stay_their_own() -> None:
 def test_settings_spend_the_budget_and_no_more(teachers, pool, epsilon) -> None:
     from reticent.accounting.theorems import gaussian_dp
 
-    chosen = settings(teachers, 10, pool, epsilon, 1e-5)
+    chosen = choose_settings(teachers, 10, pool, epsilon, 1e-5)
     assert 1 <= chosen.queries <= pool
     spent = gaussian_dp.epsilon(np.sqrt(2 * chosen.queries) / chosen.sigma_vote, 1e-5)
     assert spent == pytest.approx(epsilon, rel=1e-6)

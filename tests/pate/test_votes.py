@@ -49,7 +49,7 @@ def test_labels_cannot_be_taken_for_row_numbers():
     with pytest.raises(InvalidArgument, match="Questions"):
         VOTES.about(labels)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="is_answered"):
-        costs.unreleased(VOTES, GaussianMax(sigma=4.0), is_answered=np.array([0, 2, 1]))
+        costs.unreleased_cost(VOTES, GaussianMax(sigma=4.0), is_answered=np.array([0, 2, 1]))
 
 
 def test_questions_choose_their_votes_in_order():

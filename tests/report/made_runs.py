@@ -12,12 +12,12 @@ from reticent.attacks.metrics import curve, measure
 from reticent.attacks.scores import Scores
 from reticent.core.keys import Keys
 from reticent.runs.fit import fit
-from reticent.runs.order import Order
+from reticent.runs.request import Request
 
 
 def made_run(folder: Path, **changes: Any) -> Path:
     """A small real run."""
-    order = Order(**{"source": "digits", "epsilon": 3.0, **changes})
+    order = Request(**{"source": "digits", "epsilon": 3.0, **changes})
     fit(order, folder, keys=Keys.seeded(0))
     return folder
 
@@ -27,16 +27,18 @@ def with_attacks(folder: Path, *, signal: float = 0.1) -> None:
     found = {}
     for name, strength in (("threshold", 0.5 * signal), ("likelihood", signal)):
         scores = Scores(members=chance.normal(strength, 1, 2000), outsiders=chance.normal(0, 1, 2000))
-        found[name] = {"name": name, **measure(scores).as_json(), "roc": curve(scores)}
-    said = ["These attacks learned next to nothing about who was in."]
+        found[name] = {"name": name, **measure(scores).to_json(), "roc": curve(scores)}
+    said = ["These attacks learned next to nothing about who was in the training set."]
     (folder / "attacks").mkdir()
-    (folder / "attacks" / "attack.json").write_text(json.dumps({"attacks": found, "in_words": said}))
+    (folder / "attacks" / "attack.json").write_text(
+        json.dumps({"attacks": found, "verdict": said[0], "in_words": said})
+    )
 
 
 def with_audit(folder: Path, *, outcome: str = "CONSISTENT", bound: float = 1.2) -> None:
     verdict = {
         "outcome": outcome,
-        "sentence": f"{outcome}: nothing contradicts the claimed epsilon 3; at least {bound} was seen.",
+        "sentence": f"{outcome}: nothing contradicts epsilon 3; the audit shows at least {bound}.",
         "claim": 2.9992,
         "bound": bound,
         "confidence": 0.95,

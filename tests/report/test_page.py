@@ -13,8 +13,8 @@ from browser import CHROMIUM, MISSING, Browser
 from made_runs import made_run, with_attacks, with_audit
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.report.facts.facts import Kind
-from reticent.report.from_run import facts_of
+from reticent.report.facts.facts import ValueKind
+from reticent.report.from_run import collect_facts
 from reticent.report.render.html import page
 
 WIDTHS = (360, 768, 1440)
@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def written(run: Path) -> Path:
-    facts = facts_of(run)
+    facts = collect_facts(run)
     (run / "report.html").write_text(page(facts), encoding="utf-8")
     (run / "report.json").write_text(json.dumps(facts.to_json()))
     return run / "report.html"
@@ -49,14 +49,14 @@ def values_in(found: Any) -> list[dict[str, Any]]:
 def test_every_number_says_what_kind_it_is(written: Path):
     known = values_in(json.loads(written.with_suffix(".json").read_text()))
     assert len(known) > 15
-    assert {value["kind"] for value in known} == {kind.value for kind in Kind}
+    assert {value["kind"] for value in known} == {kind.value for kind in ValueKind}
     text = written.read_text()
     for value in known:
         assert value["shown"] in text
 
 
 def test_curves_over_training_say_what_they_are(run: Path):
-    (section,) = (part for part in facts_of(run).sections if part.id == "training")
+    (section,) = (part for part in collect_facts(run).sections if part.id == "training")
     spent, learned = (chart for chart in section.charts)
     assert "fixed in advance" in spent.description
     assert "unreleased" in learned.title
@@ -103,10 +103,10 @@ def test_tags_are_closed_and_pictures_told(written: Path):
 
 def test_words_of_a_stranger_are_not_run(run: Path, tmp_path: Path):
     record = json.loads((run / "run.json").read_text())
-    record["order"]["source"] = "<script>alert(1)</script>.csv"
+    record["request"]["source"] = "<script>alert(1)</script>.csv"
     record["recipe"]["in_words"] = "<img src=x onerror=alert(1)>"
     (tmp_path / "run.json").write_text(json.dumps(record))
-    text = page(facts_of(tmp_path))
+    text = page(collect_facts(tmp_path))
     assert "<script" not in text
     assert "<img" not in text
 
@@ -126,33 +126,33 @@ def test_the_first_screen_tells_good_news_from_bad(
     (tmp_path / "run.json").write_bytes((run / "run.json").read_bytes())
     with_attacks(tmp_path, signal=signal)
     with_audit(tmp_path, outcome=outcome)
-    assert facts_of(tmp_path).tone == tone
+    assert collect_facts(tmp_path).tone == tone
 
 
 def test_without_attacks_and_audit_it_says_so(run: Path, tmp_path: Path):
     (tmp_path / "run.json").write_bytes((run / "run.json").read_bytes())
-    facts = facts_of(tmp_path)
+    facts = collect_facts(tmp_path)
     assert facts.tone == "plain"
-    assert any("No attack" in line for line in facts.lead)
-    assert any("contradict" in line for line in facts.lead)
+    assert any("not attacked yet" in line for line in facts.lead)
+    assert any("not audited yet" in line for line in facts.lead)
 
 
 def test_what_cannot_be_reported_is_said(run: Path, tmp_path: Path):
     with pytest.raises(DataError, match="no run"):
-        facts_of(tmp_path)
+        collect_facts(tmp_path)
     record = json.loads((run / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps({**record, "state": "paid"}))
     with pytest.raises(DataError, match="not finished"):
-        facts_of(tmp_path)
+        collect_facts(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps({**record, "guarantee": {}}))
     with pytest.raises(IntegrityError):
-        facts_of(tmp_path)
+        collect_facts(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps(record))
     (tmp_path / "audit.json").write_text("[]")
     with pytest.raises(IntegrityError, match=r"audit\.json"):
-        facts_of(tmp_path)
+        collect_facts(tmp_path)
     with pytest.raises(DataError, match="nowhere"):
-        facts_of(tmp_path, audit=tmp_path / "nowhere.json")
+        collect_facts(tmp_path, audit=tmp_path / "nowhere.json")
 
 
 # In a browser

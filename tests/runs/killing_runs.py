@@ -29,37 +29,40 @@ import jax
 import sklearn.metrics  # noqa: F401 - once here, instead of in every child
 from released import Released, released
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import ReticentError
 from reticent.core.keys import Keys
-from reticent.core.observer import Onlooker
+from reticent.core.observer import Observer
 from reticent.data.domain import Domain
 from reticent.data.files import open_table
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.ledger import store
 from reticent.ledger.ledger import DatasetBudget, Ledger
-from reticent.mechanisms import events
 from reticent.mechanisms.events import Composed, Event, Repeated
-from reticent.runs import fit as runs
+from reticent.runs.fit import fit, resume
 from reticent.runs.folder import read_record
-from reticent.runs.order import Order
 from reticent.runs.predict import Predictor
+from reticent.runs.request import Request
 from reticent.training import loop
 from reticent.training.checkpoint import Checkpoints
 
 WAYS = ("time", "disk", "ledger", "run")
 ROWS, EPSILON, LIMIT = 1200, 4.0, 4.01
 _WRITING = ("save", "write_whole", "_sync_folder", "_packed")
+_RUN = tuple(
+    f"runs/{name}.py"
+    for name in ("lifecycle", "fit", "open_run", "public_domain", "payment", "folder", "private")
+)
 NONE = "none"
 
 
 def way_of(path: str, function: str) -> str | None:
     """Which way of dying a line belongs to."""
-    if path.endswith("training/checkpoint.py"):
+    if path.endswith(("training/checkpoint.py", "core/files.py")):
         return "disk" if function in _WRITING else None
     if "reticent/ledger/" in path:
         return "ledger"
-    return "run" if path.endswith(("runs/fit.py", "runs/folder.py", "runs/private.py")) else None
+    return "run" if path.endswith(_RUN) else None
 
 
 def die() -> None:
@@ -222,12 +225,12 @@ def live(place: Place, number: int, way: str, chance: random.Random) -> NoReturn
     arm(way, chance, lines)
     try:
         if (folder / "run.json").exists():
-            done = runs.resume(folder, keys=keys, onlooker=Onlooker(say=say))
+            done = resume(folder, keys=keys, observer=Observer(say=say))
         else:
-            done = runs.fit(place.order(number), folder, keys=keys, onlooker=Onlooker(say=say))
+            done = fit(place.order(number), folder, keys=keys, observer=Observer(say=say))
         sys.settrace(None)
         rows = list(Predictor(folder).table(open_table(place.new)))
-        diary.note("done", digest=done.record["model"]["digest"], rows=rows, lines=lines)
+        diary.note("done", digest=done.record.result.model.digest, rows=rows, lines=lines)
     except ReticentError as error:
         diary.note("refused", why=str(error))
         os._exit(1)
@@ -264,8 +267,8 @@ class Place:
     def is_seeded(self, number: int) -> bool:
         return number % 2 == 0
 
-    def order(self, number: int) -> Order:
-        return Order(
+    def order(self, number: int) -> Request:
+        return Request(
             source=str(self.table),
             target="y",
             epsilon=EPSILON,
@@ -297,7 +300,7 @@ class Place:
     def look(self, number: int) -> None:
         """What a process left can be read, or says why not; and the ledger is in order."""
         folder = self.run(number)
-        state = read_record(folder)["state"] if (folder / "run.json").exists() else "nothing"
+        state = read_record(folder).state if (folder / "run.json").exists() else "nothing"
         checkpoint = folder / "checkpoint"
         if checkpoint.exists():
             first, _, rest = checkpoint.read_bytes().partition(b"\n")
@@ -321,14 +324,14 @@ class Place:
 
     def is_paid(self, number: int) -> bool:
         record = self.run(number) / "run.json"
-        return record.exists() and read_record(record.parent)["state"] != "started"
+        return record.exists() and read_record(record.parent).state != "started"
 
     def judge(self, number: int) -> None:
         """The finished run: charged once, released once, promised no less than was spent, and of use."""
         own = self.children[number]
         diary = [entry for entry in self.diary.entries() if entry["who"] in own]
         found, record = released(diary), read_record(self.run(number))
-        assert record["state"] == "finished"
+        assert record.state == "finished"
         names = sorted(path.name for path in self.run(number).iterdir())
         assert names == ["domain.toml", "model.safetensors", "private", "run.json"], names
         assert [path.name for path in (self.run(number) / "private").iterdir()] == ["split.json"]
@@ -337,11 +340,11 @@ class Place:
         done = [entry for entry in diary if entry["what"] == "done"][-1]
         assert [row["prediction"] for row in done["rows"]] == ["yes", "no"], done
         assert not self.is_seeded(number) or done["digest"] == self.reference
-        spent, delta = spent_by(found, events.from_json(record["event"])), record["order"]["delta"]
+        spent, delta = spent_by(found, record.event), record.request.delta
         with Ledger.open(self.ledger) as ledger:
             assert ledger.account(f"run {number}").charges == 1
             charged = ledger.for_dataset(f"run {number}").guarantee()
-        assert tight(spent, delta).lower <= record["guarantee"]["epsilon"] <= EPSILON
+        assert tight(spent, delta).lower <= record.result.guarantee.epsilon <= EPSILON
         assert tight(spent, charged.delta).lower <= charged.epsilon <= LIMIT
 
 

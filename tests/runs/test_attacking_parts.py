@@ -14,11 +14,11 @@ from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.data.domain import Category, Domain, Integer, Label, Number
 from reticent.data.encoding import encode
 from reticent.data.files import open_table
-from reticent.runs.attacks.defences import _apart
+from reticent.runs.attacks.defences import _split_sides
 from reticent.runs.attacks.pool import Pool
 from reticent.runs.attacks.property import Property, _set_size
 from reticent.runs.attacks.recipes import has_shadows, shadow_recipe
-from reticent.runs.attacks.view import _decoder, cells
+from reticent.runs.attacks.view import _fit_decoder, cells
 from reticent.runs.methods.table import METHODS
 
 WOMEN = Property(column="sex", value="Female")
@@ -93,17 +93,17 @@ def test_an_outsider_who_is_the_copy_of_a_member_is_left_out() -> None:
     is_member = np.arange(120) < 60
     nobody = {"x": x[:0], "y": np.zeros(0, int)}
     pool = Pool({"x": x, "y": np.zeros(120, int)}, nobody, is_member, np.arange(60), np.arange(60))
-    members, outsiders = _apart(pool)
+    members, outsiders = _split_sides(pool)
     assert len(members["y"]) == 60
     np.testing.assert_array_equal(outsiders["x"], x[70:])
     x[60:] = x[:60]
     with pytest.raises(DataError, match="All but 0 of 60 held-out rows are copies"):
-        _apart(pool)
+        _split_sides(pool)
 
 
 def test_features_are_drawn_as_the_pictures_they_came_from() -> None:
     random = np.random.default_rng(0)
     pictures = random.random((400, 4, 4))
     features = pictures.reshape(400, 16) @ random.normal(size=(16, 30)) + 1
-    draw = _decoder(features[:300], pictures[:300])
+    draw = _fit_decoder(features[:300], pictures[:300])
     assert np.abs(draw(features[300:]) - pictures[300:]).mean() < 0.03

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import (
     BudgetExceeded,
     CannotMeet,
@@ -27,9 +27,9 @@ from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
 from reticent.runs.fit import fit, resume
-from reticent.runs.order import Order
 from reticent.runs.predict import Predictor
 from reticent.runs.problem import checked_delta, default_delta
+from reticent.runs.request import Request
 from reticent.training import loop
 from reticent.training.plan_json import from_json
 
@@ -64,23 +64,24 @@ def domain(tmp_path: Path) -> Path:
     return path
 
 
-def ordered(table: Path, **changes: Any) -> Order:
-    return replace(Order(source=str(table), target="tall", epsilon=4.0), **changes)
+def ordered(table: Path, **changes: Any) -> Request:
+    return replace(Request(source=str(table), target="tall", epsilon=4.0), **changes)
 
 
 def test_a_table_becomes_a_model_that_keeps_its_promise(table: Path, tmp_path: Path) -> None:
     done = fit(ordered(table), tmp_path / "run", keys=Keys.seeded(0))
     record = done.record
-    assert record["metrics"]["accuracy"] > 0.85
-    assert record["metrics"]["label"] == "unreleased estimate on held-out rows"
-    event = events.from_json(record["event"])
-    assert tight(event, record["order"]["delta"]).upper <= record["guarantee"]["epsilon"] <= 4.0
+    assert record.result.metrics["accuracy"] > 0.85
+    assert record.result.scores is not None
+    assert record.result.scores.label == "unreleased estimate on held-out rows"
+    event = record.event
+    assert tight(event, record.request.delta).upper <= record.result.guarantee.epsilon <= 4.0
     assert isinstance(event, events.Composed)  # preparation, and training
-    assert record["order"]["delta"] == default_delta(ROWS) == 1e-5
+    assert record.request.delta == default_delta(ROWS) == 1e-5
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert names == ["domain.toml", "model.safetensors", "private", "run.json"]
     assert Domain.read(tmp_path / "run" / "domain.toml").not_public() == []
-    assert record["guarantee"]["assumptions"] == [
+    assert list(record.result.guarantee.assumptions) == [
         "the number of records, 3000, is public",
         *Keys.seeded(0).assumptions,
         "the names of the columns are public",
@@ -89,15 +90,17 @@ def test_a_table_becomes_a_model_that_keeps_its_promise(table: Path, tmp_path: P
 
 def test_the_history_says_what_it_is_and_leaves_nothing_out(table: Path, tmp_path: Path) -> None:
     record = fit(ordered(table), tmp_path / "run", keys=Keys.seeded(0)).record
-    history, plan = record["history"], from_json(record["recipe"]["plan"])
-    assert history["label"].startswith("unreleased estimates on held-out rows")
-    assert "preparation included" in history["label"]
-    assert len(history["moments"]) > 5
-    for moment in history["moments"]:
-        steps = round(moment["epoch"] * plan.sampler.examples / plan.sampler.batch_size)
-        assert moment["epsilon"] > plan.epsilon_after(steps)  # which is that of training alone
-        assert moment["epsilon"] > record["preparation"]["epsilon"]
-    assert history["moments"][-1]["epsilon"] == pytest.approx(record["guarantee"]["epsilon"], rel=1e-3)
+    history, plan = record.result.history, from_json(record.recipe.settings["plan"])
+    label = record.to_json()["history"]["label"]
+    assert label.startswith("unreleased estimates on held-out rows")
+    assert "preparation included" in label
+    assert len(history) > 5
+    for moment in history:
+        steps = round(moment.epoch * plan.sampler.examples / plan.sampler.batch_size)
+        assert moment.epsilon is not None and record.preparation is not None
+        assert moment.epsilon > plan.epsilon_after(steps)  # which is that of training alone
+        assert moment.epsilon > record.preparation.epsilon
+    assert history[-1].epsilon == pytest.approx(record.result.guarantee.epsilon, rel=1e-3)
 
 
 def test_a_declared_domain_costs_nothing_and_refuses_nothing(
@@ -105,8 +108,8 @@ def test_a_declared_domain_costs_nothing_and_refuses_nothing(
 ) -> None:
     order = ordered(table, domain=str(domain), prepare="public")
     record = fit(order, tmp_path / "run", keys=Keys.seeded(0)).record
-    assert record["preparation"] is None
-    assert record["metrics"]["accuracy"] > 0.8
+    assert record.preparation is None
+    assert record.result.metrics["accuracy"] > 0.8
 
 
 def test_what_is_not_declared_is_refused_where_only_public_values_may_be_used(
@@ -119,8 +122,8 @@ def test_what_is_not_declared_is_refused_where_only_public_values_may_be_used(
 
 def test_a_number_is_regressed_on(table: Path, tmp_path: Path) -> None:
     record = fit(ordered(table, target="score"), tmp_path / "run", keys=Keys.seeded(1)).record
-    assert record["problem"]["bounds"] is not None
-    assert record["metrics"]["of the target's spread"] < 0.8
+    assert record.result.problem is not None and record.result.problem.bounds is not None
+    assert record.result.metrics["of the target's spread"] < 0.8
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,7 @@ def test_a_number_is_regressed_on(table: Path, tmp_path: Path) -> None:
 )
 def test_other_methods_and_models(table: Path, domain: Path, tmp_path: Path, method: str, model: Any) -> None:
     order = ordered(table, domain=str(domain), method=method, model=model)
-    assert fit(order, tmp_path / "run", keys=Keys.seeded(2)).record["metrics"]["accuracy"] > 0.75
+    assert fit(order, tmp_path / "run", keys=Keys.seeded(2)).record.result.metrics["accuracy"] > 0.75
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_a_cell_that_nobody_expected_does_not_stop_a_run_that_was_paid_for(
         lines[row] = ",".join([*cells[:at], cell, *cells[at + 1 :]])
     table.write_text("\n".join([header, *lines]) + "\n")
     record = fit(ordered(table, target=target, method=method), tmp_path / "run", keys=Keys.seeded(5)).record
-    metrics = record["metrics"]
+    metrics = record.result.metrics
     assert metrics.get("accuracy", 1.0) > 0.8
     assert metrics.get("of the target's spread", 0.0) < 0.8
 
@@ -168,12 +171,12 @@ def test_a_cell_that_nobody_expected_does_not_stop_a_run_that_was_paid_for(
 def test_a_convex_fit_and_its_preparation_share_one_budget(table: Path, tmp_path: Path) -> None:
     order = ordered(table, method="objective", epsilon=3.0)
     record = fit(order, tmp_path / "run", keys=Keys.seeded(3)).record
-    event = events.from_json(record["event"])
+    event = record.event
     assert isinstance(event, events.Composed)
-    assert 2.9 < tight(event, record["order"]["delta"]).upper <= record["guarantee"]["epsilon"] <= 3.0
-    assert record["recipe"]["epsilon"] > 0.9 * 3.0
+    assert 2.9 < tight(event, record.request.delta).upper <= record.result.guarantee.epsilon <= 3.0
+    assert record.recipe.settings["epsilon"] > 0.9 * 3.0
     number = fit(replace(order, target="score"), tmp_path / "number", keys=Keys.seeded(4)).record
-    assert number["metrics"]["of the target's spread"] < 0.8
+    assert number.result.metrics["of the target's spread"] < 0.8
 
 
 @pytest.mark.parametrize("method", ["output", "objective", "descent"])
@@ -226,7 +229,7 @@ def test_the_ledger_is_charged_first_once_and_with_everything(
     with Ledger.open(path) as ledger:
         assert ledger.account("people").charges == 1
         assert ledger.for_dataset("people").guarantee().epsilon == pytest.approx(
-            done.record["guarantee"]["epsilon"], rel=1e-3
+            done.record.result.guarantee.epsilon, rel=1e-3
         )
     with pytest.raises(BudgetExceeded):
         fit(replace(order, epsilon=4.5), tmp_path / "other", keys=Keys.seeded(5))
@@ -259,7 +262,7 @@ def test_a_resumed_seeded_run_equals_an_uninterrupted_one(
         with pytest.raises(DataError, match="--resume"):
             fit(order, tmp_path / "part", keys=Keys.seeded(6))
     rest = resume(tmp_path / "part", keys=Keys.seeded(6))
-    assert rest.record["model"]["digest"] == whole.record["model"]["digest"]
+    assert rest.record.result.model.digest == whole.record.result.model.digest
 
 
 def test_what_preparation_rested_on_is_said_though_others_went_on_with_the_run(
@@ -274,7 +277,7 @@ def test_what_preparation_rested_on_is_said_though_others_went_on_with_the_run(
             fit(ordered(table), tmp_path / "run", keys=Keys.seeded(6))
     assert (tmp_path / "run" / "domain.toml").exists()
     done = resume(tmp_path / "run", keys=Keys.from_os())
-    assert set(Keys.seeded(6).assumptions) <= set(done.record["guarantee"]["assumptions"])
+    assert set(Keys.seeded(6).assumptions) <= set(done.record.result.guarantee.assumptions)
 
 
 def test_a_run_whose_data_or_plan_changed_is_not_gone_on_with(
@@ -303,7 +306,7 @@ def test_a_run_whose_table_changed_is_not_gone_on_with(
     with pytest.raises(IntegrityError, match="not what the run was priced for"):
         resume(tmp_path / "run", keys=Keys.seeded(0))
     table.write_text(text)
-    assert "table" not in resume(tmp_path / "run", keys=Keys.seeded(0)).record
+    assert resume(tmp_path / "run", keys=Keys.seeded(0)).record.table is None
 
 
 def test_a_strangers_folder_is_checked(table: Path, domain: Path, tmp_path: Path) -> None:
@@ -361,11 +364,11 @@ def test_tables_that_cannot_be_learned_from_say_so(tmp_path: Path) -> None:
     few = tmp_path / "few.csv"
     few.write_text("x,y\n1,a\n2,b\n3,a\n4,b\n5,a\n")
     with pytest.raises(CannotMeet, match="rows are too few"):
-        fit(Order(source=str(few), target="y", epsilon=1.0), tmp_path / "run")
+        fit(Request(source=str(few), target="y", epsilon=1.0), tmp_path / "run")
     one = tmp_path / "one.csv"
     one.write_text("x,y\n" + "".join(f"{n},same\n" for n in range(2000)))
     with pytest.raises(DataError, match="fewer than two classes"):
-        fit(Order(source=str(one), target="y", epsilon=8.0), tmp_path / "run2", keys=Keys.seeded(0))
+        fit(Request(source=str(one), target="y", epsilon=8.0), tmp_path / "run2", keys=Keys.seeded(0))
 
 
 def test_deltas() -> None:

@@ -16,30 +16,31 @@ import pytest
 from scipy.stats import binom
 
 from reticent import convex
-from reticent.audit.from_run import audit_like
+from reticent.audit.from_run import audit_run
 from reticent.core.errors import DataError, IntegrityError
 from reticent.core.keys import Keys
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.observer import NOBODY, Observer
 from reticent.data import held_out
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Domain, Label, Number
 from reticent.data.held_out import BLOCK, Split
 from reticent.data.sampling import Poisson
-from reticent.report.from_run import facts_of
+from reticent.report.from_run import collect_facts
 from reticent.runs import arrays
 from reticent.runs.fit import fit, resume
 from reticent.runs.learners import learner
-from reticent.runs.method import Ingredients
+from reticent.runs.method import Inputs
 from reticent.runs.methods.table import METHODS, read
-from reticent.runs.order import Material, Order
 from reticent.runs.predict import Predictor
 from reticent.runs.private import read_split
 from reticent.runs.problem import Problem
 from reticent.runs.reopen import reopened
+from reticent.runs.request import Request
+from reticent.runs.source import Source
 from reticent.synthetic import pipeline, pricing
 from reticent.synthetic.generators import Generator
-from reticent.synthetic.ordering import SynthOrder
 from reticent.synthetic.quality.evaluation import evaluate
+from reticent.synthetic.request import SynthRequest
 from reticent.training import loop
 from reticent.training.checkpoint import Checkpoints
 
@@ -50,7 +51,7 @@ WITHOUT_PUBLIC_ROWS = [name for name in METHODS if name != "pate"]  # whose runs
 Coins = Callable[[np.ndarray], None]
 
 
-def table_of(folder: Path, rows: int = ROWS, *, without: int | None = None) -> Order:
+def table_of(folder: Path, rows: int = ROWS, *, without: int | None = None) -> Request:
     """An order for rows that are all different, and what is declared about them."""
     folder.mkdir(exist_ok=True)
     numbers = [row for row in range(rows) if row != without]
@@ -58,7 +59,7 @@ def table_of(folder: Path, rows: int = ROWS, *, without: int | None = None) -> O
     (folder / "t.csv").write_text("\n".join(["a,b,y", *lines, ""]))
     columns = {"a": Number(bounds=(0, 1000)), "b": Number(bounds=(0, 6)), "y": Label(values=("no", "yes"))}
     Domain(columns=columns, target="y").write(folder / "t.toml")
-    return Order(
+    return Request(
         source=str(folder / "t.csv"), target="y", domain=str(folder / "t.toml"), epsilon=8.0, test=SHARE
     )
 
@@ -70,18 +71,18 @@ def coins(monkeypatch: pytest.MonkeyPatch) -> Iterator[Coins]:
     def give(chosen: np.ndarray) -> None:
         block = np.zeros(BLOCK, np.uint64)
         block[: len(chosen)] = (chosen * 2.0**63).astype(np.uint64) * np.uint64(2)
-        held_out._drawn.cache_clear()
+        held_out._draw_block.cache_clear()
         monkeypatch.setattr(held_out, "_coins", lambda seed, block_number: block)
 
     yield give
-    held_out._drawn.cache_clear()
+    held_out._draw_block.cache_clear()
 
 
-def divided(order: Order) -> tuple[set[float], set[float]]:
+def divided(order: Request) -> tuple[set[float], set[float]]:
     """What the first column says of each row: of those to train on, and of the others."""
-    material = Material(order)
-    material.split = Split(share=order.test, seed=0)
-    found = arrays.divided_by({"rows": material.train_rows}, material, material.public_domain, NOBODY)
+    source = Source(order)
+    source.split = Split(share=order.test, seed=0)
+    found = arrays.divided_by(source, source.public_domain, NOBODY)
     return set(found.train_on["x"][:, 0].tolist()), set(found.held_out["x"][:, 0].tolist())
 
 
@@ -108,8 +109,8 @@ def generator_with_seed(folder: Path) -> Path:
     return folder / "g"
 
 
-def synth(order: Order) -> SynthOrder:
-    return SynthOrder(source=order.source, domain=order.domain, epsilon=8.0, method="mst", test=order.test)
+def synth(order: Request) -> SynthRequest:
+    return SynthRequest(source=order.source, domain=order.domain, epsilon=8.0, method="mst", test=order.test)
 
 
 def test_train_and_synth_hold_out_the_same_rows_for_the_same_keys(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_train_and_synth_hold_out_the_same_rows_for_the_same_keys(tmp_path: Path
     fit(order, tmp_path / "run", keys=Keys.seeded(0))
     pipeline.make(synth(order), tmp_path / "g", keys=Keys.seeded(0))
     ours, theirs = (read_split(tmp_path / name, SHARE) for name in ("run", "g"))
-    assert ours == theirs == Split.drawn(SHARE, Keys.seeded(0))
+    assert ours == theirs == Split.draw(SHARE, Keys.seeded(0))
     is_held_out = pipeline.is_held_out(tmp_path / "g", synth(order), ROWS)
     assert np.array_equal(is_held_out, ours.is_held_out(0, ROWS))
     again = reopened(tmp_path / "run")
@@ -126,14 +127,14 @@ def test_train_and_synth_hold_out_the_same_rows_for_the_same_keys(tmp_path: Path
 
 
 class Listener:
-    """An onlooker that remembers what was said."""
+    """An observer that remembers what was said."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     @property
-    def onlooker(self) -> Onlooker:
-        return Onlooker(say=self.lines.append, warn=self.lines.append)
+    def observer(self) -> Observer:
+        return Observer(say=self.lines.append, warn=self.lines.append)
 
 
 @pytest.mark.parametrize("method", WITHOUT_PUBLIC_ROWS)
@@ -146,8 +147,9 @@ def test_what_a_run_says_are_public_numbers_whatever_the_coins(
         coins(np.where(np.arange(ROWS) < held, 0.0, 0.9))
         listener = Listener()
         folder = tmp_path / f"run {held}"
-        record = fit(order, folder, keys=Keys.seeded(0), onlooker=listener.onlooker).record
-        assert record["metrics"]["rows"] == held
+        record = fit(order, folder, keys=Keys.seeded(0), observer=listener.observer).record.to_json()
+        assert len(reopened(folder).held_out["y"]) == held
+        assert "rows" not in record["metrics"]  # how many were held out is as secret
         public = ("records", "rows", "recipe", "event", "guarantee", "sentence", "problem", "assumptions")
         lines = [line.replace(str(folder), "") for line in listener.lines]
         said.append({"lines": lines, **{key: record[key] for key in public}})
@@ -174,8 +176,8 @@ def test_convex_methods_divide_by_the_expected_number_and_rows_without_a_target_
 
     def followed(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return (
-            read(again.record["recipe"])
-            .follow(Ingredients(again.learner, again.problem, rows, rows, Keys.seeded(1), nowhere))
+            read(again.record.recipe)
+            .follow(Inputs(again.learner, again.problem, rows, rows, Keys.seeded(1), nowhere))
             .params
         )
 
@@ -198,18 +200,18 @@ def test_coins_that_leave_a_side_empty_stop_nothing(
     order = table_of(tmp_path, 25)
     coins(np.full(25, 0.0 if held == "everybody" else 0.9))
     record = fit(replace(order, method=method), tmp_path / "run", keys=Keys.seeded(0)).record
-    assert record["state"] == "finished"
+    assert record.state == "finished"
     if held == "nobody":
-        assert record["metrics"] == {"label": "no rows were held out", "rows": 0}
+        assert record.to_json()["metrics"] == {"label": "no rows were held out"}
     else:
-        assert record["metrics"]["rows"] == 25
+        assert len(reopened(tmp_path / "run").held_out["y"]) == 25
 
 
 def test_a_tiny_table_is_trained_on_whatever_the_seed(tmp_path: Path) -> None:
     order = table_of(tmp_path, 25)
     for seed in range(3):
         record = fit(order, tmp_path / f"run {seed}", keys=Keys.seeded(seed)).record
-        assert record["state"] == "finished"
+        assert record.state == "finished"
 
 
 def test_generators_are_made_however_many_rows_are_left(tmp_path: Path, coins: Coins) -> None:
@@ -217,9 +219,9 @@ def test_generators_are_made_however_many_rows_are_left(tmp_path: Path, coins: C
     for held in (0, 200):
         coins(np.where(np.arange(ROWS) < held, 0.0, 0.9))
         done = pipeline.make(order, tmp_path / f"g {held}", keys=Keys.seeded(0))
-        assert (done.record["rows"], done.record["records"]) == (320, ROWS)
+        assert (done.record.rows, done.record.records) == (320, ROWS)
     coins(np.full(ROWS, 0.9))
-    with pytest.raises(DataError, match="0 rows were kept away"):
+    with pytest.raises(DataError, match="0 rows were held out"):
         evaluate(Generator(tmp_path / "g 0"))
 
 
@@ -254,7 +256,7 @@ def test_a_run_that_was_shared_without_its_private_part_is_still_of_use(tmp_path
         shutil.copytree(tmp_path / name, tmp_path / f"shared {name}", ignore=lambda *_: {"private"})
     shared = tmp_path / "shared run"
     assert Predictor(shared).problem == Predictor(tmp_path / "run").problem
-    assert "differential privacy" in str(facts_of(shared))
+    assert "differential privacy" in str(collect_facts(shared))
     assert len(Generator(tmp_path / "shared g").sample(5)["y"]) == 5
     for needs_it in (lambda: reopened(shared), lambda: evaluate(Generator(tmp_path / "shared g"))):
         with pytest.raises(
@@ -286,7 +288,7 @@ def test_a_stopped_run_goes_on_with_the_same_rows_or_not_at_all(
     with pytest.raises(DataError, match="is missing"):
         resume(folder)
     (tmp_path / "elsewhere").rename(folder / "private")
-    assert resume(folder, keys=Keys.from_os()).record["state"] == "finished"
+    assert resume(folder, keys=Keys.from_os()).record.state == "finished"
     assert read_split(folder, SHARE) == split
 
 
@@ -300,7 +302,7 @@ def test_data_that_changed_are_not_divided_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["sgd", "gd"])
 def test_a_run_is_audited_and_trained_again_on_the_rows_that_coins_left(tmp_path: Path, method: str) -> None:
     fit(replace(table_of(tmp_path), method=method, test=0.5), tmp_path / "run", keys=Keys.seeded(0))
-    found = audit_like(reopened(tmp_path / "run"), canaries=100, keys=Keys.seeded(1))
+    found = audit_run(reopened(tmp_path / "run"), canaries=100, keys=Keys.seeded(1))
     assert found.verdict.exit_code == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -15,11 +16,12 @@ from released import released
 from reticent import convex
 from reticent.core.errors import DataError
 from reticent.data.domain import Domain, Label, Number
-from reticent.runs import fit as fit_module
+from reticent.mechanisms.events import NonPrivate
 from reticent.runs import folder as folders
 from reticent.runs.fit import fit, resume
-from reticent.runs.order import Order
 from reticent.runs.predict import Predictor
+from reticent.runs.record import RecipeRecord, RunRecord, as_requested
+from reticent.runs.request import Request
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 
@@ -105,21 +107,22 @@ def test_a_model_that_has_its_name_is_not_drawn_again(
     table.write_text("x,y\n" + "".join(f"{n % 10},{'yes' if n % 10 > 4 else 'no'}\n" for n in range(500)))
     columns = {"x": Number(bounds=(0.0, 9.0)), "y": Label(values=("no", "yes"))}
     Domain(columns=columns, target="y").write(domain)
-    order = Order(source=str(table), target="y", epsilon=2.0, method="output", domain=str(domain))
+    order = Request(source=str(table), target="y", epsilon=2.0, method="output", domain=str(domain))
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(fit_module, "score", stop)  # between the model and the record
+        # Between the model and the record.
+        patch.setattr(importlib.import_module("reticent.runs.fit"), "score", stop)
         with pytest.raises(KeyboardInterrupt):
             fit(order, folder)
     model = (folder / folders.MODEL).read_bytes()
     monkeypatch.setattr(convex, "fit", stop)
     record = resume(folder).record
     assert (folder / folders.MODEL).read_bytes() == model
-    assert record["guarantee"]["epsilon"] <= 2.0
-    assert Predictor(folder).record["metrics"]["accuracy"] > 0.5
+    assert record.result.guarantee.epsilon <= 2.0
+    assert Predictor(folder).record.result.metrics["accuracy"] > 0.5
 
 
 _HOLDER = """
@@ -133,8 +136,19 @@ with held(Path(sys.argv[1])):
 
 
 def test_a_second_process_is_kept_out_until_the_first_is_gone(tmp_path: Path) -> None:
-    record = dict.fromkeys(folders._NEEDED["paid"]) | {"version": folders.VERSION, "state": "paid"}
-    (tmp_path / folders.RUN).write_text(json.dumps(record))
+    record = RunRecord(
+        kind="model",
+        state="paid",
+        number="17",
+        request=as_requested(Request(source="t.csv", target="y", epsilon=1.0, delta=1e-5)),
+        records=100,
+        rows=80,
+        recipe=RecipeRecord(method="sgd", in_words="steps", settings={}),
+        preparation=None,
+        event=NonPrivate(),
+        versions={},
+    )
+    folders.write_record(tmp_path, record)
     with subprocess.Popen([sys.executable, "-c", _HOLDER, tmp_path], stdout=subprocess.PIPE) as holder:
         try:
             assert holder.stdout is not None

@@ -7,10 +7,10 @@ import pytest
 from recording import separable
 from scipy import sparse
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
-from reticent.data.preparation.noise import PreparationNoise, Release
+from reticent.data.preparation.noise import PreparationNoise, PreparationRelease
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.whole import normal_grid
 from reticent.sklearn import PrivateLogisticRegression, PrivateScaler, private_bounds
@@ -88,11 +88,15 @@ def test_counts_of_a_finder_lie_on_the_grid_of_their_release(monkeypatch: pytest
     monkeypatch.setattr(PreparationNoise, "noisy", spied)
     finder(5000)[0].columns(np.random.default_rng(0).normal(size=(5000, 9)))
     finder(2900)[0].classes(np.array(["a"] * 1500 + ["b"] * 1400))
-    assert [release for release, *_ in released] == [Release.RANGES, Release.QUANTILES, Release.WORDS]
+    assert [release for release, *_ in released] == [
+        PreparationRelease.RANGES,
+        PreparationRelease.QUANTILES,
+        PreparationRelease.WORDS,
+    ]
     for release, steps, parts, units in released:
         assert np.abs(steps - np.rint(steps)).max() <= 1e-12 * np.abs(steps).max()
         assert parts > 100
-        if release is not Release.WORDS:  # beyond these by chance once in a million times
+        if release is not PreparationRelease.WORDS:  # beyond these by chance once in a million times
             assert 0.8 < units.std() < 1.25
 
 
@@ -139,7 +143,7 @@ def test_bounds_may_be_declared_for_each_column():
     x = np.array([[0.0, 10.0], [1.0, 30.0]])
     scaler = PrivateScaler(bounds=[(0, 1), (10, 20)]).fit(x)
     assert np.array_equal(scaler.transform(x), [[-1, -1], [1, 1]])
-    with pytest.raises(InvalidArgument, match="least and a largest"):
+    with pytest.raises(InvalidArgument, match="smallest and a largest"):
         PrivateScaler(bounds=(1.0, 0.0)).fit(x)
 
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms import events
@@ -150,7 +150,7 @@ def found_norms(outlier: float, tries: int = 60) -> list[float]:
     norms = []
     for seed in range(tries):
         model = PrivateLogisticRegression(classes=[0, 1], random_state=seed)
-        norms.append(model._prepared(x, y, model._open(x, y))["norm"])
+        norms.append(model._prepare(x, y, model._open(x, y))["norm"])
     return norms
 
 

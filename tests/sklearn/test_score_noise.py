@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from reticent.accounting.epsilon import tight, upper_bound
 from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.accounting.reserve import NEARLY_EXACT, RESERVED, left_for
+from reticent.accounting.reserve import NEARLY_EXACT, RESERVED, delta_left_for
+from reticent.accounting.tight_epsilon import tight, upper_bound
 from reticent.core.errors import BudgetExceeded
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
@@ -95,7 +95,7 @@ def test_what_a_fit_prints_leaves_room_for_its_samplers() -> None:
     spending.is_basic = False
     said = spending.guarantee()
     assert said.epsilon > tight(Composed(events=SEVERAL), 1e-5, Adjacency.REPLACE).upper
-    left = left_for(said.epsilon, 1e-5)
+    left = delta_left_for(said.epsilon, 1e-5)
     near = Neighbours(Adjacency.REPLACE)
     assert said.epsilon >= upper_bound(Composed(events=SEVERAL), 1e-5 * (1 - RESERVED), near)
     assert said.epsilon <= tight(Composed(events=SEVERAL), left, Adjacency.REPLACE).upper
@@ -104,7 +104,7 @@ def test_what_a_fit_prints_leaves_room_for_its_samplers() -> None:
 def test_a_fit_stretches_only_as_far_as_its_samplers_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
     spending, asked = opened(epsilon=1.0), []
     monkeypatch.setattr(spending_module, "cost_within", lambda *terms: asked.append(terms[1:3]) or 2.0)
-    assert spending.stretched(lambda value: Gaussian(noise_multiplier=1 / value), 0.5) == 0.5
+    assert spending.stretch(lambda value: Gaussian(noise_multiplier=1 / value), 0.5) == 0.5
     assert set(asked) == {(1.0, 1e-5)}
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from recording import Recorder, separable
 
-from reticent.accounting.epsilon import guarantee, tight
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.theorems import renyi
+from reticent.accounting.tight_epsilon import guarantee, tight
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
@@ -116,12 +116,12 @@ def test_regression_is_searched_too():
     ],
 )
 def test_the_noise_on_a_score_is_enough_and_not_much_more(run: Event):
-    allowed = renyi.accounted(run, _REPLACED)[0]
+    allowed = renyi.compose_curves(run, _REPLACED)[0]
     noise = score_noise(run, _REPLACED)
-    spent = renyi.accounted(noise, _REPLACED)[0]
+    spent = renyi.compose_curves(noise, _REPLACED)[0]
     assert (spent <= allowed * (1 + 1e-12)).all()
     louder = type(noise)(noise_multiplier=noise.noise_multiplier / 1.01)
-    assert (renyi.accounted(louder, _REPLACED)[0] > allowed).any()
+    assert (renyi.compose_curves(louder, _REPLACED)[0] > allowed).any()
 
 
 def score_deviation() -> float:
@@ -134,7 +134,7 @@ def score_deviation() -> float:
     runs = trials.Search(
         model, [{"regularisation": 10.0}], spending, mean=1.5, shape=0.0, holdout=0.2, seed=0
     )
-    price, rows = runs._priced(3), np.arange(25_000)
+    price, rows = runs._price(3), np.arange(25_000)
     scores = [runs._run(price, 0, trial, x, y, rows[5000:], rows[:5000]).score for trial in range(40)]
     return float(np.std(scores))
 
@@ -174,7 +174,7 @@ def test_the_costliest_event_is_found_or_refused():
     ("changes", "says"),
     [
         ({"grid": {"epsilon": [1.0, 2.0]}}, "decides its cost"),
-        ({"grid": {"regularization": [1.0]}}, "no parameter of"),
+        ({"grid": {"regularization": [1.0]}}, "not a parameter of"),
         ({"grid": {"regularisation": []}}, "no settings"),
         ({"grid": {"regularisation": [1.0], "method": ["output", "objective"]}}, "do not cost the same"),
         ({"estimator": PrivateLogisticRegression(classes=[0, 1], norm=1.0, adjacency="zero-out")}, "replace"),

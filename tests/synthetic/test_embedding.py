@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.audit.bounds import many_runs
-from reticent.audit.noise_checks import wrong_size
+from reticent.audit.noise_checks import describe_wrong_size
 from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, IntegrityError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Gaussian
@@ -19,7 +19,7 @@ from reticent.mechanisms.whole import normal_grid
 from reticent.synthetic.images import basis as synthetic_basis
 from reticent.synthetic.images import embedding, image_model, matching
 from reticent.synthetic.images.basis import PRIORS, public_basis
-from reticent.synthetic.images.embedding import MAX_NORM, EmbeddingPlan, embedded, embedded_sum, fit, plan
+from reticent.synthetic.images.embedding import MAX_NORM, EmbeddingPlan, embed, fit, plan, sum_embeddings
 
 CLASSES = 3
 KINDS = ("moments", "fourier")
@@ -66,12 +66,12 @@ def sums_are_exact(features: str) -> bool:
     """Whether a record more moves the sum by its own phi, to the last bit, wherever the others stand."""
     asked, basis = planned(features, examples=1000), public_basis((8, 8), "waves", 6)
     x, y = bars(1003)
-    whole = embedded_sum(x, y, basis, asked, CLASSES).value
+    whole = sum_embeddings(x, y, basis, asked, CLASSES).value
     order = np.random.default_rng(1).permutation(1003)
-    again = embedded_sum(x[order], y[order], basis, asked, CLASSES).value
-    moved = whole - embedded_sum(x[1:], y[1:], basis, asked, CLASSES).value
+    again = sum_embeddings(x[order], y[order], basis, asked, CLASSES).value
+    moved = whole - sum_embeddings(x[1:], y[1:], basis, asked, CLASSES).value
     own = np.zeros_like(moved)
-    own[y[0]] = embedded(x[:1], basis, asked)[0]
+    own[y[0]] = embed(x[:1], basis, asked)[0]
     return np.array_equal(whole, again) and np.array_equal(moved, own)
 
 
@@ -104,7 +104,7 @@ def test_no_phi_is_longer_than_one_as_floats(features: str, monkeypatch: pytest.
     asked, basis = planned(features), public_basis((8, 8), "waves", 6)
 
     def longest() -> Fraction | int:
-        rows = [embedded(record, basis, asked)[0].tolist() for record in STRANGE.values()]
+        rows = [embed(record, basis, asked)[0].tolist() for record in STRANGE.values()]
         return max(sum(Fraction(number) ** 2 for number in row) for row in rows)
 
     assert 1 - Fraction(1, 10**6) < longest() <= 1
@@ -116,7 +116,7 @@ def test_the_noisy_sum_lies_on_a_public_grid() -> None:
     asked, basis = planned(), public_basis((8, 8), "waves", 6)
     x, y = bars(300)
     for rows in (300, 299):
-        total = embedded_sum(x[:rows], y[:rows], basis, asked, CLASSES)
+        total = sum_embeddings(x[:rows], y[:rows], basis, asked, CLASSES)
         noisy = embedding.release(total, asked, np.random.default_rng(0))
         _, step = normal_grid(noisy.size, max_norm=MAX_NORM, deviation=asked.noise_multiplier)
         assert np.array_equal(np.rint(noisy / step) * step, noisy)
@@ -130,8 +130,8 @@ def test_one_record_moves_the_sum_of_its_class_by_at_most_the_bound(features: st
     record = STRANGE[name]
     x = np.random.default_rng(0).random((40, 8, 8)).astype(record.dtype)
     y = np.arange(40) % CLASSES
-    before = embedded_sum(x, y, basis, asked, CLASSES)
-    after = embedded_sum(np.concatenate([x, record]), np.append(y, 1), basis, asked, CLASSES)
+    before = sum_embeddings(x, y, basis, asked, CLASSES)
+    after = sum_embeddings(np.concatenate([x, record]), np.append(y, 1), basis, asked, CLASSES)
     moved = np.linalg.norm(after.value - before.value, axis=1)
     assert before.max_norm == MAX_NORM
     assert np.linalg.norm(moved) <= MAX_NORM
@@ -141,14 +141,14 @@ def test_one_record_moves_the_sum_of_its_class_by_at_most_the_bound(features: st
 
 def test_the_bound_is_reached_so_the_noise_is_not_more_than_needed() -> None:
     basis = public_basis((8, 8), "waves", 6)
-    lengths = np.linalg.norm(embedded(STRANGE["white"], basis, planned()), axis=1)
+    lengths = np.linalg.norm(embed(STRANGE["white"], basis, planned()), axis=1)
     assert lengths == pytest.approx([MAX_NORM])
 
 
 def released_noise(asked: EmbeddingPlan, monkeypatch: pytest.MonkeyPatch, runs: int = 40) -> np.ndarray:
     """What `fit` adds to the exact sum, as the code after it sees it: (runs, numbers)."""
     x, y = bars(300)
-    exact = embedded_sum(x, y, public_basis((8, 8), "waves", 6), asked, CLASSES).value
+    exact = sum_embeddings(x, y, public_basis((8, 8), "waves", 6), asked, CLASSES).value
     seen: list[np.ndarray] = []
 
     def watching(noisy: np.ndarray, radius: float, kept: int) -> image_model.Tensors:
@@ -168,7 +168,7 @@ def test_the_noise_has_the_deviation_of_the_event(monkeypatch: pytest.MonkeyPatc
     asked = planned()
     assert isinstance(asked.event, Gaussian)
     deviation = asked.event.noise_multiplier * MAX_NORM
-    assert wrong_size(released_noise(asked, monkeypatch), deviation) is None
+    assert describe_wrong_size(released_noise(asked, monkeypatch), deviation) is None
 
     honest = embedding.release
 
@@ -176,7 +176,7 @@ def test_the_noise_has_the_deviation_of_the_event(monkeypatch: pytest.MonkeyPatc
         return (total.value + honest(total, plan, rng)) / 2  # the planted bug: half the noise
 
     monkeypatch.setattr(embedding, "release", quiet)
-    assert wrong_size(released_noise(asked, monkeypatch), deviation) is not None
+    assert describe_wrong_size(released_noise(asked, monkeypatch), deviation) is not None
 
 
 def frequencies_vary(runs: int = 12) -> bool:

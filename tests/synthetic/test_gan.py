@@ -12,9 +12,9 @@ import numpy as np
 import optax
 import pytest
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.audit.bounds import many_runs
-from reticent.audit.noise_checks import wrong_size
+from reticent.audit.noise_checks import describe_wrong_size
 from reticent.audit.replay_training import replay_plan
 from reticent.core import trees
 from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, IntegrityError, InvalidArgument
@@ -77,8 +77,8 @@ def test_the_steps_that_are_taken_are_those_of_the_event(monkeypatch: pytest.Mon
     told: list[float] = []
     model, run = watched_run(monkeypatch, asked, on_progress=told.append)
     assert run.plan == asked.training
-    assert int(run.state.step) == int(run.state.optimizer.taken) == asked.training.steps == 12
-    assert int(run.state.optimizer.optimizer[0].count) == 3  # steps of the generator
+    assert int(run.state.step) == int(run.state.opt_state.taken) == asked.training.steps == 12
+    assert int(run.state.opt_state.optimizer[0].count) == 3  # steps of the generator
     assert asked.event == Composed(
         events=(Gaussian(noise_multiplier=asked.count_noise), asked.training.event)
     )
@@ -145,8 +145,8 @@ def follows_from_what_was_released(made_by: Any, monkeypatch: pytest.MonkeyPatch
     def unwrapped(loss: Any, params: Any, *args: Any, **named: Any) -> Any:
         starts.append(params)
         run = train(loss, params, *args, **named)
-        starts.append(run.state.optimizer)
-        object.__setattr__(run, "state", run.state._replace(optimizer=run.state.optimizer.inner))
+        starts.append(run.state.opt_state)
+        object.__setattr__(run, "state", run.state._replace(opt_state=run.state.opt_state.inner))
         return run
 
     with monkeypatch.context() as patch:
@@ -261,17 +261,17 @@ def test_class_counts_have_the_noise_of_the_event_and_are_all_that_fit_uses(
     asked, labels = planned(), np.zeros(50, int)
     draws = [noisy_counts(labels, 40, asked, np.random.default_rng(seed)) for seed in range(50)]
     exact = np.bincount(labels, minlength=40)
-    assert wrong_size(np.stack(draws) - exact, asked.count_noise) is None
+    assert describe_wrong_size(np.stack(draws) - exact, asked.count_noise) is None
     _, step = normal_grid(40, max_norm=1.0, deviation=asked.count_noise, are_whole=True)
     parts = np.stack(draws) * round(1 / step)
     assert np.abs(parts - np.rint(parts)).max() < 1e-4  # whole numbers of a public part of one
     planted = [exact + 0 * drawn for drawn in draws]  # the planted bug: exact counts
-    assert wrong_size(np.stack(planted) - exact, asked.count_noise) is not None
+    assert describe_wrong_size(np.stack(planted) - exact, asked.count_noise) is not None
     said = np.array([150.0, 50.0])  # far from the truth: what is released decides, not the labels
     monkeypatch.setattr(gan, "noisy_counts", lambda *given: said)
     model, run = watched_run(monkeypatch, planned(steps=2))
     assert model.frequencies == pytest.approx([0.75, 0.25])
-    assert np.asarray(run.state.optimizer.frequencies) == pytest.approx([0.75, 0.25])
+    assert np.asarray(run.state.opt_state.frequencies) == pytest.approx([0.75, 0.25])
 
 
 # What it costs

@@ -206,13 +206,13 @@ def exact_frequencies(labels: np.ndarray) -> np.ndarray:
 def test_exact_frequencies_of_an_embedding_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bound(frequency_scores(lonely_vector(), of_embedding, runs=200)) <= EPSILON
     labels: list[np.ndarray] = []
-    checked = embedding.checked_records
+    checked = embedding.check_records
 
     def watched(x: Any, y: Any, *given: Any) -> Any:
         labels.append(np.asarray(y))
         return checked(x, y, *given)
 
-    monkeypatch.setattr(embedding, "checked_records", watched)
+    monkeypatch.setattr(embedding, "check_records", watched)
     monkeypatch.setattr(embedding, "released_frequencies", lambda noisy: exact_frequencies(labels[-1]))
     assert bound(frequency_scores(lonely_vector(), of_embedding, runs=200)) > EPSILON
 
@@ -249,14 +249,14 @@ def grey_vectors(rows: int = 20) -> Any:
 
 def scaled_by_themselves(x: Any, y: Any, *given: Any) -> Any:
     """The planted bug: records are divided by the largest of them before anything else."""
-    records, labels = basis.checked_records(x, y, *given)
+    records, labels = basis.check_records(x, y, *given)
     return records / records.max(axis=0), labels
 
 
 def test_a_scaler_fitted_on_records_is_caught_in_an_embedding(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = embedding_plan("moments")
     assert bound(embedding_scores(grey_vectors(), asked, runs=FEW)) <= EPSILON
-    monkeypatch.setattr(embedding, "checked_records", scaled_by_themselves)
+    monkeypatch.setattr(embedding, "check_records", scaled_by_themselves)
     assert bound(embedding_scores(grey_vectors(), asked, runs=FEW)) > EPSILON
 
 
@@ -268,7 +268,7 @@ def others_are_seen_alike() -> bool:
 
 def test_a_scaler_fitted_on_records_is_caught_in_a_gan(monkeypatch: pytest.MonkeyPatch) -> None:
     assert others_are_seen_alike()
-    monkeypatch.setattr(gan, "checked_records", scaled_by_themselves)
+    monkeypatch.setattr(gan, "check_records", scaled_by_themselves)
     assert not others_are_seen_alike()
 
 

@@ -85,13 +85,13 @@ def follows_from_the_sum(monkeypatch: pytest.MonkeyPatch) -> bool:
 def test_an_embedding_is_a_function_of_its_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     assert follows_from_the_sum(monkeypatch)
     labels: list[np.ndarray] = []
-    sums = embedding.embedded_sum
+    sums = embedding.sum_embeddings
 
     def watched(records: Any, y: np.ndarray, *given: Any) -> Any:
         labels.append(y)
         return sums(records, y, *given)
 
-    monkeypatch.setattr(embedding, "embedded_sum", watched)
+    monkeypatch.setattr(embedding, "sum_embeddings", watched)
     monkeypatch.setattr(
         embedding,
         "released_frequencies",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import (
     BudgetExceeded,
     CannotMeet,
@@ -23,13 +23,12 @@ from reticent.core.errors import (
 from reticent.core.keys import Keys
 from reticent.data.domain import Category, Domain, Integer, Label, Number
 from reticent.ledger.ledger import Ledger
-from reticent.mechanisms import events
 from reticent.runs import payment
-from reticent.synthetic import pipeline
+from reticent.synthetic import pricing
 from reticent.synthetic.generators import Generator
-from reticent.synthetic.ordering import SynthOrder
 from reticent.synthetic.pipeline import make, resume
 from reticent.synthetic.quality.evaluation import evaluate
+from reticent.synthetic.request import SynthRequest
 
 ROWS = 3000
 
@@ -57,8 +56,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ordered(files: Path, **changes: Any) -> SynthOrder:
-    first = SynthOrder(
+def ordered(files: Path, **changes: Any) -> SynthRequest:
+    first = SynthRequest(
         source=str(files / "patients.csv"),
         epsilon=3.0,
         domain=str(files / "patients.toml"),
@@ -81,12 +80,12 @@ def test_the_promise_is_kept_and_charged_once(files: Path, tmp_path: Path) -> No
         ledger.limit("patients", epsilon=4.0, delta=1e-5)
     order = ordered(files, ledger=str(path), dataset="patients")
     done = make(order, tmp_path / "g", keys=Keys.seeded(0))
-    event = events.from_json(done.record["event"])
-    assert tight(event, done.record["order"]["delta"]).upper <= done.record["guarantee"]["epsilon"] <= 3.0
+    event = done.record.event
+    assert tight(event, done.record.request.delta).upper <= done.record.result.guarantee.epsilon <= 3.0
     with Ledger.open(path) as ledger:
         assert ledger.account("patients").charges == 1
     said = [f"the number of records, {ROWS}, is public", *Keys.seeded(0).assumptions]
-    assert done.record["guarantee"]["assumptions"] == said  # nothing about which rows are held out
+    assert list(done.record.result.guarantee.assumptions) == said  # nothing about which rows are held out
     with pytest.raises(BudgetExceeded):
         make(order, tmp_path / "h")
     assert not (tmp_path / "h").exists()
@@ -167,14 +166,14 @@ def test_a_stopped_run_goes_on_and_pays_once(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(payment if stopped == "charge" else pipeline.table_model, stopped, dies)
+        patched.setattr(payment if stopped == "charge" else pricing.table_model, stopped, dies)
         with pytest.raises(KeyboardInterrupt):
             make(order, tmp_path / "g", keys=Keys.seeded(0))
     found = (tmp_path / "g" / "domain.toml").read_bytes() if stopped == "fit" else None
     done = resume(tmp_path / "g")
-    assert done.record["state"] == "finished"
+    assert done.record.state == "finished"
     # What was found came from the seed, though whoever went on with it had another.
-    is_seeded = set(Keys.seeded(0).assumptions) < set(done.record["guarantee"]["assumptions"])
+    is_seeded = set(Keys.seeded(0).assumptions) < set(done.record.result.guarantee.assumptions)
     assert is_seeded == (stopped == "fit")
     if found is not None:  # what was found privately is not found a second time
         assert (tmp_path / "g" / "domain.toml").read_bytes() == found
@@ -197,19 +196,20 @@ def test_a_changed_table_or_model_is_refused(files: Path, made: Path, tmp_path: 
 
 def test_nothing_declared_is_found_and_paid(files: Path, tmp_path: Path) -> None:
     done = make(ordered(files, domain=None, target="ill", epsilon=6.0), tmp_path / "g", keys=Keys.seeded(0))
-    assert done.record["preparation"]["epsilon"] < 1
-    event = events.from_json(done.record["event"])
-    assert tight(event, done.record["order"]["delta"]).upper <= 6.0
+    assert done.record.preparation is not None
+    assert done.record.preparation.epsilon < 1
+    event = done.record.event
+    assert tight(event, done.record.request.delta).upper <= 6.0
     generator = Generator(tmp_path / "g")
     assert set(generator.sample(200)) >= {"age", "smoker", "ill"}
     # What was drawn costs no more than the claim that was charged for it.
-    epsilon, delta = done.record["recipe"]["share"]
+    epsilon, delta = done.record.recipe.settings["share"]
     assert tight(generator.model.plan.event, delta).upper <= epsilon * (1 + 1e-6)
 
 
 def test_what_is_drawn_is_what_was_charged(made: Path) -> None:
     generator = Generator(made)
-    assert events.to_json(generator.model.plan.event) == generator.record["event"]
+    assert generator.model.plan.event == generator.record.event
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_ten_rows_are_too_few(files: Path, tmp_path: Path) -> None:
 
 
 def test_images_become_a_generator_too(tmp_path: Path) -> None:
-    order = SynthOrder(source="digits", epsilon=8.0)
+    order = SynthRequest(source="digits", epsilon=8.0)
     make(order, tmp_path / "g", keys=Keys.seeded(0))
     generator = Generator(tmp_path / "g")
     generator.write(tmp_path / "digits.npz", 30, seed=0)

@@ -16,12 +16,12 @@ from reticent.mechanisms.whole import normal_grid
 from reticent.synthetic.tables import selection
 from reticent.synthetic.tables.graphical import GraphicalModel, estimate
 from reticent.synthetic.tables.junction import JunctionTree
-from reticent.synthetic.tables.marginals import Marginal, combined, count, measure
+from reticent.synthetic.tables.marginals import Marginal, combine, count, measure
 from reticent.synthetic.tables.merging import merging_of
 from reticent.synthetic.tables.selection import (
     STEP,
     candidates,
-    chosen_at,
+    choose_at,
     errors,
     joins,
     select,
@@ -89,7 +89,7 @@ def test_counts_are_whole_parts_of_one_that_are_public() -> None:
 
 def test_marginals_of_the_same_columns_are_averaged_by_precision() -> None:
     first, second = Marginal((0,), np.array([1.0, 2.0]), 1.0), Marginal((0,), np.array([4.0, 5.0]), 2.0)
-    (found,) = combined([first, second])
+    (found,) = combine([first, second])
     assert found.counts == pytest.approx([1.6, 2.6])
     assert found.deviation == pytest.approx(math.sqrt(0.8))
 
@@ -144,14 +144,14 @@ def test_the_odds_of_a_choice_stay_within_its_epsilon() -> None:
         worst = max(worst, float(np.abs(np.log(more / fewer)).max()))
     assert 0.3 < worst <= 0.8
     scores = scores_of(neighbours(3)[0]) / 4  # near to each other, so that all of them are drawn
-    drawn = np.bincount([chosen_at(scores, event, source) for _ in range(20_000)], minlength=3)
+    drawn = np.bincount([choose_at(scores, event, source) for _ in range(20_000)], minlength=3)
     assert chisquare(drawn, 20_000 * odds(0.8, scores)).pvalue > 1e-6
     assert chisquare(drawn, 20_000 * odds(1.6, scores)).pvalue < 1e-6  # without the factor 2
 
 
 def test_choices_are_under_add_or_remove_only() -> None:
     with pytest.raises(InvalidArgument, match="add-or-remove"):
-        chosen_at(
+        choose_at(
             np.zeros(2),
             ExponentialMechanism(epsilon=1.0, adjacency=Adjacency.REPLACE),
             np.random.default_rng(0),
@@ -276,9 +276,9 @@ def test_rare_codes_are_merged_and_taken_apart() -> None:
     assert merging.groups[1].tolist() == [0, 1, 2, 3, 3, 3]  # neighbouring bins, until there are enough
     source = np.random.default_rng(0)
     codes = np.stack([source.integers(0, 5, 4000), source.integers(0, 6, 4000)], axis=1)
-    groups = merging.merged(codes)
-    again = merging.taken_apart(groups, source)
-    assert np.array_equal(merging.merged(again), groups)
+    groups = merging.merge(codes)
+    again = merging.split_groups(groups, source)
+    assert np.array_equal(merging.merge(again), groups)
     drawn = np.bincount(again[groups[:, 0] == 2, 0], minlength=5)
     assert drawn[1] > drawn[2] > drawn[4] > 0  # by their counts
     spread = merging.spread(np.full((3, merging.sizes[1]), 1 / (3 * merging.sizes[1])), (0, 1))

@@ -18,8 +18,8 @@ import pytest
 from generator_games import captured, lonely_table, lonely_vector, step_scores
 from scipy.special import betaincinv, ndtr
 
-from reticent.accounting.epsilon import tight
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import tight
 from reticent.data.sampling import Poisson
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian
 from reticent.mechanisms.whole import add_whole_normals
@@ -132,7 +132,7 @@ def test_an_embedded_sum_keeps_to_the_profile_of_its_event(
         )
 
     def total(world: Any) -> Any:
-        return embedding.embedded_sum(world[0], world[1], of_vectors, plan(1.5), 2)
+        return embedding.sum_embeddings(world[0], world[1], of_vectors, plan(1.5), 2)
 
     def draw(world: Any, noise: float) -> np.ndarray:
         return embedding.release(total(world), plan(noise), source)

@@ -14,16 +14,16 @@ import pytest
 
 from reticent.core.errors import DataError, Inconclusive, IntegrityError, Interrupted
 from reticent.core.keys import Keys
-from reticent.core.observer import Onlooker
+from reticent.core.observer import Observer
 from reticent.data.domain import Category, Domain, Label
 from reticent.ledger.ledger import Ledger
 from reticent.runs import folder as folders
-from reticent.runs import payment
+from reticent.runs import lifecycle, public_domain
 from reticent.synthetic import pipeline
 from reticent.synthetic.generators import Generator
 from reticent.synthetic.images import adversary, embedding, gan, image_model
-from reticent.synthetic.ordering import SynthOrder
 from reticent.synthetic.pipeline import GENERATOR, make, resume
+from reticent.synthetic.request import SynthRequest
 from reticent.synthetic.tables import table_model
 from reticent.training.devices import feeding
 
@@ -48,18 +48,18 @@ def ledger(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def order(request: pytest.FixtureRequest, tmp_path: Path, ledger: Path) -> SynthOrder:
+def order(request: pytest.FixtureRequest, tmp_path: Path, ledger: Path) -> SynthRequest:
     """Of the method that a test asks for."""
     method = request.param
     if method in ("gan", "embedding"):
-        return SynthOrder(source="digits", epsilon=5.0, method=method, ledger=str(ledger), dataset="data")
+        return SynthRequest(source="digits", epsilon=5.0, method=method, ledger=str(ledger), dataset="data")
     lines = [f"{'yes' if row % 3 else 'no'},{'well' if row % 5 else 'ill'}" for row in range(1000)]
     (tmp_path / "t.csv").write_text("\n".join(["smoker,state", *lines]) + "\n")
     Domain(
         columns={"smoker": Category(values=("no", "yes")), "state": Label(values=("ill", "well"))},
         target="state",
     ).write(tmp_path / "t.toml")
-    return SynthOrder(
+    return SynthRequest(
         source=str(tmp_path / "t.csv"),
         domain=str(tmp_path / "t.toml"),
         epsilon=5.0,
@@ -73,7 +73,7 @@ def of(*methods: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("order", methods, indirect=True)
 
 
-def stopping(after: float, said: list[str] | None = None) -> Onlooker:
+def stopping(after: float, said: list[str] | None = None) -> Observer:
     """Presses Ctrl-C once that part of the fit is done."""
 
     @contextmanager
@@ -84,7 +84,7 @@ def stopping(after: float, said: list[str] | None = None) -> Onlooker:
 
         yield tell
 
-    return Onlooker(watch=watch, warn=(said if said is not None else []).append)
+    return Observer(watch=watch, warn=(said if said is not None else []).append)
 
 
 def killed_after(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def released(folder: Path) -> bytes:
 
 def require_finished_and_charged_once(folder: Path, ledger: Path) -> Generator:
     found = Generator(folder)  # checks every file
-    assert found.record["state"] == "finished"
+    assert found.record.state == "finished"
     assert not (folder / folders.CHECKPOINT).exists()
     with Ledger.open(ledger) as opened:
         assert opened.account("data").charges == 1
@@ -117,11 +117,11 @@ def require_finished_and_charged_once(folder: Path, ledger: Path) -> Generator:
 
 @of("gan")
 def test_a_gan_that_was_interrupted_takes_the_steps_that_are_left(
-    order: SynthOrder, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+    order: SynthRequest, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "g"
     with pytest.raises(Interrupted, match=rf"Interrupted after 5 of {STEPS} steps") as error:
-        make(order, folder, keys=Keys.seeded(0), onlooker=stopping(0.01))
+        make(order, folder, keys=Keys.seeded(0), observer=stopping(0.01))
     assert f"reticent synth --resume {folder}" in error.value.remedy
     assert "not charged again" in error.value.remedy
     record = json.loads((folder / folders.RUN).read_text())
@@ -143,18 +143,18 @@ def test_a_gan_that_was_interrupted_takes_the_steps_that_are_left(
     found = require_finished_and_charged_once(folder, ledger)
     # Whoever went on had other keys; the class counts and the first steps came from the seed.
     assert set(SEED) <= set(found.images.guarantee.assumptions)
-    assert set(SEED) <= set(found.record["guarantee"]["assumptions"])
-    assert found.images.guarantee.epsilon == pytest.approx(found.record["guarantee"]["epsilon"], rel=1e-6)
+    assert set(SEED) <= set(found.record.result.guarantee.assumptions)
+    assert found.images.guarantee.epsilon == pytest.approx(found.record.result.guarantee.epsilon, rel=1e-6)
 
 
 @of("embedding", "mst", "aim")
 @pytest.mark.parametrize("after", [0.01, 1.0])
 def test_other_fits_leave_nothing_behind_when_they_are_interrupted(
-    order: SynthOrder, tmp_path: Path, ledger: Path, after: float
+    order: SynthRequest, tmp_path: Path, ledger: Path, after: float
 ) -> None:
     folder, said = tmp_path / "g", []
     with pytest.raises(KeyboardInterrupt):
-        make(order, folder, keys=Keys.seeded(0), onlooker=stopping(after, said))
+        make(order, folder, keys=Keys.seeded(0), observer=stopping(after, said))
     assert f"reticent synth --resume {folder}" in said[-1]
     assert "not charged again" in said[-1]
     assert json.loads((folder / folders.RUN).read_text())["state"] == "paid"
@@ -166,7 +166,7 @@ def test_other_fits_leave_nothing_behind_when_they_are_interrupted(
 @of("gan", "embedding")
 @pytest.mark.parametrize("last", [image_model.TENSORS, image_model.RECORD])
 def test_tensors_that_are_out_are_not_drawn_again(
-    order: SynthOrder, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch, last: str
+    order: SynthRequest, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch, last: str
 ) -> None:
     folder = tmp_path / "g"
     with monkeypatch.context() as patch:
@@ -184,7 +184,7 @@ def test_tensors_that_are_out_are_not_drawn_again(
 
 @of("mst")
 def test_a_table_model_that_is_out_is_not_drawn_again(
-    order: SynthOrder, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+    order: SynthRequest, tmp_path: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "g"
     save = table_model.TableModel.save
@@ -206,11 +206,11 @@ def test_a_table_model_that_is_out_is_not_drawn_again(
 
 @of("gan", "embedding", "mst")
 def test_what_a_killed_process_had_half_written_is_gone_before_anything_is_drawn(
-    order: SynthOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    order: SynthRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, halves = tmp_path / "g", (".generator.model.17.partial", f".{image_model.TENSORS}.partial")
     with pytest.raises((KeyboardInterrupt, DataError)):
-        make(order, folder, keys=Keys.seeded(0), onlooker=stopping(0.01))
+        make(order, folder, keys=Keys.seeded(0), observer=stopping(0.01))
     for name in halves:
         (folder / name).write_bytes(b"noisy counts that nobody paid for a second time")
     kept = pipeline._kept
@@ -220,21 +220,21 @@ def test_what_a_killed_process_had_half_written_is_gone_before_anything_is_drawn
         return kept(*given)
 
     monkeypatch.setattr(pipeline, "_kept", looking)
-    assert resume(folder).record["state"] == "finished"
+    assert resume(folder).record.state == "finished"
     assert not list(folder.glob(".*"))
 
 
 @of("embedding", "mst")
 def test_a_release_that_was_lost_or_damaged_is_refused_not_drawn_again(
-    order: SynthOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    order: SynthRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "g"
 
-    def dying(record: dict[str, Any]) -> None:
+    def dying(*_: Any) -> None:
         raise SystemExit("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "_sentence", dying)  # once the generator is on the disk
+        patch.setattr(lifecycle, "_promise", dying)  # once the generator is on the disk
         with pytest.raises(SystemExit):
             make(order, folder, keys=Keys.seeded(0))
     for module in (embedding, table_model):
@@ -246,18 +246,18 @@ def test_a_release_that_was_lost_or_damaged_is_refused_not_drawn_again(
         resume(folder)
     if order.method == "embedding":
         goal.unlink()
-        with pytest.raises(IntegrityError, match="gone"):
+        with pytest.raises(IntegrityError, match="missing"):
             resume(folder)
 
 
 @of("mst")
 def test_a_run_that_failed_for_good_is_not_said_to_go_on(
-    order: SynthOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    order: SynthRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def useless(*_: Any, **__: Any) -> None:
         raise Inconclusive("What was found cannot be used.", remedy="Start anew.")
 
-    monkeypatch.setattr(payment, "prepare", useless)
+    monkeypatch.setattr(public_domain, "prepare", useless)
     with pytest.raises(Inconclusive) as error:
         make(replace(order, domain=None), tmp_path / "g")
     assert "--resume" not in error.value.remedy

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent.accounting.epsilon import tight
 from reticent.accounting.loss_distribution.dominating import flatten
+from reticent.accounting.tight_epsilon import tight
 from reticent.audit.bounds import many_runs
 from reticent.core.errors import (
     BudgetExceeded,
@@ -84,7 +84,7 @@ def test_a_strangers_plan_is_refused_in_our_words() -> None:
 
 
 def test_too_little_epsilon_is_refused_and_what_would_fit_does() -> None:
-    with pytest.raises(CannotMeet, match=r"10 rows\. Spend an epsilon of about \d") as refused:
+    with pytest.raises(CannotMeet, match=r"10 rows\. Use an epsilon of about \d") as refused:
         plan((3,) * 5, 10, 1.0, 1e-6)
     needed = float(refused.value.remedy.split("about ")[1].split()[0])
     assert plan((3,) * 5, 10, 1.3 * needed, 1e-6).rows == 10
@@ -110,7 +110,7 @@ def test_senseless_plans_are_refused(wrong: dict) -> None:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> Counter:
     """Every event that a mechanism really used."""
     found: Counter = Counter()
-    really_chosen = selection.chosen_at
+    really_chosen = selection.choose_at
 
     def measured(codes, columns, sizes, event, source):
         found[event] += 1
@@ -121,7 +121,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Counter:
         return really_chosen(scores, event, source, **rest)
 
     monkeypatch.setattr(table_model, "measure", measured)
-    monkeypatch.setattr(selection, "chosen_at", chosen)
+    monkeypatch.setattr(selection, "choose_at", chosen)
     return found
 
 
@@ -273,7 +273,7 @@ def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for damaged in (b"", b"\x80\x04\x95pickle", whole[:200], whole.replace(b'"nodes', b'"knots'), whole[:-8]):
         path.write_bytes(damaged)
-        with pytest.raises(IntegrityError, match="no model of a synthetic table"):
+        with pytest.raises(IntegrityError, match="not a model of a synthetic table"):
             TableModel.load(path)
     with pytest.raises(DataError, match="Cannot read"):
         TableModel.load(tmp_path / "none")

@@ -37,6 +37,7 @@ from reticent.training import step as steps_module  # noqa: E402
 from reticent.training.checkpoint import Checkpoints  # noqa: E402
 from reticent.training.clipping import flat, per_layer  # noqa: E402
 from reticent.training.devices import mesh  # noqa: E402
+from reticent.training.execution import Execution  # noqa: E402
 from reticent.training.loop import Run, train  # noqa: E402
 from reticent.training.plan import AdaptiveNorm, Plan  # noqa: E402
 from reticent.training.projection import onto_ball  # noqa: E402
@@ -114,7 +115,7 @@ def a_plain_run_and_what_it_says() -> Arrays:
 
 @case(1, 2)
 def fixed_batches_in_blocks() -> Arrays:
-    return params_of(run(plan(FixedSize(examples=ROWS, batch_size=11)), microbatch=2))
+    return params_of(run(plan(FixedSize(examples=ROWS, batch_size=11)), execution=Execution(microbatch=2)))
 
 
 @case(1, 8)
@@ -122,7 +123,7 @@ def users_with_several_views_of_their_rows() -> Arrays:
     owners = np.random.default_rng(5).integers(0, 19, ROWS)
     data = Dataset(arrays=rows(), users=owners)
     users = len(np.unique(owners))
-    recipe = plan(Poisson(examples=users, batch_size=8), unit="user", rows_a_user=3)
+    recipe = plan(Poisson(examples=users, batch_size=8), unit="user", rows_per_user=3)
     return params_of(run(recipe, data, augment=_shaken, views=2))
 
 
@@ -145,24 +146,24 @@ def clipping_by_layers() -> Arrays:
 
 @case(1, 2, 4, 8)
 def divided_params() -> Arrays:
-    done = run(divide_params=True)
+    done = run(execution=Execution(divide_params=True))
     return params_of(done) | {
         f"parts of {name}": np.array([part.data.shape[0] for part in leaf.addressable_shards])
-        for name, leaf in (*done.params.items(), ("moment", done.state.optimizer[0].mu["first"]))
+        for name, leaf in (*done.params.items(), ("moment", done.state.opt_state[0].mu["first"]))
     }
 
 
 @case(4)
 def a_mesh_with_two_axes() -> Arrays:
     devices = Mesh(np.array(jax.devices()).reshape(2, 2), ("hosts", "records"))
-    return params_of(run(mesh=devices, divide_params=True))
+    return params_of(run(execution=Execution(mesh=devices, divide_params=True)))
 
 
 @case(8)
 def a_mesh_of_some_devices() -> Arrays:
     some = Mesh(np.array(jax.devices()[:2:-1]), ("any",))
     assert some.size == 5
-    return params_of(run(mesh=some))
+    return params_of(run(execution=Execution(mesh=some)))
 
 
 class Remembered(NamedTuple):
@@ -201,11 +202,11 @@ def who_is_in_each_batch() -> Arrays:
             optimizer=remembering(),
             keys=Keys.seeded(4),
         )
-        found[type(sampler).__name__] = np.asarray(done.state.optimizer.updates) * sampler.batch_size
+        found[type(sampler).__name__] = np.asarray(done.state.opt_state.updates) * sampler.batch_size
     return found
 
 
-def noise_alone(numbers: int, **options: Any) -> Run:
+def noise_alone(numbers: int, **how: Any) -> Run:
     """One step of a model whose gradients are zero."""
     return train(
         lambda params, example: 0.0 * jnp.sum(params["w"]) * example["number"],
@@ -214,8 +215,7 @@ def noise_alone(numbers: int, **options: Any) -> Run:
         plan(noise_multiplier=LARGE, steps=1),
         optimizer=optax.sgd(1.0),
         keys=Keys.seeded(8),
-        microbatch=1,
-        **options,
+        execution=Execution(microbatch=1, **how),
     )
 
 
@@ -273,7 +273,7 @@ def bytes_that_devices_exchange() -> Arrays:
             return call
 
         mesh.Layout.compiled = keeping
-        run(plan(steps=2), optimizer=optax.sgd(0.1), divide_params=name == "divided")
+        run(plan(steps=2), optimizer=optax.sgd(0.1), execution=Execution(divide_params=name == "divided"))
         (text,) = texts
         found[name] = np.array(json.dumps(exchanged(text)))
     mesh.Layout.compiled = compiled
@@ -311,7 +311,7 @@ def stopped_here_and_gone_on_with_elsewhere() -> Arrays:
         raise KeyboardInterrupt
 
     begun = Checkpoints(path=FOLDER / f"checkpoint of {DEVICES}", stamp="s")
-    half = run(recipe, on_progress=stop, checkpoints=begun, divide_params=True)
+    half = run(recipe, on_progress=stop, checkpoints=begun, execution=Execution(divide_params=True))
     before = FOLDER / CHECKPOINT
     found = {"steps before": np.asarray(half.state.step)}
     if before.exists():
@@ -331,8 +331,8 @@ def refused() -> Arrays:
             "recipe": plan(Poisson(examples=ROWS, batch_size=DEVICES - 1)),
             "mesh": Mesh(np.array(jax.devices()), ("records",)),
         },
-        "looks at all": {"optimizer": optax.lamb(0.1), "divide_params": True},
-        "projection": {"project": onto_ball(1.0), "divide_params": True},
+        "looks at all": {"optimizer": optax.lamb(0.1), "execution": Execution(divide_params=True)},
+        "projection": {"project": onto_ball(1.0), "execution": Execution(divide_params=True)},
     }
     found = {}
     for name, order in orders.items():

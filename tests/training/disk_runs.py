@@ -21,6 +21,7 @@ from reticent.core.keys import Keys
 from reticent.data.sampling import FixedSize, Poisson, Sampler
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training.clipping import flat
+from reticent.training.execution import Execution
 from reticent.training.loop import Run, train
 from reticent.training.plan import Plan
 
@@ -84,8 +85,8 @@ def main(folder: Path) -> None:
     mapped, least = on_disk(folder), a_step(devices=2)
     found = {
         "in memory": run(rows(), **options).params["w"],
-        "on disk": run(mapped, buffer=2 * least, **options).params["w"],
-        "divided": run(mapped, buffer=least, divide_params=True, **options).params["w"],
+        "on disk": run(mapped, execution=Execution(buffer=2 * least), **options).params["w"],
+        "divided": run(mapped, execution=Execution(buffer=least, divide_params=True), **options).params["w"],
     }
     arrays: dict[str, Any] = {name: np.asarray(array) for name, array in found.items()}
     np.savez(folder / "found.npz", **arrays)

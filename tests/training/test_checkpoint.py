@@ -18,11 +18,12 @@ import optax
 import pytest
 
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
+from reticent.core.files import write_whole
 from reticent.core.keys import Keys
 from reticent.data.sampling import Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import loop
-from reticent.training.checkpoint import Checkpoints, stamp_of, write_whole
+from reticent.training.checkpoint import Checkpoints, stamp_of
 from reticent.training.clipping import flat
 from reticent.training.loop import Run, train
 from reticent.training.plan import AdaptiveNorm, Plan
@@ -125,7 +126,7 @@ def test_a_checkpoint_of_another_run_or_model_is_refused(tmp_path: Path) -> None
     state = run(ours).state
     with pytest.raises(IntegrityError, match="another plan, domain or version"):
         kept(tmp_path, "theirs").load(state)
-    other = TrainState(state.step, {"w": jnp.zeros(9)}, state.optimizer, state.max_norm, state.average)
+    other = TrainState(state.step, {"w": jnp.zeros(9)}, state.opt_state, state.max_norm, state.average)
     with pytest.raises(IntegrityError, match="other parameters"):
         ours.load(other)
 
@@ -193,7 +194,7 @@ def test_a_budget_that_only_another_process_has_is_refused(monkeypatch: pytest.M
         def charge(self, *given: Any, **terms: Any) -> None:
             raise AssertionError("charged, though the first process pays")
 
-    monkeypatch.setattr(loop.collectives, "of_first", lambda value: False if value is True else value)
+    monkeypatch.setattr(loop.collectives, "broadcast_json", lambda value: False if value is True else value)
     with pytest.raises(InvalidArgument, match="the first one, which pays for all, was not"):
         run(budget=Refusing())
 

@@ -18,6 +18,7 @@ from reticent.data.sampling import FullBatch, Poisson
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training.clipping import flat
 from reticent.training.contributions import Contribution, user_table
+from reticent.training.execution import Execution
 from reticent.training.loop import Run, train
 from reticent.training.plan import Plan
 
@@ -37,7 +38,7 @@ def plan(users: int = USERS, **changes) -> Plan:
         "delta": 1e-3,
         "adjacency": Adjacency.ADD_OR_REMOVE,
         "unit": "user",
-        "rows_a_user": 4,
+        "rows_per_user": 4,
     }
     return Plan(**{**values, **changes})
 
@@ -66,9 +67,9 @@ def contributions(data: Dataset, most: int, max_norm: float) -> np.ndarray:
 
 @pytest.mark.parametrize("strategy", ["vmap", "book-keeping"])
 @pytest.mark.parametrize("most", [1, 4, 9])
-def test_a_user_makes_one_clipped_contribution(strategy: str, most: int) -> None:
+def test_a_user_makes_one_clipped_contribution(strategy: Any, most: int) -> None:
     data = table()
-    moved = step_of(data, plan(rows_a_user=most), strategy=strategy).params["w"]
+    moved = step_of(data, plan(rows_per_user=most), execution=Execution(strategy=strategy)).params["w"]
     wanted = -contributions(data, most, 1.0).sum(axis=0) / USERS
     assert np.allclose(moved, wanted, atol=1e-5)
 
@@ -104,12 +105,12 @@ def test_the_guarantee_is_for_a_user_and_counts_users() -> None:
 def test_units_of_plan_and_data_must_agree() -> None:
     data = table()
     with pytest.raises(DataError, match="protects a record, and dataset 'data' has records of a user"):
-        step_of(data, plan(users=len(data), unit="record", rows_a_user=None))
+        step_of(data, plan(users=len(data), unit="record", rows_per_user=None))
     with pytest.raises(DataError, match="protects a user"):
         step_of(Dataset(arrays=data.arrays))
-    with pytest.raises(InvalidArgument, match="rows_a_user=None"):
-        plan(rows_a_user=None)
-    with pytest.raises(InvalidArgument, match="rows_a_user"):
+    with pytest.raises(InvalidArgument, match="rows_per_user=None"):
+        plan(rows_per_user=None)
+    with pytest.raises(InvalidArgument, match="rows_per_user"):
         plan(unit="record")
 
 
@@ -141,7 +142,7 @@ def test_views_are_averaged_before_clipping() -> None:
 
     seen = []
     for views in (1, 64):
-        recipe = plan(8, unit="record", rows_a_user=None)
+        recipe = plan(8, unit="record", rows_per_user=None)
         seen.append(np.linalg.norm(step_of(data, recipe, augment=stretched, views=views).params["w"]))
     assert seen[0] <= 1
     assert seen[1] < 0.2 * WIDTH**0.5 * 4 / np.sqrt(64 * 8)  # four deviations of a mean of 512 normals
@@ -158,7 +159,7 @@ def test_every_row_view_and_step_gets_its_own_randomness() -> None:
         jax.debug.callback(lambda word: bits.append(int(word)), jax.random.bits(key))
         return example
 
-    recipe = plan(4, unit="record", rows_a_user=None, steps=3)
+    recipe = plan(4, unit="record", rows_per_user=None, steps=3)
     step_of({"x": np.ones((4, WIDTH), np.float32)}, recipe, augment=spy, views=5)
     jax.effects_barrier()
     assert len(set(bits)) >= 3 * 4 * 5
@@ -166,14 +167,14 @@ def test_every_row_view_and_step_gets_its_own_randomness() -> None:
 
 def test_views_without_a_change_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="4 views"):
-        step_of({"x": np.ones((4, WIDTH), np.float32)}, plan(4, unit="record", rows_a_user=None), views=4)
+        step_of({"x": np.ones((4, WIDTH), np.float32)}, plan(4, unit="record", rows_per_user=None), views=4)
 
 
 def test_ready_made_changes_keep_shape_and_mass() -> None:
     image = {"x": np.arange(24, dtype=np.float32).reshape(4, 3, 2), "y": 1}
-    change = augmentation.in_turn(augmentation.flipped, augmentation.shifted(1))
+    change = augmentation.chain(augmentation.random_flip, augmentation.random_shift(1))
     found = [change(jax.random.key(seed), image)["x"] for seed in range(40)]
     assert {leaf.shape for leaf in found} == {(4, 3, 2)}
     assert len({np.asarray(leaf).tobytes() for leaf in found}) > 10  # of 18
-    flips = {np.asarray(augmentation.flipped(jax.random.key(s), image)["x"]).tobytes() for s in range(40)}
+    flips = {np.asarray(augmentation.random_flip(jax.random.key(s), image)["x"]).tobytes() for s in range(40)}
     assert flips == {image["x"].tobytes(), np.ascontiguousarray(image["x"][:, ::-1]).tobytes()}

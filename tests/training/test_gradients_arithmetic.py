@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 from reticent.core.errors import InvalidArgument
-from reticent.mechanisms.gaussian import MOST_PARTS, Wide, add_whole_noise, carried, noise_grid, rounded
+from reticent.mechanisms.gaussian import MOST_PARTS, Wide, add_whole_noise, carry, noise_grid, round_by_chance
 from reticent.training.clipping import Clipping, automatic, flat, lipschitz, per_layer
 from reticent.training.gradients import Strategy, bookkeeping, clipped_gradient_sum, vmapped
 from reticent.training.gradients.choices import choices
@@ -287,13 +287,13 @@ def test_sums_over_as_many_devices_as_there_may_be_do_not_overflow(
     grid = noise_grid(noise_multiplier, block * MOST_PARTS, block)
     assert grid.is_wide
     key = jax.random.key(0, impl="rbg")
-    one = rounded(key, jnp.array([2.0**16 - 2**-7, -1.5, 2.0**40 - 2**16]), grid)
+    one = round_by_chance(key, jnp.array([2.0**16 - 2**-7, -1.5, 2.0**40 - 2**16]), grid)
     assert np.all(np.asarray(one.low) >= 0)
     assert np.all(np.asarray(one.low) < 2**16)
     for devices in (2, 1024, MOST_PARTS):
         low = jnp.full(3, devices * (2**16 - 1), jnp.int32)  # what a sum over devices gives at most
         total = Wide(jnp.zeros(3, jnp.int32), low)
-        found, wanted = (add_whole_noise(key, each, grid) for each in (total, carried(total)))
+        found, wanted = (add_whole_noise(key, each, grid) for each in (total, carry(total)))
         exact = float(low[0]) / grid.steps
         assert np.array_equal(found, wanted)
         np.testing.assert_allclose(found, exact, rtol=1e-6, atol=12 * noise_multiplier)

@@ -122,7 +122,7 @@ def moved(monkeypatch: pytest.MonkeyPatch, lay: Any) -> float:
             recipe,
             optimizer=optax.sgd(1.0),
             keys=Keys.seeded(1),
-            microbatch=BLOCK,
+            execution=rt.Execution(microbatch=BLOCK),
         ).params
         for start in (0, 1)
     )
@@ -168,7 +168,7 @@ def test_draws_with_empty_places_train_on_everybody(monkeypatch: pytest.MonkeyPa
             recipe,
             optimizer=optax.sgd(1.0),
             keys=Keys.seeded(3),
-            microbatch=microbatch,
+            execution=rt.Execution(microbatch=microbatch),
         )
         expected = np.where(np.arange(50) < 45, 1 / 40, 0)
         assert np.allclose(found.params, expected, atol=1e-4)

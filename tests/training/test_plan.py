@@ -14,7 +14,7 @@ import optax
 import pytest
 
 from reticent.accounting.calibrate import first_analysis
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import CannotMeet, InvalidArgument, ReticentError, Unproven
 from reticent.core.keys import Keys
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
@@ -23,6 +23,7 @@ from reticent.mechanisms.events import Composed, Event, Gaussian, Repeated
 from reticent.training import theory
 from reticent.training.clipping import automatic, flat, lipschitz, per_layer
 from reticent.training.devices import memory
+from reticent.training.execution import Execution
 from reticent.training.loop import train
 from reticent.training.plan import AdaptiveNorm, Plan
 from reticent.training.plan_json import from_json, to_json
@@ -45,7 +46,7 @@ BUDGET = {"epsilon": 0.9, "delta": 1e-5, "examples": 1000, "max_norm": 1.0}
         {},
         {"sampler": FixedSize(examples=9, batch_size=3), "adjacency": Adjacency.REPLACE},
         {"sampler": Shuffled(examples=9, batch_size=3), "adjacency": Adjacency.ZERO_OUT},
-        {"sampler": FullBatch(examples=9), "unit": "user", "rows_a_user": 3},
+        {"sampler": FullBatch(examples=9), "unit": "user", "rows_per_user": 3},
         {"clipping": per_layer(2.0)},
         {"clipping": per_layer({"a": 1.0, "b/c": 3.0})},
         {"clipping": automatic(stability=0.1)},
@@ -58,6 +59,13 @@ def test_a_plan_survives_json(changes) -> None:
     found = from_json(json.loads(json.dumps(to_json(plan))))
     assert found == plan
     assert found.event == plan.event
+
+
+def test_a_plan_that_was_stored_in_a_run_folder_is_still_read():
+    plan = replace(PLAN, unit="user", rows_per_user=3)
+    stored = to_json(plan)
+    assert stored["rows_a_user"] == 3  # the name that files have had from the start
+    assert from_json(stored) == plan
 
 
 @pytest.mark.parametrize(
@@ -98,7 +106,7 @@ def test_an_asserted_constant_is_enforced_where_it_is_wrong(
         ),
         optimizer=optax.sgd(1.0),
         keys=Keys.seeded(1),
-        strategy=strategy,
+        execution=Execution(strategy=strategy),
     )
     assert np.linalg.norm(done.params) == pytest.approx(wanted, rel=1e-3)
     assert "longer than" not in str(done.guarantee)
@@ -182,7 +190,9 @@ def test_what_is_no_sampler_is_refused_with_what_it_lacks() -> None:
         lambda: Plan.for_budget(epsilon=1, delta=1e-5, max_norm=1, steps=9, sampling=Older()),  # type: ignore[arg-type]
         lambda: replace(PLAN, sampler=Older()),
     ):
-        with pytest.raises(InvalidArgument, match="Older is no sampler: it has no allowed_difference, draw"):
+        with pytest.raises(
+            InvalidArgument, match="Older is not a sampler: it has no allowed_difference, draw"
+        ):
             made()
     with pytest.raises(InvalidArgument, match="examples is missing"):
         Plan.for_budget(epsilon=1, delta=1e-5, max_norm=1, steps=9, batch_size=3)

@@ -19,6 +19,7 @@ from reticent.data.dataset import Dataset
 from reticent.data.sampling import Poisson
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.devices import feeding
+from reticent.training.execution import Execution
 from reticent.training.plan import Plan
 
 ROWS = disk_runs.ROWS
@@ -65,7 +66,7 @@ def test_the_model_is_that_of_rows_in_memory(
     for buffer in (least, 3 * least + 1):
         assert buffer < ROWS * disk_runs.A_ROW
         windows.clear()
-        found = disk_runs.run(mapped, recipe, buffer=buffer).params["w"]
+        found = disk_runs.run(mapped, recipe, execution=Execution(buffer=buffer)).params["w"]
         assert np.array_equal(found, wanted)
         assert sum(windows) == disk_runs.STEPS
         assert max(windows) == buffer // least
@@ -87,7 +88,10 @@ def test_a_run_goes_on_from_its_checkpoint(mapped: dict[str, np.ndarray], tmp_pa
     def stop(moment: Any) -> None:
         raise KeyboardInterrupt
 
-    options = {"buffer": disk_runs.a_step(), "checkpoints": Checkpoints(path=tmp_path / "c", stamp="s")}
+    options = {
+        "execution": Execution(buffer=disk_runs.a_step()),
+        "checkpoints": Checkpoints(path=tmp_path / "c", stamp="s"),
+    }
     half = disk_runs.run(mapped, **options, on_progress=stop)
     assert 0 < int(half.state.step) < disk_runs.STEPS
     done = disk_runs.run(mapped, **options)
@@ -104,15 +108,17 @@ def test_few_rows_are_loaded(mapped: dict[str, np.ndarray], monkeypatch: pytest.
 def test_rows_of_users_are_refused(mapped: dict[str, np.ndarray]) -> None:
     users = np.arange(ROWS) // 2
     sampler = Poisson(examples=-(-ROWS // 2), batch_size=20)
-    recipe = replace(disk_runs.plan(), sampler=sampler, unit="user", rows_a_user=2)
+    recipe = replace(disk_runs.plan(), sampler=sampler, unit="user", rows_per_user=2)
     with pytest.raises(InvalidArgument, match=r"these belong to users\. Load them into memory first"):
-        disk_runs.run(Dataset(arrays=mapped, users=users), recipe, buffer=disk_runs.a_step())
+        disk_runs.run(
+            Dataset(arrays=mapped, users=users), recipe, execution=Execution(buffer=disk_runs.a_step())
+        )
 
 
 def test_a_buffer_without_room_for_a_step_is_refused_with_numbers(mapped: dict[str, np.ndarray]) -> None:
     least = disk_runs.a_step()
     with pytest.raises(InvalidArgument, match=f"take {least} bytes, and the buffer has {least - 1}"):
-        disk_runs.run(mapped, buffer=least - 1)
+        disk_runs.run(mapped, execution=Execution(buffer=least - 1))
     assert readers() == []
 
 
@@ -129,7 +135,7 @@ def test_a_file_that_is_cut_short_ends_the_run_in_words(tmp_path: Path, when: st
     else:
         data["y"] = np.asarray(data["y"])  # in memory: beside rows on disk it may be
     with pytest.raises(DataError, match=r"x\.npy ends before byte \d+: it was cut short"):
-        disk_runs.run(data, buffer=disk_runs.a_step(), on_progress=cut)
+        disk_runs.run(data, execution=Execution(buffer=disk_runs.a_step()), on_progress=cut)
     assert readers() == []
 
 
@@ -138,14 +144,14 @@ def test_an_interrupted_run_leaves_no_reader(mapped: dict[str, np.ndarray]) -> N
         raise RuntimeError("planted")
 
     with pytest.raises(RuntimeError, match="planted"):
-        disk_runs.run(mapped, buffer=disk_runs.a_step(), on_progress=fail)
+        disk_runs.run(mapped, execution=Execution(buffer=disk_runs.a_step()), on_progress=fail)
     assert readers() == []
 
 
 def test_no_key_is_taken_twice(mapped: dict[str, np.ndarray]) -> None:
     """The rows of later steps are drawn before the steps are taken, and each step once."""
     keys = Keys.seeded(3)
-    disk_runs.run(mapped, buffer=disk_runs.a_step(), keys=keys)
+    disk_runs.run(mapped, execution=Execution(buffer=disk_runs.a_step()), keys=keys)
     for stream in (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS):
         for step in (0, disk_runs.STEPS - 1):
             with pytest.raises(KeyReuse, match="were taken before"):

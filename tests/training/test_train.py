@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument, Unproven
 from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
@@ -18,6 +18,7 @@ from reticent.data.sampling import FullBatch, Poisson
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Gaussian
 from reticent.training import loop
+from reticent.training.averages import exponential
 from reticent.training.clipping import flat
 from reticent.training.contributions import Contribution, Source
 from reticent.training.devices import feeding
@@ -290,7 +291,9 @@ def test_training_metrics_are_shown_only_when_asked_for_and_marked() -> None:
 
 def test_the_average_of_the_iterates_is_kept_when_asked_for() -> None:
     quiet = plan(sampler=FullBatch(examples=ROWS), clipping=flat(10.0), noise_multiplier=1e-6, steps=30)
-    last, mean, moving = (run(recipe=quiet, output=kind).params["w"] for kind in ("last", "mean", 0.9))
+    last, mean, moving = (
+        run(recipe=quiet, output=kind).params["w"] for kind in ("last", "mean", exponential(0.9))
+    )
     shares = 1 - 0.9 ** np.arange(1, 31)  # of the way to the minimum, after each step of a tenth
     goal = rows()["x"].mean(axis=0)
     decayed = shares[0]

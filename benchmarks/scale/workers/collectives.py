@@ -65,8 +65,10 @@ def _program(model: Any, devices: int, *, is_divided: bool) -> str:
             cases.examples("mlp", 256),
             cases.plan(256, 64, 1),
             optimizer=optax.sgd(0.1),
-            mesh=jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("records",)),
-            divide_params=is_divided,
+            execution=rt.Execution(
+                mesh=jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("records",)),
+                divide_params=is_divided,
+            ),
         )
     finally:
         Layout.compiled = original

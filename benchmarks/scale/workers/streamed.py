@@ -27,7 +27,7 @@ def main() -> None:
         cases.plan(rows, wanted["batch"], wanted["steps"]),
         optimizer=optax.sgd(0.1),
         checkpoints=clock,
-        buffer=wanted.get("buffer", BUFFER),
+        execution=rt.Execution(buffer=wanted.get("buffer", BUFFER)),
     )
     steps, seconds = clock.after_first_call()
     say(seconds=seconds, steps=steps, total=run.seconds)

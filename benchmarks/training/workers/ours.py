@@ -84,7 +84,7 @@ def main() -> None:
         data,
         plan,
         optimizer=optax.sgd(LEARNING_RATE),
-        microbatch=asked.get("microbatch"),
+        execution=rt.Execution(microbatch=asked.get("microbatch")),
         on_progress=turns.reached,
     )
 

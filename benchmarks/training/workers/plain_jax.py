@@ -1,6 +1,6 @@
 """No privacy: the mean loss of a batch of random rows, its gradient and SGD, compiled.
 
-Takes many steps in one compiled call, as ours does, or one step a call, whichever is faster: XLA's
+Takes many steps in one compiled call, as ours does, or one step per call, whichever is faster: XLA's
 convolutions on CPU are several times slower inside a loop.
 """
 
@@ -29,9 +29,9 @@ def main() -> None:
     base = peak_megabytes()
     data = {key: jnp.asarray(array) for key, array in rows.items()}
     step = _step(classification_loss(model), case)
-    ways = {f"{steps_at_once(case)} steps a call": _looped(step, params, data, steps_at_once(case))}
+    ways = {f"{steps_at_once(case)} steps per call": _looped(step, params, data, steps_at_once(case))}
     if not asked.get("is_looped"):
-        ways["one step a call"] = _single(step, params, data)
+        ways["one step per call"] = _single(step, params, data)
     choice = min(ways, key=lambda name: _seconds_a_step(ways[name])) if len(ways) > 1 else next(iter(ways))
     serve(
         ways[choice],

@@ -23,7 +23,7 @@ _DEEPEST = 600.0  # the exponent at which a tilted weight counts as zero
 _MOST_EXTENDED = 2**18  # points: extended precision is several times slower
 
 
-class Part(NamedTuple):
+class RepeatedLattice(NamedTuple):
     """A release and how often it is made."""
 
     lattice: Lattice
@@ -156,7 +156,7 @@ def log_moment(lattice: Lattice, tilt: float) -> float:
 
 
 def compose(
-    parts: list[Part], copies: list[Sketch], tilt: float, width: float, tolerated: float
+    parts: list[RepeatedLattice], copies: list[Sketch], tilt: float, width: float, tolerated: float
 ) -> Composition:
     """The composition of all parts, on a window of at least `width` around the tilted mean.
 
@@ -166,7 +166,7 @@ def compose(
             before extended precision is worth its time.
     """
     total_times = sum(part.times for part in parts)
-    tilted = [_tilted(part.lattice, tilt) for part in parts]
+    tilted = [_tilt_weights(part.lattice, tilt) for part in parts]
     log_scale = sum(part.times * item.log_moment for part, item in zip(parts, tilted, strict=True))
     mean = sum(part.times * item.mean for part, item in zip(parts, tilted, strict=True))
     spacing = parts[0].lattice.spacing
@@ -177,7 +177,7 @@ def compose(
     mass, error = _convolve(parts, tilted, window.size, origin, tolerated / points)
     losses = shift + spacing * (origin + np.arange(window.size))
     infinite = -np.expm1(sum(part.times * np.log1p(-min(part.lattice.infinite, 1 - UNIT)) for part in parts))
-    # Rounding of the tilted weights and of the log moments, once a release, and of running sums (4.5, 4.6).
+    # Rounding of the tilted weights and of the log moments, once per release, and of running sums (4.5, 4.6).
     largest = max(float(np.abs(item.exponents).max()) for item in tilted)
     farthest = abs(log_scale) + tilt * max(abs(losses[0]), abs(losses[-1]))
     rounding = UNIT * (8 * total_times * (4 + largest) + 16 * (1 + farthest) + 4 * window.size)
@@ -208,7 +208,7 @@ class _Window(NamedTuple):
     beyond: float
 
 
-def _tilted(lattice: Lattice, tilt: float) -> _Tilted:
+def _tilt_weights(lattice: Lattice, tilt: float) -> _Tilted:
     losses = lattice.losses
     exponents = tilt * losses
     top = exponents[lattice.masses > 0].max()
@@ -222,7 +222,7 @@ def _tilted(lattice: Lattice, tilt: float) -> _Tilted:
 
 
 def _choose_window(
-    parts: list[Part],
+    parts: list[RepeatedLattice],
     copies: list[Sketch],
     tilt: float,
     mean: float,
@@ -258,7 +258,7 @@ def _choose_window(
         size += size // 8
 
 
-def _coarse_moments(parts: list[Part], copies: list[Sketch], tilts: np.ndarray) -> np.ndarray:
+def _coarse_moments(parts: list[RepeatedLattice], copies: list[Sketch], tilts: np.ndarray) -> np.ndarray:
     total = np.zeros(len(tilts))
     for part, copy in zip(parts, copies, strict=True):
         exponents = np.multiply.outer(tilts, copy.losses) + np.log(copy.masses)
@@ -266,7 +266,7 @@ def _coarse_moments(parts: list[Part], copies: list[Sketch], tilts: np.ndarray) 
     return total
 
 
-def _unit_tilt(parts: list[Part], copies: list[Sketch], tilt: float) -> float:
+def _unit_tilt(parts: list[RepeatedLattice], copies: list[Sketch], tilt: float) -> float:
     """One over the composed standard deviation under this tilt: the natural size of a change of it."""
     variance = 0.0
     for part, copy in zip(parts, copies, strict=True):
@@ -278,12 +278,12 @@ def _unit_tilt(parts: list[Part], copies: list[Sketch], tilt: float) -> float:
     return 1 / max(np.sqrt(variance), parts[0].lattice.spacing)
 
 
-def _log_sum_moment(parts: list[Part], tilt: float) -> float:
+def _log_sum_moment(parts: list[RepeatedLattice], tilt: float) -> float:
     return sum(part.times * log_moment(part.lattice, tilt) for part in parts)
 
 
 def _convolve(
-    parts: list[Part], tilted: list[_Tilted], size: int, origin: int, tolerated: float
+    parts: list[RepeatedLattice], tilted: list[_Tilted], size: int, origin: int, tolerated: float
 ) -> tuple[np.ndarray, float]:
     """The tilted masses of the composed losses in the window, and a bound on the error of each.
 
@@ -301,7 +301,7 @@ def _convolve(
 def _convolve_in(
     kind: type[np.floating],
     unit: float,
-    parts: list[Part],
+    parts: list[RepeatedLattice],
     tilted: list[_Tilted],
     size: int,
     origin: int,
@@ -318,7 +318,7 @@ def _convolve_in(
         rest = others.sum()
         total = rest + kind(item.weights[heaviest])  # 1 but for rounding
         noise = float(8 * unit * np.log2(size) * rest + 4 * unit)
-        change = (np.asarray(fft.rfft(_wrapped(others, size, heaviest))) - rest) / total
+        change = (np.asarray(fft.rfft(_wrap_around(others, size, heaviest))) - rest) / total
         real, imaginary = change.real, change.imag
         # Frequencies whose power is below e^-60 count as zero; each is wrong by its bound.
         least = np.exp(-60.0 / part.times)
@@ -361,7 +361,7 @@ def _handy(size: int) -> int:
     return min(part << max(-(-size // part) - 1, 0).bit_length() for part in odd)
 
 
-def _wrapped(weights: np.ndarray, size: int, origin: int) -> np.ndarray:
+def _wrap_around(weights: np.ndarray, size: int, origin: int) -> np.ndarray:
     """The weights laid round a circle of `size` points, with the one at `origin` at position 0."""
     circle = np.zeros(size, weights.dtype)
     for start in range(-origin, len(weights) - origin, size):

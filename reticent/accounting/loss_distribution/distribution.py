@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.accounting.loss_distribution.convolution import Part, compose
+from reticent.accounting.loss_distribution.convolution import RepeatedLattice, compose
 from reticent.accounting.loss_distribution.lattice import Sketch, cut_offs, round_down, round_up, sketch
 from reticent.accounting.loss_distribution.pairs import UNIT, Pair
 from reticent.accounting.refusal import or_infinite
@@ -25,7 +25,7 @@ _MOST_POINTS = 2**20  # of a window
 RELATIVE_WIDTH = 8e-4  # of a bracket, relative to epsilon
 
 
-class Release(NamedTuple):
+class RepeatedPair(NamedTuple):
     """A dominating pair, and how often the release is made."""
 
     pair: Pair
@@ -48,7 +48,7 @@ class _Setting(NamedTuple):
 
 
 def upper_epsilon(
-    releases: Sequence[Release], delta: float, *, relative_width: float = RELATIVE_WIDTH
+    releases: Sequence[RepeatedPair], delta: float, *, relative_width: float = RELATIVE_WIDTH
 ) -> float:
     """The smallest certified epsilon at `delta`; infinity when there is none."""
     near = None
@@ -64,7 +64,7 @@ def upper_epsilon(
 
 
 def lower_epsilon(
-    releases: Sequence[Release],
+    releases: Sequence[RepeatedPair],
     delta: float,
     *,
     near: float | None = None,
@@ -78,7 +78,12 @@ def lower_epsilon(
 
 
 def _solve(
-    releases: Sequence[Release], delta: float, relative_width: float, near: float | None, *, is_upper: bool
+    releases: Sequence[RepeatedPair],
+    delta: float,
+    relative_width: float,
+    near: float | None,
+    *,
+    is_upper: bool,
 ) -> tuple[float, float]:
     """The bound, and the epsilon that the lattice was made for."""
     releases = [release for release in releases if release.times > 0]
@@ -94,7 +99,7 @@ def _solve(
     if not np.isfinite(setting).all():
         return unknown, 0.0
     parts = [
-        _rounded(release, copy, setting, delta / _total(releases), is_upper=is_upper)
+        _round(release, copy, setting, delta / _total(releases), is_upper=is_upper)
         for release, copy in zip(releases, sketches, strict=True)
     ]
     if not all(_has_mass(part) for part in parts):
@@ -115,7 +120,7 @@ def _solve(
 
 
 def _choose(
-    releases: Sequence[Release],
+    releases: Sequence[RepeatedPair],
     sketches: Sequence[Sketch],
     delta: float,
     relative_width: float,
@@ -160,7 +165,7 @@ def _choose(
     return _Setting(tilt, estimate, math.sqrt(variance), spacing, tolerated)
 
 
-def _log_moment_at(releases: Sequence[Release], sketches: Sequence[Sketch], tilt: float) -> float:
+def _log_moment_at(releases: Sequence[RepeatedPair], sketches: Sequence[Sketch], tilt: float) -> float:
     at = np.array([tilt])
     return sum(
         release.times * float(_log_moments(copy, at)[0])
@@ -168,7 +173,7 @@ def _log_moment_at(releases: Sequence[Release], sketches: Sequence[Sketch], tilt
     )
 
 
-def _hit_atoms(releases: Sequence[Release], spacing: float) -> float:
+def _hit_atoms(releases: Sequence[RepeatedPair], spacing: float) -> float:
     """The next smaller spacing at which the first two atoms of a discrete part lie on the lattice."""
     for release in releases:
         atoms = release.pair.atoms()[:2]
@@ -192,31 +197,33 @@ def _variance(copy: Sketch, tilt: float) -> float:
     return float(np.sum(weights * np.square(copy.losses - centre)))
 
 
-def _span(release: Release, copy: Sketch, delta: float) -> tuple[float, float]:
+def _span(release: RepeatedPair, copy: Sketch, delta: float) -> tuple[float, float]:
     """The losses that a lattice holds; a hundred-thousandth of the delta may hide in an infinite one."""
     return cut_offs(copy, left=1e-6 / release.times, right=1e-5 * delta)
 
 
-def _rounded(release: Release, copy: Sketch, setting: _Setting, delta: float, *, is_upper: bool) -> Part:
+def _round(
+    release: RepeatedPair, copy: Sketch, setting: _Setting, delta: float, *, is_upper: bool
+) -> RepeatedLattice:
     """One release on the lattice."""
     low, high = _span(release, copy, delta)
     spacing = setting.spacing
     atoms = release.pair.atoms()
     offset = math.fmod(atoms[0], spacing) if atoms else 0.0
     if is_upper:
-        return Part(round_up(release.pair, spacing, offset, low, high), release.times)
-    return Part(round_down(release.pair, spacing, offset, low, high, setting.tilt), release.times)
+        return RepeatedLattice(round_up(release.pair, spacing, offset, low, high), release.times)
+    return RepeatedLattice(round_down(release.pair, spacing, offset, low, high, setting.tilt), release.times)
 
 
-def _total(releases: Sequence[Release]) -> int:
+def _total(releases: Sequence[RepeatedPair]) -> int:
     return sum(release.times for release in releases)
 
 
-def _has_mass(part: Part) -> bool:
+def _has_mass(part: RepeatedLattice) -> bool:
     masses, infinite = part.lattice.masses, part.lattice.infinite
     return bool(masses.any() and np.isfinite(masses).all() and math.isfinite(infinite))
 
 
-def _ends(part: Part) -> tuple[float, float]:
+def _ends(part: RepeatedLattice) -> tuple[float, float]:
     losses = part.lattice.losses
     return float(losses[0]), float(losses[-1])

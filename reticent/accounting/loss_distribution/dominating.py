@@ -1,4 +1,4 @@
-"""From events to dominating pairs, one small function a theorem; what has no theorem is refused.
+"""From events to dominating pairs, one small function per theorem; what has no theorem is refused.
 
 Both neighbours matter: the record may be gone (`removed`) or new (`added`), and neither order of the
 two distributions is the worse one in general. A composition is accounted once with every release in
@@ -134,7 +134,7 @@ def _(event: events.RandomizedResponse, neighbours: Neighbours) -> Directions:
 
 @_directions.register
 def _(event: events.ExponentialMechanism, neighbours: Neighbours) -> Directions:
-    pure = _claimed(event, event.epsilon, 0.0, event.adjacency, neighbours)
+    pure = _claim_directions(event, event.epsilon, 0.0, event.adjacency, neighbours)
     # Its range is bounded, so it never answers like the worst pure release. A choice between two answers
     # whose utilities trade places has losses of half of epsilon.
     epsilon, _ = claim(event, event.epsilon, 0.0, event.adjacency, neighbours)
@@ -144,12 +144,12 @@ def _(event: events.ExponentialMechanism, neighbours: Neighbours) -> Directions:
 
 @_directions.register
 def _(event: events.PureDp, neighbours: Neighbours) -> Directions:
-    return _claimed(event, event.epsilon, 0.0, event.adjacency, neighbours)
+    return _claim_directions(event, event.epsilon, 0.0, event.adjacency, neighbours)
 
 
 @_directions.register
 def _(event: events.ApproximateDp, neighbours: Neighbours) -> Directions:
-    return _claimed(event, event.epsilon, event.delta, event.adjacency, neighbours)
+    return _claim_directions(event, event.epsilon, event.delta, event.adjacency, neighbours)
 
 
 @_directions.register
@@ -166,7 +166,7 @@ def _(event: events.PoissonSampled, neighbours: Neighbours) -> Directions:
     if neighbours.adjacency is Adjacency.REPLACE:
         if not isinstance(base, events.Gaussian) or neighbours.group != 1:
             raise _unproven(event, neighbours)
-        return _symmetric(_replaced_under_poisson(event.rate, 1 / base.noise_multiplier))
+        return _symmetric(_replacement_under_poisson(event.rate, 1 / base.noise_multiplier))
     if isinstance(base, events.Gaussian) and neighbours.group > 1:
         removed = _group_under_poisson(event.rate, 1 / base.noise_multiplier, neighbours.group)
     elif neighbours.group > 1:
@@ -181,8 +181,8 @@ def _(event: events.TruncatedPoissonSampled, neighbours: Neighbours) -> Directio
     # Truncating changes the released value only when a draw is overfull, which has this probability
     # on either neighbour (one of them may have a record more).
     chance = overfull(event.capacity, event.examples + neighbours.group, event.rate)
-    untruncated = _directions(events.PoissonSampled(rate=event.rate, event=event.event), neighbours)
-    return untruncated._replace(slack=chance)
+    whole = _directions(events.PoissonSampled(rate=event.rate, event=event.event), neighbours)
+    return whole._replace(slack=chance)
 
 
 @_directions.register
@@ -200,17 +200,17 @@ def _(event: events.FixedSizeSampled, neighbours: Neighbours) -> Directions:
     return Directions(pair, pair, (attained, ReversedPair(attained)))
 
 
-def untruncated(event: Event) -> Event:
+def without_truncation(event: Event) -> Event:
     """The event as if every draw fitted its batch: what analyses that know no largest batch speak of."""
     match event:
         case events.TruncatedPoissonSampled(rate=rate, event=inner):
-            return events.PoissonSampled(rate=rate, event=untruncated(inner))
+            return events.PoissonSampled(rate=rate, event=without_truncation(inner))
         case events.Repeated(event=inner, times=times):
-            return events.Repeated(event=untruncated(inner), times=times)
+            return events.Repeated(event=without_truncation(inner), times=times)
         case events.Composed(events=parts):
-            return events.Composed(events=tuple(untruncated(part) for part in parts))
+            return events.Composed(events=tuple(without_truncation(part) for part in parts))
         case events.BestOfTrials(event=inner):
-            return replace(event, event=untruncated(inner))
+            return replace(event, event=without_truncation(inner))
         case _:
             return event
 
@@ -258,7 +258,7 @@ def claim(
     return groups.approximate(epsilon, delta, size)
 
 
-def _claimed(
+def _claim_directions(
     event: Event, epsilon: float, delta: float, adjacency: Adjacency, neighbours: Neighbours
 ) -> Directions:
     """The worst (epsilon, delta)-DP pair: randomised response, with delta of total disclosure.
@@ -285,7 +285,7 @@ def _response(epsilon: float, delta: float) -> Pair:
     return AtomPair(losses, (0.0, low, high, delta), (delta, high, low, 0.0))
 
 
-def _replaced_under_poisson(rate: float, mu: float) -> Pair:
+def _replacement_under_poisson(rate: float, mu: float) -> Pair:
     """One record replaced: it joins with a coin on both sides, and pulls in opposite directions.
 
     Section 2.4 of docs/accounting.md: advanced joint convexity (Balle, Barthe and Gaboardi 2018, Theorem 2)

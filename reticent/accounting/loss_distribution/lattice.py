@@ -105,10 +105,10 @@ def round_down(pair: Pair, spacing: float, offset: float, low: float, high: floa
     points = offset + spacing * np.arange(first, last + 1)
     cuts, move = _place_cuts(pair, points, spacing)
     points, offset = points + move, offset + move
-    p, losses = _merged(pair, cuts)
+    p, losses = _merge_losses(pair, cuts)
     # Raising the left cut lifts a cell, and lifts its left neighbour too: no new cell falls below.
     deficit = np.maximum(-_excess(p, losses, points), 0.0)
-    p, losses = _merged(pair, np.minimum(cuts + 2.2 * deficit, points + 0.4 * spacing))
+    p, losses = _merge_losses(pair, np.minimum(cuts + 2.2 * deficit, points + 0.4 * spacing))
     is_real = p > 0
     excess = np.where(is_real, losses - points, 0.0)
     lowered = _best_lowering(excess, points, p, tilt, spacing)
@@ -123,7 +123,7 @@ def round_down(pair: Pair, spacing: float, offset: float, low: float, high: floa
 def _place_cuts(pair: Pair, points: np.ndarray, spacing: float) -> tuple[np.ndarray, float]:
     """Cuts whose cells have merged losses near the points, and how far to move the points for that."""
     cuts = points - spacing / 2
-    p, losses = _merged(pair, cuts)
+    p, losses = _merge_losses(pair, cuts)
     excess = _excess(p, losses, points)
     # Moving both cuts of a cell by its excess centres it, up to the second difference of the excess.
     smooth = np.clip((np.append(excess[0], excess[:-1]) + excess) / 2, -0.2 * spacing, 0.2 * spacing)
@@ -190,7 +190,7 @@ def _fit_edge(
     return None
 
 
-def _merged(pair: Pair, cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _merge_losses(pair: Pair, cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The outcomes right of each cut: their P mass and their loss, both rounded down.
 
     Cuts that were moved past one another are put back in order: no outcome may count twice.

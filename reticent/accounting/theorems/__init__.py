@@ -1,4 +1,4 @@
-"""One theorem a function, each with its reference.
+"""One function per theorem, each with its reference.
 
 composition, amplification, group    the basic, advanced and sampling theorems of the course
 moments, renyi, sampled_renyi        moments and Renyi accounting

@@ -17,6 +17,12 @@ def poisson(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
         (ln(1 + rate (e^epsilon - 1)), rate delta) under add-or-remove; the same under replacement
         for batches of fixed size drawn without replacement, with rate = batch / examples.
 
+    Edge cases:
+        rate 0       (0, 0): nobody is ever drawn
+        rate 1       (epsilon, delta): everybody always is
+        epsilon 0    0, whatever the rate
+        NaN          refused with `InvalidArgument`
+
     Reference:
         Balle, Barthe and Gaboardi (2018), Theorems 8 and 9, arXiv:1807.01647.
     """
@@ -39,7 +45,12 @@ def poisson_simple(rate: float) -> float:
 
 
 def inner_epsilon(epsilon: float, rate: float) -> float:
-    """The inverse: the epsilon that a release on the batch may have, so that `epsilon` comes out."""
+    """The inverse: the epsilon that a release on the batch may have, so that `epsilon` comes out.
+
+    Example:
+        >>> round(inner_epsilon(0.1, rate=0.01), 3)
+        2.444
+    """
     checks.not_negative(epsilon=epsilon)
     checks.positive(rate=rate)
     checks.probability(rate=rate)

@@ -17,6 +17,10 @@ Guarantees = Sequence[tuple[float, float]]
 def basic(guarantees: Guarantees) -> tuple[float, float]:
     """Epsilons and deltas add up, however adaptively the releases were chosen.
 
+    Example:
+        >>> basic([(0.5, 1e-6), (0.25, 0.0)]), basic([])
+        ((0.75, 1e-06), (0.0, 0.0))
+
     Reference:
         Dwork and Roth (2014), Theorem 3.16.
     """
@@ -31,6 +35,12 @@ def advanced(epsilon: float, delta: float, times: int, delta_extra: float) -> tu
 
     Guarantee:
         (e sqrt(2 T ln(1/d')) + T e (e^e - 1)/(e^e + 1), T delta + d') for T adaptive releases.
+
+    Example:
+        >>> round(advanced(0.1, 0.0, times=100, delta_extra=1e-5)[0], 4)
+        5.2981
+        >>> advanced(0.1, 0.0, times=0, delta_extra=1e-5)
+        (0.0, 1e-05)
 
     Reference:
         Dwork, Rothblum and Vadhan (2010) with the bias of Dwork and Rothblum (2016), Corollary 2.2.
@@ -76,7 +86,12 @@ def advanced_heterogeneous(
 
 
 def largest_epsilon(target: float, times: int, delta_extra: float) -> float:
-    """The inverse of `advanced`: the most each of `times` releases may cost to stay within `target`."""
+    """The inverse of `advanced`: the most each of `times` releases may cost to stay within `target`.
+
+    Example:
+        >>> round(largest_epsilon(target=1.0, times=100, delta_extra=1e-5), 4)
+        0.0204
+    """
     checks.positive(target=target)
     checks.count(times=times)
     # `bisect` finds where a condition starts to hold, so search for the first epsilon that is too large.
@@ -99,6 +114,12 @@ def optimal(epsilon: float, delta: float, times: int, delta_target: float) -> fl
     """The smallest epsilon of T-fold composition of (epsilon, delta)-DP releases: no theorem can do better.
 
     Every such release is a post-processing of randomised response, whose T-fold loss is binomial.
+
+    Example:
+        >>> round(optimal(0.1, 0.0, times=100, delta_target=1e-5), 3)
+        4.307
+        >>> optimal(0.0, 0.0, times=100, delta_target=1e-5), optimal(0.1, 0.5, times=100, delta_target=1e-5)
+        (0.0, inf)
 
     Reference:
         Kairouz, Oh and Viswanath (2017), Theorem 3.3, arXiv:1311.0776v4.

@@ -54,7 +54,12 @@ def renyi(p: np.ndarray | list[float], q: np.ndarray | list[float], order: float
 
 
 def hockey_stick(p: np.ndarray | list[float], q: np.ndarray | list[float], epsilon: float) -> float:
-    """The smallest delta for which P is within (epsilon, delta) of Q: the sum of (P - e^epsilon Q)+."""
+    """The smallest delta for which P is within (epsilon, delta) of Q: the sum of (P - e^epsilon Q)+.
+
+    Example:
+        >>> round(hockey_stick([0.6, 0.4], [0.5, 0.5], epsilon=0.0), 6)
+        0.1
+    """
     checks.finite(epsilon=epsilon)
     p, q = _distribution(p), _distribution(q)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -63,7 +68,12 @@ def hockey_stick(p: np.ndarray | list[float], q: np.ndarray | list[float], epsil
 
 
 def privacy_loss(p: np.ndarray | list[float], q: np.ndarray | list[float]) -> PrivacyLoss:
-    """The privacy loss of P against Q: ln(P(o)/Q(o)) for o drawn from P; infinite where Q gives nothing."""
+    """The privacy loss of P against Q: ln(P(o)/Q(o)) for o drawn from P; infinite where Q gives nothing.
+
+    Example:
+        >>> privacy_loss([0.5, 0.5], [1.0, 0.0]).values.round(3).tolist()
+        [-0.693, inf]
+    """
     p, q = _distribution(p), _distribution(q)
     seen = p > 0
     with np.errstate(divide="ignore"):

@@ -39,6 +39,11 @@ def epsilon(mu: float, delta_: float) -> float:
 
     >>> round(epsilon(1.0, 1e-5), 9)
     4.377178096
+
+    Edge cases:
+        mu near 0    0: delta alone covers the release
+        mu so large that its square overflows    infinity
+        delta of 0, 1, or NaN    refused with `InvalidArgument`
     """
     checks.positive(mu=mu)
     checks.inside_unit(delta=delta_)
@@ -67,6 +72,10 @@ def noise_multiplier(epsilon_: float, delta_: float) -> float:
 def classical_noise_multiplier(epsilon_: float, delta_: float) -> float:
     """The textbook formula sqrt(2 ln(1.25 / delta)) / epsilon, proved for epsilon up to 1 only.
 
+    Example:
+        >>> round(classical_noise_multiplier(1.0, 1e-5), 3)
+        4.845
+
     Reference:
         Dwork and Roth (2014), Theorem A.1. At epsilon 10 and delta 1e-5 it gives too little noise.
 
@@ -85,6 +94,10 @@ def classical_noise_multiplier(epsilon_: float, delta_: float) -> float:
 
 def central_limit_mu(rate: float, noise: float, steps: int) -> float:
     """What Poisson-sampled Gaussian steps tend to: *an estimate, not a bound*. It falls below the truth.
+
+    Example:
+        >>> round(central_limit_mu(rate=0.01, noise=1.0, steps=1000), 3)
+        0.415
 
     Reference:
         Bu, Dong, Long and Su (2020), Deep learning with Gaussian differential privacy, Corollary 4.

@@ -8,7 +8,12 @@ from reticent.core import checks
 
 
 def pure(epsilon: float, size: int) -> float:
-    """epsilon-DP for one record is (k epsilon)-DP for k."""
+    """epsilon-DP for one record is (k epsilon)-DP for k.
+
+    Example:
+        >>> pure(0.5, size=3)
+        1.5
+    """
     checks.not_negative(epsilon=epsilon)
     checks.count(size=size)
     return size * epsilon

@@ -34,7 +34,12 @@ ORDERS = np.concatenate(
 
 
 def gaussian(mu: float, orders: np.ndarray) -> np.ndarray:
-    """order * mu^2 / 2 (Mironov 2017, Corollary 3)."""
+    """order * mu^2 / 2 (Mironov 2017, Corollary 3).
+
+    Example:
+        >>> gaussian(1.0, np.array([2.0, 4.0])).tolist()
+        [1.0, 2.0]
+    """
     return orders * mu * mu / 2
 
 
@@ -101,6 +106,10 @@ def exponential(epsilon: float, orders: np.ndarray) -> np.ndarray:
 def to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:
     """The best epsilon over the orders, by the improved conversion.
 
+    Example:
+        >>> round(to_epsilon(gaussian(1.0, ORDERS), delta=1e-5), 3)
+        4.729
+
     Reference:
         Canonne, Kamath and Steinke (2020), Proposition 12, arXiv:2004.00010; Asoodeh et al. (2021).
     """
@@ -110,7 +119,12 @@ def to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> 
 
 
 def to_epsilon_classical(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:
-    """The conversion of the first papers: curve + ln(1/delta) / (order - 1) (Mironov 2017, Proposition 3)."""
+    """The conversion of the first papers: curve + ln(1/delta) / (order - 1) (Mironov 2017, Proposition 3).
+
+    Example:
+        >>> round(to_epsilon_classical(gaussian(1.0, ORDERS), delta=1e-5), 3)
+        5.299
+    """
     checks.inside_unit(delta=delta)
     return smallest(curve - math.log(delta) / (orders - 1))
 
@@ -122,7 +136,9 @@ def to_delta(curve: np.ndarray, epsilon: float, orders: np.ndarray = ORDERS) -> 
     return min(smallest(np.exp(np.minimum(logs, 0.0))), 1.0)
 
 
-def accounted(event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS) -> tuple[np.ndarray, float]:
+def compose_curves(
+    event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS
+) -> tuple[np.ndarray, float]:
     """The curve of a whole composition, and the part of delta that no curve covers.
 
     Releases that are only (epsilon, delta)-DP behave like epsilon-DP ones except with probability delta.
@@ -135,7 +151,7 @@ def accounted(event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS)
     return total, delta
 
 
-class Approximated(NamedTuple):
+class ApproximateCurve(NamedTuple):
     """The curve of releases that are near the real ones, and how near.
 
     delta: the sum of the probabilities with which a release is not covered by its curve.
@@ -158,10 +174,10 @@ class Approximated(NamedTuple):
         return (self.delta + (1 + math.exp(epsilon)) * self.slack) * (1 + 1e-9)
 
 
-def approximated(event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS) -> Approximated:
-    """As `accounted`, but an overfull batch is a difference from a Poisson one, and not a refusal."""
-    return Approximated(
-        *accounted(dominating.untruncated(event), neighbours, orders), _slack(event, neighbours)
+def approximate(event: Event, neighbours: Neighbours, orders: np.ndarray = ORDERS) -> ApproximateCurve:
+    """As `compose_curves`, but an overfull batch is a difference from a Poisson one, and not a refusal."""
+    return ApproximateCurve(
+        *compose_curves(dominating.without_truncation(event), neighbours, orders), _slack(event, neighbours)
     )
 
 
@@ -180,18 +196,18 @@ def _slack(event: Event, neighbours: Neighbours) -> float:
 def epsilon(event: Event, delta: float, neighbours: Neighbours) -> float:
     """The epsilon of a composition by Renyi accounting; an upper bound at any delta, however small."""
     checks.inside_unit(delta=delta)
-    curve, extra = accounted(event, neighbours)
+    curve, extra = compose_curves(event, neighbours)
     remaining = delta - extra * (1 + 1e-12)
     if not remaining > 0:
         return math.inf
     return 0.0 if not curve.any() else to_epsilon(curve * (1 + 1e-10), remaining)
 
 
-def epsilon_of_approximated(event: Event, delta: float, neighbours: Neighbours) -> float:
+def epsilon_with_slack(event: Event, delta: float, neighbours: Neighbours) -> float:
     """As `epsilon`, with a thousandth of delta set aside for batches that may be overfull."""
     checks.inside_unit(delta=delta)
     reserve = 1e-3 * delta
-    found = approximated(event, neighbours)
+    found = approximate(event, neighbours)
     value = to_epsilon(found.curve * (1 + 1e-10), delta - reserve)
     return value if found.outside(value) <= reserve else epsilon(event, delta, neighbours)
 
@@ -292,10 +308,10 @@ def _(event: events.BestOfTrials, neighbours: Neighbours, orders: np.ndarray) ->
     is at most E[K] times as likely as in one.
     """
     wide = np.union1d(ORDERS, orders)
-    run, accident = accounted(event.event, neighbours, wide)
-    trials = tuning.NegativeBinomial(shape=event.shape, gamma=event.gamma)
+    run, accident = compose_curves(event.event, neighbours, wide)
+    trials = tuning.NegativeBinomialTrials(shape=event.shape, gamma=event.gamma)
     known = pure_epsilon(event.event, neighbours)
-    curve = tuning.best_of(run, trials.thinned(accident), wide, pure=known)
+    curve = tuning.best_of(run, trials.thin(accident), wide, pure=known)
     return curve[np.searchsorted(wide, orders)], min(trials.mean * accident, 1.0)
 
 

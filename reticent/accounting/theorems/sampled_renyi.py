@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 _LARGEST_QUADRATURE_ORDER = 12.0  # above it whole orders are enough, and the finite sum is exact
-_LARGEST_NOISE = 1e150  # more costs less, and its square is no float
+_LARGEST_NOISE = 1e150  # more costs less, and its square overflows
 _LEAST_QUADRATURE_NOISE = 0.1  # below it the integrand is too sharp for a rule of a few thousand points
 
 

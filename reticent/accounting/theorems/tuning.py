@@ -1,8 +1,8 @@
 """The best of a random number of runs: what it costs to try several settings and release one result.
 
 Every run, its setting drawn at random and its result scored privately, is one mechanism with a Renyi curve of
-its own. Of K independent runs only the best is released; K is drawn at random, never looked up, and stays
-unsaid. Then the release costs a few times what one run costs, however many there were.
+its own. Of K independent runs only the best is released; K is drawn at random and never
+released. Then the release costs a few times what one run costs, however many there were.
 
 Reference:
     Papernot and Steinke (2022), Hyperparameter tuning with Renyi differential privacy, arXiv:2110.03620v2.
@@ -43,13 +43,13 @@ class Trials(Protocol):
         """What the best of runs that are each epsilon-DP costs, at every order."""
         ...
 
-    def thinned(self, chance: float) -> Trials:
+    def thin(self, chance: float) -> Trials:
         """How many runs there are, given that none of them met with an accident of this chance."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class NegativeBinomial:
+class NegativeBinomialTrials:
     """K of at least 1 with P(k) proportional to (1 - gamma)^k * product of (l + shape)/(l + 1) over l < k.
 
     Shape 1 is the geometric distribution, 0 the logarithmic one.
@@ -77,12 +77,12 @@ class NegativeBinomial:
         """(2 + shape) epsilon: the theorem below at infinite orders."""
         return (2 + self.shape) * epsilon
 
-    def thinned(self, chance: float) -> NegativeBinomial:
+    def thin(self, chance: float) -> NegativeBinomialTrials:
         return replace(self, gamma=self.gamma + (1 - self.gamma) * chance) if chance < 1 else self
 
 
 @dataclass(frozen=True, kw_only=True)
-class Poisson:
+class PoissonTrials:
     """K with this mean; of no runs at all, nothing is released."""
 
     mean: float
@@ -100,12 +100,17 @@ class Poisson:
     def pure(self, epsilon: float) -> float:
         return epsilon - self.mean * math.expm1(-epsilon)
 
-    def thinned(self, chance: float) -> Poisson:
+    def thin(self, chance: float) -> PoissonTrials:
         return replace(self, mean=self.mean * (1 - chance)) if chance < 1 else self
 
 
 def gamma_for(mean: float, shape: float) -> float:
-    """The gamma with which a negative binomial of this shape has this mean, or a hair less."""
+    """The gamma with which a negative binomial of this shape has this mean, or a hair less.
+
+    Example:
+        >>> round(gamma_for(mean=10.0, shape=1.0), 6)
+        0.1
+    """
     checks.positive(mean_above_one=mean - 1, shape_above_minus_one=shape + 1)
     return bisect(lambda gamma: BestOfTrials.mean_of(shape, gamma) <= mean, 1e-300, 1 - 1e-12)
 
@@ -129,7 +134,7 @@ def best_of(curve: np.ndarray, trials: Trials, orders: np.ndarray, *, pure: floa
     """
     run = np.minimum.accumulate(curve[::-1])[::-1]  # a divergence never falls with its order
     bound = _by_intervals(run, trials, orders, pure)
-    if isinstance(trials, NegativeBinomial):
+    if isinstance(trials, NegativeBinomialTrials):
         log_inverse, log_mean = -math.log(trials.gamma), math.log(trials.mean)
         closed = closed_form(run, orders, shape=trials.shape, log_inverse=log_inverse, log_mean=log_mean)
         bound = np.minimum(bound, closed)

@@ -13,7 +13,12 @@ from reticent.mechanisms.events import Event
 
 
 def gaussian(mu: float) -> float:
-    """mu^2 / 2 (Bun and Steinke 2016, Proposition 1.6)."""
+    """mu^2 / 2 (Bun and Steinke 2016, Proposition 1.6).
+
+    Example:
+        >>> gaussian(1.0)
+        0.5
+    """
     checks.positive(mu=mu)
     return mu * mu / 2
 
@@ -31,7 +36,12 @@ def exponential(epsilon: float) -> float:
 
 
 def to_epsilon_classical(rho: float, delta: float) -> float:
-    """rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016, Proposition 1.3)."""
+    """rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016, Proposition 1.3).
+
+    Example:
+        >>> round(to_epsilon_classical(0.5, delta=1e-5), 3)
+        5.299
+    """
     checks.not_negative(rho=rho)
     checks.inside_unit(delta=delta)
     return rho + 2 * math.sqrt(-rho * math.log(delta))
@@ -39,6 +49,10 @@ def to_epsilon_classical(rho: float, delta: float) -> float:
 
 def to_epsilon(rho: float, delta: float) -> float:
     """The improved conversion, minimised over all orders above 1.
+
+    Example:
+        >>> round(to_epsilon(0.5, delta=1e-5), 3), to_epsilon(0.0, delta=1e-5)
+        (4.728, 0.0)
 
     Reference:
         Canonne, Kamath and Steinke (2020), Corollary 13.

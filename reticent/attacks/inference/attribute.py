@@ -1,9 +1,10 @@
-"""Attribute inference: guesses a sensitive column of a record from all others, its label and the model.
+"""Attribute inference: infers a sensitive column of a record from all others, its label and the model.
 
 The simple attack tries every value and takes the one that makes the model surest of the true label. Most of
-what it finds could be guessed without any model, since columns depend on each other. So every attack stands
-beside imputation, a classifier that learned the column from outsiders and never saw the model, and what
-counts is the excess over it. Where members have a larger excess than outsiders, the model remembers them.
+what it finds could be guessed without any model, since columns depend on each other. So every attack is
+compared with imputation, a classifier that learned the column from outsiders and never saw the model, and
+what counts is the excess over it. Where members have a larger excess than outsiders, the model remembers
+them.
 
     confidence   the value with the highest confidence in the true label
     csmia        the same among values that are predicted right; else the least sure of the wrong ones
@@ -27,7 +28,7 @@ from scipy.stats import norm
 
 from reticent.attacks.inference.imputation import Imputer, fit_imputer, logistic
 from reticent.attacks.metrics import Estimate, clopper_pearson
-from reticent.attacks.predictors import Predict, Records, ask, checked_records
+from reticent.attacks.predictors import Predict, Records, ask, check_records
 from reticent.attacks.scores import FEWEST, Outputs
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
@@ -37,11 +38,11 @@ ATTACKS = ("confidence", "csmia", "lomia", "informed")
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitive:
-    """A sensitive column: the features in which it is written, and how each of its values is.
+    """A sensitive column: the features that encode it, and the code of each of its values.
 
     Args:
         columns: positions among the features.
-        codes: (values, columns), what stands there for each value.
+        codes: (values, columns), the code of each value.
         names: of the values.
     """
 
@@ -62,18 +63,18 @@ class Sensitive:
 
     @classmethod
     def one_hot(cls, name: str, columns: Sequence[int], names: Sequence[str] | None = None) -> Sensitive:
-        """A category that is written as one feature a value."""
+        """A category encoded as one feature per value."""
         names = tuple(names or (str(number) for number in range(len(columns))))
         return cls(name=name, columns=tuple(columns), codes=np.eye(len(columns)), names=names)
 
     @classmethod
     def single(cls, name: str, column: int, values: Sequence[float]) -> Sensitive:
-        """A number that has few values, in one feature."""
+        """A number with few values, in one feature."""
         names = tuple(f"{value:g}" for value in values)
         return cls(name=name, columns=(column,), codes=np.reshape(values, (-1, 1)), names=names)
 
-    def of(self, x: np.ndarray) -> np.ndarray:
-        """Which value each record has.
+    def values_of(self, x: np.ndarray) -> np.ndarray:
+        """Finds the value of each record.
 
         Raises:
             DataError: a record has none of them.
@@ -89,28 +90,28 @@ class Sensitive:
             )
         return np.argmin(distance, axis=1)
 
-    def put(self, x: np.ndarray, value: int) -> np.ndarray:
-        """The same records, all with this value."""
+    def with_value(self, x: np.ndarray, value: int) -> np.ndarray:
+        """Copies the records with this value in all of them."""
         changed = np.array(x)
         changed[:, list(self.columns)] = self.codes[value]
         return changed
 
-    def others(self, x: np.ndarray) -> np.ndarray:
-        """All other features."""
+    def other_features(self, x: np.ndarray) -> np.ndarray:
+        """Returns all other features."""
         self._check_columns(x)
         return np.delete(x, list(self.columns), axis=1)
 
     def _check_columns(self, x: np.ndarray) -> None:
         if x.ndim != 2 or max(self.columns) >= x.shape[1] or min(self.columns) < 0:
             raise DataError(
-                f"'{self.name}' stands in features {self.columns}, and the records have shape {x.shape}.",
+                f"'{self.name}' is in features {self.columns}, and the records have shape {x.shape}.",
                 remedy="Give records as rows of features, and positions counted from 0.",
             )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inferred:
-    """How one attack did on one side.
+class AttributeRow:
+    """How well one attack did on one side.
 
     Args:
         excess: the accuracy of the attack less that of imputation, on the same records.
@@ -137,15 +138,15 @@ class AttributeReport:
 
     sensitive: str
     values: tuple[str, ...]
-    rows: tuple[Inferred, ...]
+    rows: tuple[AttributeRow, ...]
     of_membership: dict[str, Estimate]
     majority: float
     left_out: dict[str, str]
 
-    def row(self, attack: str, side: str = "members") -> Inferred:
+    def row(self, attack: str, side: str = "members") -> AttributeRow:
         return next(row for row in self.rows if (row.attack, row.side) == (attack, side))
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Plain numbers, lists and words."""
         return {
             "sensitive": self.sensitive,
@@ -169,14 +170,14 @@ def infer_attribute(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> AttributeReport:
-    """Guesses the sensitive column of members and outsiders, each attack beside imputation.
+    """Infers the sensitive column of members and outsiders, by each attack and by imputation.
 
     Args:
-        predict: from records, one a row, to probabilities (records, classes).
+        predict: from records, one per row, to probabilities (records, classes).
         members, outsiders: `x` with the sensitive column in it, and `y`.
         reference: other outsiders, on whom imputation is fitted.
         imputer: makes a fresh scikit-learn classifier with `predict_proba`. A weak one flatters the attacks.
-        seed: breaks ties: a model that tells values apart by nothing is guessed at random.
+        seed: breaks ties at random.
 
     Raises:
         DataError: the records, their labels or the model's answers cannot be used.
@@ -184,32 +185,32 @@ def infer_attribute(
     checks.inside_unit(confidence=confidence)
     for attack in attacks:
         checks.one_of(ATTACKS, attack=attack)
-    sides = {"members": checked_records(members, name="members")}
-    sides["outsiders"] = checked_records(outsiders, name="outsiders")
-    known = checked_records(reference, name="reference records")
+    sides = {"members": check_records(members, name="members")}
+    sides["outsiders"] = check_records(outsiders, name="outsiders")
+    known = check_records(reference, name="reference records")
     _check_apart(known[0], sides)
     impute = fit_imputer(
-        imputer, sensitive.others(known[0]), known[1], sensitive.of(known[0]), sensitive.names
+        imputer, sensitive.other_features(known[0]), known[1], sensitive.values_of(known[0]), sensitive.names
     )
-    truth = {side: sensitive.of(x) for side, (x, _) in sides.items()}
-    answers = {side: _answers(predict, x, y, sensitive, side) for side, (x, y) in sides.items()}
-    log_priors = {side: impute(sensitive.others(x), y) for side, (x, y) in sides.items()}
+    truth = {side: sensitive.values_of(x) for side, (x, _) in sides.items()}
+    answers = {side: _ask_with_each_value(predict, x, y, sensitive, side) for side, (x, y) in sides.items()}
+    log_priors = {side: impute(sensitive.other_features(x), y) for side, (x, y) in sides.items()}
     random = np.random.default_rng(seed)
     rows, left_out = [], {}
     for attack in attacks:
-        guesses = _guesses(attack, answers, log_priors, sides, sensitive, imputer, random)
+        guesses = _guess_values(attack, answers, log_priors, sides, sensitive, imputer, random)
         if isinstance(guesses, str):
             left_out[attack] = guesses
             continue
         for side in sides:
             imputed = np.argmax(log_priors[side], axis=1)
-            rows.append(_inferred(attack, side, guesses[side], imputed, truth[side], confidence))
-    most_frequent = np.bincount(sensitive.of(known[0])).argmax()
+            rows.append(_attribute_row(attack, side, guesses[side], imputed, truth[side], confidence))
+    most_frequent = np.bincount(sensitive.values_of(known[0])).argmax()
     return AttributeReport(
         sensitive=sensitive.name,
         values=sensitive.names,
         rows=tuple(rows),
-        of_membership=_of_membership(rows),
+        of_membership=_excess_of_members(rows),
         majority=float(np.mean(truth["members"] == most_frequent)),
         left_out=left_out,
     )
@@ -245,15 +246,17 @@ class _Answers:
         self.is_right = log_p.argmax(axis=-1) == labels[:, None]
 
 
-def _answers(predict: Predict, x: np.ndarray, y: np.ndarray, sensitive: Sensitive, side: str) -> _Answers:
+def _ask_with_each_value(
+    predict: Predict, x: np.ndarray, y: np.ndarray, sensitive: Sensitive, side: str
+) -> _Answers:
     asked = []
     for value, name in enumerate(sensitive.names):
-        answers = ask(predict, sensitive.put(x, value), name=side)
+        answers = ask(predict, sensitive.with_value(x, value), name=side)
         asked.append(Outputs.from_probabilities(answers, y, name=f"{side} with {sensitive.name} {name}"))
     return _Answers(asked)
 
 
-def _guesses(
+def _guess_values(
     attack: str,
     answers: Mapping[str, _Answers],
     log_priors: Mapping[str, np.ndarray],
@@ -262,9 +265,9 @@ def _guesses(
     imputer: Imputer,
     random: np.random.Generator,
 ) -> dict[str, np.ndarray] | str:
-    """The guessed values on each side, or why there are none."""
+    """Guesses the values on each side, or says why it cannot."""
     if attack == "lomia":
-        return _label_only_guesses(answers, sides, sensitive, imputer)
+        return _guess_by_labels(answers, sides, sensitive, imputer)
     scores = {}
     for side, said in answers.items():
         if attack == "confidence":
@@ -273,39 +276,41 @@ def _guesses(
             scores[side] = said.log_true + log_priors[side]
         else:
             scores[side] = np.where(said.is_right, 1, -1) * np.exp(said.log_top)
-    return {side: _best(score, random) for side, score in scores.items()}
+    return {side: _pick_best(score, random) for side, score in scores.items()}
 
 
-def _label_only_guesses(
+def _guess_by_labels(
     answers: Mapping[str, _Answers],
     sides: Mapping[str, tuple[np.ndarray, np.ndarray]],
     sensitive: Sensitive,
     imputer: Imputer,
 ) -> dict[str, np.ndarray] | str:
     is_right = np.concatenate([said.is_right for said in answers.values()])
-    x = np.concatenate([sensitive.others(rows) for rows, _ in sides.values()])
+    x = np.concatenate([sensitive.other_features(rows) for rows, _ in sides.values()])
     y = np.concatenate([labels for _, labels in sides.values()])
     is_telling = is_right.sum(axis=1) == 1
     values = is_right.argmax(axis=1)
     if is_telling.sum() < FEWEST or len(np.unique(values[is_telling])) < 2:
-        return f"The model gets a single value right for {is_telling.sum()} records: too few, or too alike."
+        return (
+            f"The model is right for exactly one value on {is_telling.sum()} records: too few, or too alike."
+        )
     learned = fit_imputer(imputer, x[is_telling], y[is_telling], values[is_telling], sensitive.names)
     guesses = np.where(is_telling, values, np.argmax(learned(x, y), axis=1))
     first = len(sides["members"][1])
     return {"members": guesses[:first], "outsiders": guesses[first:]}
 
 
-def _best(scores: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def _pick_best(scores: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """The value with the highest score, ties broken at random."""
     is_best = scores >= scores.max(axis=1, keepdims=True) - 1e-9
     return np.argmax(is_best * random.uniform(0.5, 1, scores.shape), axis=1)
 
 
-def _inferred(
+def _attribute_row(
     attack: str, side: str, guesses: np.ndarray, imputed: np.ndarray, truth: np.ndarray, confidence: float
-) -> Inferred:
+) -> AttributeRow:
     right, imputed_right = guesses == truth, imputed == truth
-    return Inferred(
+    return AttributeRow(
         attack=attack,
         side=side,
         accuracy=clopper_pearson(int(right.sum()), len(truth), confidence=confidence),
@@ -315,7 +320,7 @@ def _inferred(
     )
 
 
-def _of_membership(rows: Sequence[Inferred]) -> dict[str, Estimate]:
+def _excess_of_members(rows: Sequence[AttributeRow]) -> dict[str, Estimate]:
     inside = {row.attack: row.excess for row in rows if row.side == "members"}
     outside = {row.attack: row.excess for row in rows if row.side == "outsiders"}
     return {attack: _difference(inside[attack], outside[attack]) for attack in inside}
@@ -331,18 +336,18 @@ def _difference(one: Estimate, other: Estimate) -> Estimate:
 
 def _check_apart(reference: np.ndarray, sides: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
     seen = {row.tobytes() for row in np.ascontiguousarray(reference, float)}
-    is_telling = len(seen) > 0.9 * len(reference)  # where few records are possible, equal ones are no proof
+    is_telling = len(seen) > 0.9 * len(reference)  # where few records are possible, equal ones prove nothing
     for side, (x, _) in sides.items():
         if len(x) < FEWEST:
             raise DataError(
-                f"There are {len(x)} {side}, too few to tell an attack from luck.",
+                f"{len(x)} {side} are too few to tell an attack from luck.",
                 remedy=f"Give at least {FEWEST}, better 1,000.",
             )
         shared = sum(row.tobytes() in seen for row in np.ascontiguousarray(x, float))
         if is_telling and 2 * shared > len(x):
             raise DataError(
-                f"{shared} of {len(x)} {side} are among the {len(reference)} reference records as well.",
-                remedy="Fit imputation on other records: it would know the answers.",
+                f"{shared} of {len(x)} {side} are also among the {len(reference)} reference records.",
+                remedy="Fit imputation on other records: on these it knows the answers.",
             )
 
 

@@ -26,7 +26,7 @@ def logistic() -> Any:
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
 
 
-def boosted() -> Any:
+def boosted_trees() -> Any:
     """Boosted trees: slower, and better where columns act together."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -36,7 +36,7 @@ def boosted() -> Any:
 def fit_imputer(
     imputer: Imputer, x: np.ndarray, y: np.ndarray, values: np.ndarray, names: Sequence[str]
 ) -> Impute:
-    """Learns a column from the others and the label; gives log-probabilities (records, values).
+    """Learns a column from the others and the label; returns its log-probabilities (records, values).
 
     Raises:
         DataError: too few records, or all with one value.
@@ -51,15 +51,15 @@ def fit_imputer(
     classifier = imputer()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fit that stopped early is still a baseline
-        classifier.fit(_described(x, y, classes), values)
+        classifier.fit(_with_labels(x, y, classes), values)
 
     def impute(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         probabilities = np.full((len(y), len(names)), _LEAST_PROBABILITY)
-        probabilities[:, classifier.classes_] = classifier.predict_proba(_described(x, y, classes))
+        probabilities[:, classifier.classes_] = classifier.predict_proba(_with_labels(x, y, classes))
         return np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
 
     return impute
 
 
-def _described(x: np.ndarray, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _with_labels(x: np.ndarray, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.concatenate([x, y[:, None] == classes], axis=1, dtype=float)

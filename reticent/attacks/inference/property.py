@@ -1,4 +1,4 @@
-"""Property inference: guesses a property of the whole training set from the parameters of a model.
+"""Property inference: infers a property of the whole training set from the parameters of a model.
 
 The attacker trains many small shadow models, half on sets that have the property and half on sets that do
 not, and teaches a classifier to tell their parameters apart. A network computes the same when its neurons
@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.attacks.metrics import Estimate, auc, clopper_pearson
-from reticent.attacks.predictors import Records, checked_records
+from reticent.attacks.predictors import Records, check_records
 from reticent.attacks.reconstruction.layer_order import in_layer_order
 from reticent.attacks.scores import FEWEST, Scores
 from reticent.attacks.shadows.recipes import PlainRecipe, Recipe
@@ -42,12 +42,12 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 @dataclass(frozen=True, kw_only=True)
 class PropertyReport:
-    """How often the property of an unknown model was guessed right.
+    """How often the property of an unseen model was inferred.
 
     Args:
-        accuracy: on held-out models, one half of which has the property: 0.5 is luck.
-        low, high: the shares of the group that were told apart.
-        is_high, probability: of each held-out model, the truth and what was guessed.
+        accuracy: on held-out models, half of which have the property: chance level is 0.5.
+        low, high: the two shares of the group.
+        is_high, probability: of each held-out model, the truth and the attack's answer.
     """
 
     name: str
@@ -66,7 +66,7 @@ class PropertyReport:
         """The probability that the training set of this model has the high share."""
         return float(self.classifier.predict_proba(self.summary(params)[None])[0, 1])
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Plain numbers and words."""
         return {
             "property": self.name,
@@ -99,38 +99,39 @@ def infer_property(
     """Tells training sets with a low share of a group from sets with a high one, by the model's parameters.
 
     Args:
-        recipe: (key, x, y, mask) -> params, trains one model on the rows of the mask; see `shadow_recipes`.
+        recipe: (key, x, y, mask) -> params, trains one model on the rows of the mask; see
+            `reticent.attacks.shadows.recipes`.
         data: `x` and `y`, from which training sets are drawn. One half is the attacker's; held-out models
             are trained on the other.
-        in_group: (records,) of truth values.
+        in_group: (records,) booleans.
         set_size: how many records each model is trained on.
-        models: the attacker's, to be taught with.
+        models: the attacker's, to learn from.
         summary: of the parameters of one model; `invariants` unless given.
         is_traceable: whether JAX can vectorise the recipe; if not, it is called with NumPy arrays for one
             model after the other.
-        minutes: stops before a chunk of models that would end later, as long as enough were trained.
+        minutes: stop before a chunk of models that would end later.
 
     Raises:
         DataError, InvalidArgument: the shares cannot be drawn from these records, or there are too few.
     """
-    low, high = _checked_shares(shares)
+    low, high = _check_shares(shares)
     checks.count(set_size=set_size, chunk=chunk)
     checks.count(minimum=2 * FEWEST, models=models, held_out=held_out)
     if minutes is not None:
         checks.positive(minutes=minutes)
-    x, y = checked_records(data)
+    x, y = check_records(data)
     group = np.asarray(in_group, bool)
     if group.shape != (len(y),):
         raise DataError(
             f"The group has shape {group.shape}, for {len(y)} records.",
-            remedy="Give one truth value a record.",
+            remedy="Give one boolean per record.",
         )
     summarise = summary or invariants
     truth, masks = _training_sets(group, (low, high), set_size, (models, held_out), seed)
-    order = _interleaved(models, held_out)
-    trained = _trained_on if is_traceable else _trained_one_by_one
-    rows = _summaries(
-        trained(recipe, x, y, masks, order, chunk, seed),
+    order = _interleave(models, held_out)
+    train = _train_in_chunks if is_traceable else _train_one_by_one
+    rows = _summarise_models(
+        train(recipe, x, y, masks, order, chunk, seed),
         summarise,
         len(order),
         minutes,
@@ -139,7 +140,7 @@ def infer_property(
     done, is_high = order[: len(rows)], truth[order[: len(rows)]]
     is_known = done < models
     _require_enough(is_known, minutes)
-    classifier = _taught(rows[is_known], is_high[is_known])
+    classifier = _fit_classifier(rows[is_known], is_high[is_known])
     probability = classifier.predict_proba(rows[~is_known])[:, 1]
     return _report(
         name,
@@ -154,11 +155,10 @@ def infer_property(
 
 
 def invariants(params: Any) -> np.ndarray:
-    """Numbers about parameters that stay the same when the neurons of a hidden layer are permuted.
+    """Summarises parameters by numbers that do not change when the neurons of a hidden layer are permuted.
 
-    Of dense layers that follow each other: how each input enters and each output leaves, over all hidden
-    neurons (mean, deviation, mean size), and the product of all weights, the map without its bends. Of every
-    parameter: quantiles.
+    For consecutive dense layers: mean, deviation and mean size of the weights of each input and of each
+    output, over all hidden neurons, and the product of all weights. For every parameter: quantiles.
     """
     leaves = [np.asarray(leaf, float) for leaf in in_layer_order(params)]
     features = [np.quantile(leaf, _QUANTILES) for leaf in leaves]
@@ -179,7 +179,7 @@ def _moments(weight: np.ndarray, axis: int) -> list[np.ndarray]:
     return [weight.mean(axis=axis), weight.std(axis=axis), np.abs(weight).mean(axis=axis)]
 
 
-# How models are made and told apart
+# How models are trained and told apart
 
 
 def _training_sets(
@@ -213,13 +213,13 @@ def _mask(
     return mask
 
 
-def _interleaved(models: int, held_out: int) -> np.ndarray:
+def _interleave(models: int, held_out: int) -> np.ndarray:
     """In which order models are trained, so that every beginning has both kinds in proportion."""
     places = np.concatenate([(np.arange(count) + 0.5) / count for count in (models, held_out)])
     return np.argsort(places, kind="stable")
 
 
-def _trained_on(
+def _train_in_chunks(
     recipe: Any, x: np.ndarray, y: np.ndarray, masks: np.ndarray, order: np.ndarray, chunk: int, seed: int
 ) -> Iterator[list[Any]]:
     """The parameters of the models, chunk by chunk. Each depends on its number and the seed."""
@@ -228,7 +228,7 @@ def _trained_on(
     chunk = spread.room_for(chunk)
     many = jax.vmap(lambda key, mask, x, y: recipe(key, x, y, mask), in_axes=(0, 0, None, None))
     train = spread.over(many, shared=2)
-    common = spread.shared((jnp.asarray(x), jnp.asarray(y)))
+    common = spread.replicate((jnp.asarray(x), jnp.asarray(y)))
     for start in range(0, len(order), chunk):
         # The last ones again, rather than compile again.
         numbers = order[np.minimum(np.arange(start, start + chunk), len(order) - 1)]
@@ -237,7 +237,7 @@ def _trained_on(
         yield [_one_of(params, place) for place in range(min(chunk, len(order) - start))]
 
 
-def _trained_one_by_one(
+def _train_one_by_one(
     recipe: Any, x: np.ndarray, y: np.ndarray, masks: np.ndarray, order: np.ndarray, chunk: int, seed: int
 ) -> Iterator[list[Any]]:
     root = jax.random.key(seed, impl="threefry2x32")
@@ -245,7 +245,7 @@ def _trained_one_by_one(
         yield [recipe(jax.random.fold_in(root, number), x, y, masks[number])]
 
 
-def _summaries(
+def _summarise_models(
     trained: Iterator[list[Any]],
     summary: Summary,
     wanted: int,
@@ -259,7 +259,10 @@ def _summaries(
         rows += [summary(params) for params in next(trained)]
         on_progress(len(rows) / wanted)
         now = time.perf_counter()
-        if minutes is not None and collectives.everyones(now - started + (now - began)).max() > 60 * minutes:
+        if (
+            minutes is not None
+            and collectives.gather_arrays(now - started + (now - began)).max() > 60 * minutes
+        ):
             break
     found = np.stack(rows)
     if not np.isfinite(found).all():
@@ -275,8 +278,8 @@ def _require_enough(is_known: np.ndarray, minutes: float | None) -> None:
     known, others = int(is_known.sum()), int((~is_known).sum())
     if min(known, others) < 2 * FEWEST:
         raise InvalidArgument(
-            f"In {minutes} minutes {known} models to learn from and {others} to be judged by were trained; "
-            f"{2 * FEWEST} of each are the least.",
+            f"Only {known} models to learn from and {others} to test on were trained in {minutes} minutes; "
+            f"at least {2 * FEWEST} of each are needed.",
             remedy="Allow more minutes.",
         )
 
@@ -285,7 +288,7 @@ def _one_of(params: Any, place: int) -> Any:
     return jax.tree.map(lambda leaf: leaf[place], params)
 
 
-def _taught(rows: np.ndarray, is_high: np.ndarray) -> Any:
+def _fit_classifier(rows: np.ndarray, is_high: np.ndarray) -> Any:
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
@@ -326,11 +329,11 @@ def _report(
     )
 
 
-def _checked_shares(shares: tuple[float, float]) -> tuple[float, float]:
+def _check_shares(shares: tuple[float, float]) -> tuple[float, float]:
     low, high = shares
     checks.probability(low=low, high=high)
     if low > high:
         raise InvalidArgument(
-            f"The low share {low:g} is above the high one, {high:g}.", remedy="Give the smaller share first."
+            f"The low share {low:g} is above the high share {high:g}.", remedy="Give the smaller share first."
         )
     return low, high

@@ -1,11 +1,11 @@
-"""Was this record in the training set? One module an attack; each gives scores that are higher for members.
+"""Was this record in the training set? One module per attack; each gives scores that are higher for members.
 
 gap                 the label is right
 threshold           the loss is small
 entropy             the whole answer is sure, and right
 population          surer than the model is of outsiders with the same label
 label_only          the label stays right when the record is disturbed
-shadow_classifier   a classifier for each label, taught on models whose members are known
-likelihood          more like models that had the record than like models that did not
+shadow_classifier   a classifier for each label, trained on models whose members are known
+likelihood          more like models trained on the record than like models that were not
 relative            the gain over reference models, compared with the gain of other records
 """

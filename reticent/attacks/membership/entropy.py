@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from reticent.attacks.membership.threshold import swept
+from reticent.attacks.membership.threshold import best_threshold
 from reticent.attacks.scores import FEWEST, Outputs, Scores
 from reticent.attacks.signals import signals_of
 
 
 def scores(outputs: Outputs) -> np.ndarray:
-    """Minus the modified entropy of each answer, in logarithms so that near-certain ones stay apart."""
+    """Minus the logarithm of each answer's modified entropy, so that near-certain answers stay apart."""
     return spread(signals_of(outputs.logits, outputs.labels).certainty)
 
 
@@ -28,11 +28,11 @@ def label_thresholds(signal: np.ndarray, is_member: np.ndarray, labels: np.ndarr
 
     A label with too few records gets the threshold of all.
     """
-    overall = swept(Scores.of_games(signal, is_member))
+    overall = best_threshold(Scores.of_games(signal, is_member))
     thresholds = np.full(len(labels), overall)
     for label in np.unique(labels):
         rows = labels == label
         inside = int(is_member[:, rows].sum())
         if min(inside, is_member[:, rows].size - inside) >= FEWEST:
-            thresholds[rows] = swept(Scores.of_games(signal[:, rows], is_member[:, rows]))
+            thresholds[rows] = best_threshold(Scores.of_games(signal[:, rows], is_member[:, rows]))
     return thresholds

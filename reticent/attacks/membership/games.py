@@ -1,4 +1,4 @@
-"""Every membership attack by name, as something that can be played on a game."""
+"""Every membership attack by name, in a form that can be played on a game."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Game(NamedTuple):
     """One model to attack, and what the attacker has."""
 
     target: Signals  # (records,) each
-    is_member: np.ndarray  # (records,): the truth, of which the attacker knows some outsiders at most
+    is_member: np.ndarray  # (records,): the truth; an attacker knows some outsiders at most
     labels: np.ndarray
     shadows: Signals  # (models, records) each
     shadow_members: np.ndarray
@@ -38,9 +38,9 @@ class Attack(NamedTuple):
     Args:
         play: scores of the records, higher for members; None if the game lacks what it needs.
         threshold: above which the attack itself would say "member"; None if it has none.
-        teach: made once from half of the shadow models and handed to `play`, so that 64 games do not each
-            learn the same thing; the model that is attacked is in the other half.
-        alone: what it is without shadow models, if it then does something else.
+        teach: learns once from half of the shadow models; the result is passed to `play`, so that 64 games do
+            not each learn the same. The attacked model is in the other half.
+        alone: what it does without shadow models, if that differs.
     """
 
     what: str
@@ -62,7 +62,7 @@ def _population(game: Game, taught: Any) -> np.ndarray:
         judged, known = halves == half, (halves != half) & ~game.is_member
         if known.sum() < FEWEST:
             raise DataError(
-                f"There are {known.sum()} outsiders to compare with.",
+                f"{known.sum()} outsiders are too few to compare with.",
                 remedy=f"Give at least {3 * FEWEST} outsiders.",
             )
         signal = game.target.confidence
@@ -75,14 +75,14 @@ def _population(game: Game, taught: Any) -> np.ndarray:
 def _label_only(game: Game, taught: Any) -> np.ndarray | None:
     if game.target.robustness is None:
         return None
-    return label_only.calibrated(game.target.robustness, game.target.is_right)
+    return label_only.break_ties(game.target.robustness, game.target.is_right)
 
 
 def _label_only_likelihood(game: Game, taught: Any) -> np.ndarray | None:
     if game.target.robustness is None or game.shadows.robustness is None:
         return None
     ours, theirs = (label_only.log_odds(each) for each in (game.target.robustness, game.shadows.robustness))
-    return likelihood.online(ours, theirs, game.shadow_members, variance="fixed")
+    return likelihood.lira(ours, theirs, game.shadow_members, variance="fixed")
 
 
 ATTACKS: dict[str, Attack] = {
@@ -107,32 +107,34 @@ ATTACKS: dict[str, Attack] = {
         False,
         "the modified entropy is small",
     ),
-    "population": Attack("surer than of outsiders with the same label", _population, needs_shadows=False),
+    "population": Attack(
+        "the model is surer than of outsiders with the same label", _population, needs_shadows=False
+    ),
     "label_only": Attack("the label stays right when the record is disturbed", _label_only, None, None),
     "label_only_likelihood": Attack(
-        "it stays right as with models that had the record", _label_only_likelihood, likelihood.THRESHOLD
+        "the label stays right as often as for models trained on the record",
+        _label_only_likelihood,
+        likelihood.THRESHOLD,
     ),
     "shadow_classifier": Attack(
-        "a classifier for each label, taught on shadow models",
+        "a classifier for each label, trained on shadow models",
         lambda game, taught: taught.log_odds(game.target.answers, game.labels),
         shadow_classifier.THRESHOLD,
         lambda signals, is_member, labels: shadow_classifier.fit(signals.answers, labels, is_member),
     ),
     "likelihood_offline": Attack(
-        "surer than models that never had the record",
-        lambda game, _: likelihood.offline(
+        "the model is surer than models that never saw the record",
+        lambda game, _: likelihood.lira_offline(
             game.target.confidence, game.shadows.confidence, game.shadow_members
         ),
     ),
     "likelihood": Attack(
-        "more like models that had the record than like models that did not",
-        lambda game, _: likelihood.online(
-            game.target.confidence, game.shadows.confidence, game.shadow_members
-        ),
+        "the answer is more like that of models trained on the record than of others",
+        lambda game, _: likelihood.lira(game.target.confidence, game.shadows.confidence, game.shadow_members),
         likelihood.THRESHOLD,
     ),
     "relative_offline": Attack(
-        "gains more over models that never had it than other records do",
+        "gains more over models that never saw it than other records do",
         lambda game, _: relative.offline(
             game.target.log_probability, game.shadows.log_probability, game.shadow_members
         ),

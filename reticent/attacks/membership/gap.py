@@ -1,4 +1,4 @@
-"""The gap attack: whoever is labelled rightly is called a member. The baseline of all others.
+"""The gap attack: a record with the right label is called a member. The baseline of all others.
 
 Reference:
     Yeom, Giacomelli, Fredrikson and Jha (2018), Section 3.2, arXiv:1709.01604v5: its advantage is the
@@ -13,5 +13,5 @@ THRESHOLD = 0.5
 
 
 def scores(is_right: np.ndarray) -> np.ndarray:
-    """1 for a record with the right label, else 0. Needs labels only."""
+    """Scores 1 for a record with the right label, else 0. Needs labels only."""
     return np.asarray(is_right, float)

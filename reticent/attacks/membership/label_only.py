@@ -1,6 +1,6 @@
-"""The label-only attack: a member keeps its label when it is disturbed, for it lies far from any boundary.
+"""The label-only attack: a member keeps its label when it is disturbed, because it is far from a boundary.
 
-Works on models that give nothing but a label, so hiding confidences is no defence against it.
+It works on models that return nothing but a label, so hiding confidences does not stop it.
 
 Reference:
     Choquette-Choo, Tramer, Carlini and Papernot (2021), Section 3.2, arXiv:2007.14321v3.
@@ -32,23 +32,23 @@ def scores(
     """The share of disturbed copies that get the right label, for each record.
 
     Args:
-        predict: from rows of features, one label a row, or one row of outputs.
+        predict: from rows of features to one label, or one row of outputs, per row.
         disturb: of a generator and all records, one disturbed copy of each: `flip_bits`, `add_noise`, or
             an augmentation of your own.
 
     Raises:
-        DataError: the model raised, or gave something that is not one label a record.
+        DataError: the model raised, or gave something other than one label per record.
     """
     checks.count(copies=copies)
     random = np.random.default_rng(seed)
     right = np.zeros(len(labels))
     for _ in range(copies):
         right += _labels_of(predict, disturb(random, features)) == labels
-    return calibrated(right / copies, _labels_of(predict, features) == labels)
+    return break_ties(right / copies, _labels_of(predict, features) == labels)
 
 
-def calibrated(robustness: np.ndarray, is_right: np.ndarray) -> np.ndarray:
-    """The share of copies, and the record's own label among equals."""
+def break_ties(robustness: np.ndarray, is_right: np.ndarray) -> np.ndarray:
+    """Breaks ties between equal shares of copies by the record's own label."""
     return robustness + _TIE_BREAK * is_right
 
 
@@ -83,6 +83,6 @@ def _labels_of(predict: Callable[[np.ndarray], np.ndarray], features: np.ndarray
     if answers.shape != (len(features),):
         raise DataError(
             f"The model gave an answer of shape {answers.shape} for {len(features)} records.",
-            remedy="Return one label a record, or one row of outputs.",
+            remedy="Return one label, or one row of outputs, per record.",
         )
     return answers

@@ -37,7 +37,7 @@ _LEAN = 16.0  # models that a record's neighbours count for
 _NEIGHBOURS = 201
 
 
-class Fit(NamedTuple):
+class SignalFit(NamedTuple):
     """The distribution of each record's signal over some models: (records,) each."""
 
     mean: np.ndarray
@@ -51,7 +51,7 @@ class _Sums(NamedTuple):
     squares: np.ndarray  # of residuals around the record's own mean
 
 
-def online(
+def lira(
     target: np.ndarray, shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk"
 ) -> np.ndarray:
     """The log-likelihood ratio of in against out, for each record.
@@ -64,7 +64,7 @@ def online(
     return log_density(target, inside) - log_density(target, outside)
 
 
-def offline(
+def lira_offline(
     target: np.ndarray, shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk"
 ) -> np.ndarray:
     """How many deviations the target is above models that never had the record: no other is needed."""
@@ -72,24 +72,26 @@ def offline(
     shadows, is_outside = np.asarray(shadows, float), ~np.asarray(is_member, bool)
     sums = _sums(shadows, is_outside)
     if variance == "shrunk":
-        spread = _leaning(sums, sums.mean)
+        spread = _shrink_variance(sums, sums.mean)
     else:
-        spread = _plain(sums, is_fixed=_is_fixed(variance, len(shadows))).variance
+        spread = _fit_plain(sums, is_fixed=_is_fixed(variance, len(shadows))).variance
     return (target - sums.mean) / np.sqrt(spread)
 
 
-def fit(shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk") -> tuple[Fit, Fit]:
+def fit(
+    shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk"
+) -> tuple[SignalFit, SignalFit]:
     """The distribution of each record over the models that had it, and over those that did not."""
     checks.one_of(get_args(Variance), variance=variance)
     shadows, is_member = np.asarray(shadows, float), np.asarray(is_member, bool)
     inside, outside = (_sums(shadows, which) for which in (is_member, ~is_member))
     if variance == "shrunk":
-        return _shrunk(inside, outside)
+        return _fit_shrunk(inside, outside)
     is_fixed = _is_fixed(variance, len(shadows))
-    return _plain(inside, is_fixed=is_fixed), _plain(outside, is_fixed=is_fixed)
+    return _fit_plain(inside, is_fixed=is_fixed), _fit_plain(outside, is_fixed=is_fixed)
 
 
-def log_density(values: np.ndarray, fit: Fit) -> np.ndarray:
+def log_density(values: np.ndarray, fit: SignalFit) -> np.ndarray:
     deviation = np.sqrt(fit.variance)
     return student.logpdf((values - fit.mean) / deviation, fit.freedom) - np.log(deviation)
 
@@ -109,16 +111,16 @@ def _is_fixed(variance: Variance, models: int) -> bool:
     return variance == "fixed" or (variance == "published" and models < PER_EXAMPLE_FROM)
 
 
-def _plain(sums: _Sums, *, is_fixed: bool) -> Fit:
+def _fit_plain(sums: _Sums, *, is_fixed: bool) -> SignalFit:
     """The variance of residuals, never of raw signals: how records differ is nothing to explain."""
     if is_fixed:
         variance = np.full(len(sums.mean), sums.squares.sum() / (sums.models - 1).sum())
     else:
         variance = sums.squares / (sums.models - 1)
-    return Fit(sums.mean, np.maximum(variance, _LEAST_VARIANCE), np.full(len(sums.mean), _NORMAL))
+    return SignalFit(sums.mean, np.maximum(variance, _LEAST_VARIANCE), np.full(len(sums.mean), _NORMAL))
 
 
-def _shrunk(inside: _Sums, outside: _Sums) -> tuple[Fit, Fit]:
+def _fit_shrunk(inside: _Sums, outside: _Sums) -> tuple[SignalFit, SignalFit]:
     """Lets each record lean on those of which models are as sure.
 
     The difference of the two means is what the attack lives on, and a few models know it badly. It is pulled
@@ -126,7 +128,7 @@ def _shrunk(inside: _Sums, outside: _Sums) -> tuple[Fit, Fit]:
     variance is that of a new model around means that are themselves known from few.
     """
     middle = (inside.mean + outside.mean) / 2
-    within, without = (_leaning(sums, middle) for sums in (inside, outside))
+    within, without = (_shrink_variance(sums, middle) for sums in (inside, outside))
     doubt = within / inside.models + without / outside.models  # the variance of the difference
     difference = inside.mean - outside.mean
     usual = _parabola(middle, difference)
@@ -135,12 +137,12 @@ def _shrunk(inside: _Sums, outside: _Sums) -> tuple[Fit, Fit]:
     half = (own * difference + (1 - own) * usual) / 2
     left = (1 + own) * doubt / 4  # of the middle, and of half the difference
     return (
-        Fit(middle + half, within + left, inside.models - 1 + _LEAN),
-        Fit(middle - half, without + left, outside.models - 1 + _LEAN),
+        SignalFit(middle + half, within + left, inside.models - 1 + _LEAN),
+        SignalFit(middle - half, without + left, outside.models - 1 + _LEAN),
     )
 
 
-def _leaning(sums: _Sums, by: np.ndarray) -> np.ndarray:
+def _shrink_variance(sums: _Sums, by: np.ndarray) -> np.ndarray:
     """Each record's variance, leaning on the mean over its neighbours in `by`."""
     order = np.argsort(by)
     each = (sums.squares / (sums.models - 1))[order]

@@ -1,7 +1,7 @@
-"""The population attack: surer than the model is of outsiders like this one. No shadow models.
+"""The population attack: the model is surer of members than of outsiders like them. No shadow models.
 
-Outsiders that the attacker has of their own show how sure the model is of records that it never saw, label
-by label. A record's score is how many deviations it lies above them, so a threshold at a quantile of the
+The attacker's own outsiders show how sure the model is of records that it never saw, label by label.
+A record's score is how many deviations it lies above them, so a threshold at a quantile of the
 normal distribution has about that false-positive rate on every label.
 
 Reference:
@@ -20,7 +20,7 @@ _PRIOR_RECORDS = 5.0  # a label's mean and variance lean on everybody's as if on
 
 
 def scores(outputs: Outputs, population: Outputs) -> np.ndarray:
-    """Deviations above outsiders of the same label.
+    """How many deviations each record is above outsiders of the same label.
 
     Args:
         population: what the same model says of outsiders that are not among the records to be judged.

@@ -23,7 +23,7 @@ def online(
         shadows, is_member: (models, records) of reference models; every record is in half of them.
     """
     inside, outside = (_mean_probability(shadows, which) for which in (is_member, ~is_member))
-    return _compared(target - np.log((inside + outside) / 2), gamma)
+    return _share_below(target - np.log((inside + outside) / 2), gamma)
 
 
 def offline(
@@ -34,14 +34,14 @@ def offline(
     gamma: float = 1.0,
     slope: float = 0.3,
 ) -> np.ndarray:
-    """The same from models that never had the record: those that had it are taken to be a little surer.
+    """The same from models that never saw the record; those that did are assumed to be a little surer.
 
     Args:
         slope: the probability inside is guessed as slope * outside + 1 - slope.
     """
     checks.probability(slope=slope)
     outside = _mean_probability(shadows, ~np.asarray(is_member, bool))
-    return _compared(target - np.log(((1 + slope) * outside + 1 - slope) / 2), gamma)
+    return _share_below(target - np.log(((1 + slope) * outside + 1 - slope) / 2), gamma)
 
 
 def _mean_probability(log_probability: np.ndarray, which: np.ndarray) -> np.ndarray:
@@ -49,7 +49,7 @@ def _mean_probability(log_probability: np.ndarray, which: np.ndarray) -> np.ndar
     return np.maximum(np.where(which, np.exp(log_probability), 0).sum(axis=0) / counts, 1e-30)
 
 
-def _compared(gain: np.ndarray, gamma: float) -> np.ndarray:
+def _share_below(gain: np.ndarray, gamma: float) -> np.ndarray:
     """The share of gains that each gain exceeds by the factor; ties at the top are broken by the gain."""
     checks.positive(gamma=gamma)
     below = np.searchsorted(np.sort(gain), gain - np.log(gamma), side="right") / len(gain)

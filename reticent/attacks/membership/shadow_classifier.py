@@ -1,6 +1,6 @@
 """The shadow-model attack: a classifier for each label learns what answers about members look like.
 
-It is taught on shadow models, whose members are known. They need not be trained on the same records, nor
+It is trained on shadow models, whose members are known. They need not be trained on the same records, nor
 be the same kind of model: `noisy_records` and `marginal_records` make data for them when there are none.
 
 Reference:
@@ -38,13 +38,13 @@ class Classifier:
 
     def log_odds(self, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Of answers (records, some), as in `Signals.answers`."""
-        features = _curved((answers - self.centre) / self.scale)
+        features = _quadratic_features((answers - self.centre) / self.scale)
         known = np.minimum(labels, len(self.weights) - 1)
         return np.einsum("rf,rf->r", features, self.weights[known])
 
 
 def fit(answers: np.ndarray, labels: np.ndarray, is_member: np.ndarray) -> Classifier:
-    """Teaches a classifier for each label.
+    """Trains a classifier for each label.
 
     Args:
         answers: (models, records, some) of shadow models; see `Signals.answers`.
@@ -59,19 +59,19 @@ def fit(answers: np.ndarray, labels: np.ndarray, is_member: np.ndarray) -> Class
             remedy="Give outputs for records that were in their training sets and for records that were not.",
         )
     centre, scale = flat.mean(axis=0), np.maximum(flat.std(axis=0), 1e-6)
-    features = _curved((flat - centre) / scale)
-    everybody = _logistic(features, truth, np.zeros(features.shape[1]))
+    features = _quadratic_features((flat - centre) / scale)
+    everybody = _fit_logistic(features, truth, np.zeros(features.shape[1]))
     weights = np.tile(everybody, (int(labels.max()) + 2, 1))
     for label in np.unique(labels):
         rows = of_label == label
         inside = int(truth[rows].sum())
         if min(inside, rows.sum() - inside) >= FEWEST:
-            weights[label] = _logistic(features[rows], truth[rows], everybody)
+            weights[label] = _fit_logistic(features[rows], truth[rows], everybody)
     return Classifier(centre=centre, scale=scale, weights=weights)
 
 
 def noisy_records(features: np.ndarray, share: float, *, seed: int) -> np.ndarray:
-    """Records with a share of their values replaced by those of other records: data of a poorer attacker."""
+    """Replaces a share of the values by those of other records: the data of a weaker attacker."""
     checks.probability(share=share)
     random = np.random.default_rng(seed)
     replaced = random.random(features.shape) < share
@@ -79,7 +79,7 @@ def noisy_records(features: np.ndarray, share: float, *, seed: int) -> np.ndarra
 
 
 def marginal_records(features: np.ndarray, count: int, *, seed: int) -> np.ndarray:
-    """Records whose every value is drawn from its own column: all that an attacker knows are the margins.
+    """Draws every value from its own column: records of an attacker who knows the marginals only.
 
     They have no labels; ask the target for them.
     """
@@ -90,15 +90,15 @@ def marginal_records(features: np.ndarray, count: int, *, seed: int) -> np.ndarr
     return drawn.reshape(count, *features.shape[1:])
 
 
-def _curved(x: np.ndarray) -> np.ndarray:
+def _quadratic_features(x: np.ndarray) -> np.ndarray:
     """A constant, each number, its square: members are neither the least nor the most sure."""
     x = np.clip(x, -4, 4)
     return np.concatenate([np.ones((*x.shape[:-1], 1)), x, np.square(x)], axis=-1)
 
 
-def _logistic(features: np.ndarray, truth: np.ndarray, prior: np.ndarray) -> np.ndarray:
+def _fit_logistic(features: np.ndarray, truth: np.ndarray, prior: np.ndarray) -> np.ndarray:
     """Logistic regression by Newton's method, its weights held near the prior."""
-    # Both sides weigh the same, whatever their numbers, so that 0 is where a coin would be tossed.
+    # Both sides weigh the same, whatever their numbers, so that 0 is where both are as likely.
     weight = np.where(truth, 0.5 / max(truth.sum(), 1), 0.5 / max((~truth).sum(), 1)) * len(truth)
     weights = prior.copy()
     for _ in range(_MOST_STEPS):

@@ -1,4 +1,4 @@
-"""The threshold attack: a small loss is a member's.
+"""The threshold attack: a record with a small loss is called a member.
 
 Reference:
     Yeom, Giacomelli, Fredrikson and Jha (2018), Adversary 2, arXiv:1709.01604v5.
@@ -20,26 +20,26 @@ def scores(outputs: Outputs) -> np.ndarray:
 
 
 def from_training_loss(mean_loss: float) -> float:
-    """The threshold of who knows the mean training loss, which many models are published with."""
+    """The threshold of an attacker who knows the mean training loss, which is often published."""
     checks.not_negative(mean_loss=mean_loss)
     return -mean_loss
 
 
 def from_shadows(signal: np.ndarray, is_member: np.ndarray) -> float:
-    """The threshold that does best on shadow models: signal and membership (models, records)."""
-    return swept(Scores.of_games(signal, is_member))
+    """The best threshold on shadow models, from their signal and membership (models, records)."""
+    return best_threshold(Scores.of_games(signal, is_member))
 
 
-def swept(known: Scores) -> float:
+def best_threshold(known: Scores) -> float:
     """The threshold with the largest advantage on these scores.
 
-    On the scores that are then judged by it, it is the best in hindsight, and flatters the attack.
+    Measured on the same scores, it flatters the attack: it was chosen in hindsight.
     """
     false_positives, true_positives = roc(known)
     best = int(np.argmax(true_positives - false_positives))
     steps = np.unique(known.values)[::-1]
     if best == 0:
-        return float(steps[0])  # nobody is above it
+        return float(steps[0])  # no score is above it
     if best == len(steps):
         return float(np.nextafter(steps[-1], -np.inf))
     return float((steps[best - 1] + steps[best]) / 2)

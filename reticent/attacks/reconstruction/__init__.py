@@ -1,4 +1,4 @@
-"""Attacks that rebuild records.
+"""Attacks that reconstruct records.
 
 leakage       records from one gradient; layer_order: parameters in the order of their layers
 malicious     parameters chosen by a dishonest server

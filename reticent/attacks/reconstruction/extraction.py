@@ -1,4 +1,4 @@
-"""Extraction: how far a language model prefers a planted secret to all others of its kind.
+"""Extraction: how much a language model prefers a planted secret to all others of its kind.
 
 A canary is a text with a secret in it, such as "the code is 4071", planted into the training data. If the
 model learned it, it finds the true code likelier than other codes. Exposure says by how much, in bits:
@@ -6,9 +6,9 @@ model learned it, it finds the true code likelier than other codes. Exposure say
     exposure = log2(number of possible secrets) - log2(rank of the planted one)
 
 Nothing learned gives log2(e), about 1.4 bits, on average over canaries drawn at random. As many bits as the
-space has mean that the secret can be read off the model. Small spaces are enumerated: the number is exact. Of
-large ones a sample is scored, which gives a bound without assumptions, and an estimate beyond the sample
-from a skew normal that is fitted to it.
+space has mean that the secret can be extracted from the model. Small spaces are enumerated, and the number is
+exact. Of large ones a sample is scored, which gives a bound without assumptions, and an estimate beyond the
+sample from a skew normal that is fitted to it.
 
 Reference:
     Carlini, Liu, Erlingsson, Kos and Song (2019), The secret sharer, arXiv:1802.08232.
@@ -66,8 +66,8 @@ class Canary:
             )
 
     @classmethod
-    def drawn(cls, template: str, alphabet: str, length: int, *, seed: int) -> Canary:
-        """One with a random secret: exposure means something for these only."""
+    def random(cls, template: str, alphabet: str, length: int, *, seed: int) -> Canary:
+        """Makes a canary with a random secret: exposure is meaningful for these only."""
         checks.count(length=length)
         letters = np.random.default_rng(seed).choice(sorted(set(alphabet)), length)
         return cls(template=template, secret="".join(letters), alphabet=alphabet)
@@ -117,13 +117,13 @@ class Exposure:
     loss: float
     losses: np.ndarray = field(repr=False)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Plain numbers and words."""
         return {name: value for name, value in vars(self).items() if name != "losses"}
 
 
 def plant(texts: Sequence[str], canary: Canary, copies: int, *, seed: int = 0) -> list[str]:
-    """The texts with some copies of the canary at random places among them."""
+    """Inserts copies of the canary at random places among the texts."""
     checks.count(minimum=0, copies=copies)
     planted = [*texts, *[canary.text] * copies]
     order = np.random.default_rng(seed).permutation(len(planted))
@@ -139,28 +139,28 @@ def measure_exposure(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Exposure:
-    """The exposure of a canary under any model that scores texts.
+    """Measures the exposure of a canary under any model that scores texts.
 
     Args:
         score: the loss of each text, such as its negative log-likelihood; lower is likelier.
         enumerate_up_to: larger spaces are sampled.
 
     Raises:
-        DataError: the scores are not one finite number a text.
+        DataError: the scores are not one finite number per text.
     """
     checks.count(minimum=100, samples=samples)
     checks.count(enumerate_up_to=enumerate_up_to)
     checks.inside_unit(confidence=confidence)
-    (loss,) = _scored(score, [canary.text])
+    (loss,) = _score_texts(score, [canary.text])
     if canary.space <= enumerate_up_to:
         others = [text for text in canary.every_text() if text != canary.text]
-        return exact_exposure(loss, _scored(score, others), confidence=confidence)
-    sampled = _scored(score, canary.sampled_texts(samples, seed=seed))
+        return exact_exposure(loss, _score_texts(score, others), confidence=confidence)
+    sampled = _score_texts(score, canary.sampled_texts(samples, seed=seed))
     return estimated_exposure(loss, sampled, space=canary.space, confidence=confidence)
 
 
 def exact_exposure(loss: float, others: np.ndarray, *, confidence: float = 0.95) -> Exposure:
-    """By the rank among all other secrets. Whoever has the same loss ranks before it."""
+    """Computes exposure from the rank among all other secrets; ties rank before the planted one."""
     rank = 1 + int(np.sum(others <= loss))
     space_bits = math.log2(len(others) + 1)
     bits = space_bits - math.log2(rank)
@@ -178,7 +178,7 @@ def exact_exposure(loss: float, others: np.ndarray, *, confidence: float = 0.95)
 
 
 def estimated_exposure(loss: float, sampled: np.ndarray, *, space: int, confidence: float = 0.95) -> Exposure:
-    """By the share of random secrets that are likelier, read off a skew normal fitted by moments.
+    """Estimates exposure from the share of random secrets that are likelier, by a fitted skew normal.
 
     Guarantee:
         `at_least` is below the true exposure with the stated confidence, whatever the losses look like.
@@ -219,7 +219,7 @@ def _skew_normal(values: np.ndarray) -> Any:
     return skewnorm(shape, loc=mean - scale * delta * math.sqrt(2 / math.pi), scale=scale)
 
 
-def _scored(score: Score, texts: Sequence[str]) -> np.ndarray:
+def _score_texts(score: Score, texts: Sequence[str]) -> np.ndarray:
     pieces = [texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE)]
     try:
         losses = np.concatenate([np.asarray(score(piece), float).reshape(-1) for piece in pieces])
@@ -234,6 +234,6 @@ def _scored(score: Score, texts: Sequence[str]) -> np.ndarray:
         raise DataError(
             f"For {len(texts)} texts the model gave {len(losses)} losses, "
             f"{np.isfinite(losses).sum()} finite.",
-            remedy="Give one finite loss a text: the sum of negative log-probabilities of its symbols.",
+            remedy="Return one finite loss per text: the sum of negative log-probabilities of its symbols.",
         )
     return losses

@@ -62,7 +62,7 @@ class Likeness:
     others: float
     recognised: Estimate
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Plain numbers and lists."""
         return {
             "own": self.own,
@@ -84,7 +84,7 @@ def invert(
     starts: int = 4,
     seed: int = 0,
 ) -> Inverted:
-    """A representative of each class by gradient ascent on the log confidence, inside the box.
+    """Finds a representative of each class by gradient ascent on the log confidence, inside the box.
 
     Args:
         logits: of ONE record of this shape. Its gradient is the attacker's white box; a model that is only
@@ -196,7 +196,7 @@ def _among(public: Any, shape: tuple[int, ...], box: tuple[float, float]) -> _Se
 
 
 def roughness(x: jax.Array) -> jax.Array:
-    """The sum of differences between neighbouring pixels; 0 for records that are no pictures."""
+    """The sum of differences between neighbouring pixels; 0 for records that are not pictures."""
     if x.ndim < 2:
         return jnp.float32(0)
     down, right = x[1:] - x[:-1], x[:, 1:] - x[:, :-1]
@@ -259,6 +259,6 @@ def _classes(logits: Logits, shape: tuple[int, ...]) -> int:
     if said.ndim != 1 or said.shape[0] < 2:
         raise DataError(
             f"For one record the model gives an array of shape {said.shape}.",
-            remedy="Give a function from one record to one logit a class.",
+            remedy="Give a function from one record to one logit per class.",
         )
     return said.shape[0]

@@ -89,7 +89,7 @@ def _clipped_sum(loss: Loss, params: Any, x: jax.Array, y: jax.Array, max_norm: 
 
 @jax.jit
 def add_noise(gradient: Gradient, deviation: float, key: jax.Array) -> Gradient:
-    """Independent normal noise on every number."""
+    """Adds independent normal noise to every number."""
     return jax.tree.map(
         lambda leaf, key: leaf + deviation * jax.random.normal(key, leaf.shape),
         gradient,
@@ -103,7 +103,7 @@ def add_noise(gradient: Gradient, deviation: float, key: jax.Array) -> Gradient:
 def recover_analytically(
     layer: Mapping[str, Any], *, shape: tuple[int, ...] | None = None, box: tuple[float, float] | None = None
 ) -> np.ndarray:
-    """The one example behind the gradient of a first dense layer with bias.
+    """Recovers the one example behind the gradient of a first dense layer with bias.
 
     For every unit, the gradient of its weights is the example times that of its bias: together they are a
     matrix of rank one. Its direction is exact without noise, however the gradient was clipped, and with noise
@@ -125,7 +125,7 @@ def recover_analytically(
     w, b = np.asarray(layer["w"], float), np.asarray(layer["b"], float)
     if b.shape != w.shape[1:] or not (np.isfinite(w).all() and np.isfinite(b).all()):
         raise DataError(
-            f"Gradients of weights {w.shape} and biases {b.shape} do not go together, or are not finite.",
+            f"Gradients of weights {w.shape} and biases {b.shape} do not fit together, or are not finite.",
             remedy="Give both of one layer: (inputs, units) and (units,).",
         )
     if not np.any(b):
@@ -140,7 +140,7 @@ def recover_analytically(
 
 
 def recover_from_outputs(w: Any, *, length: float) -> tuple[np.ndarray, int]:
-    """The example and the label behind the gradient of a model that is one product without a bias.
+    """Recovers the example and the label behind the gradient of a model that is one product without a bias.
 
     The gradient is the example times (probabilities - label), a matrix of rank one. Only the entry of the
     label is negative there, and it is the largest: that tells the label, and the sign of the example. The
@@ -165,7 +165,7 @@ def recover_from_outputs(w: Any, *, length: float) -> tuple[np.ndarray, int]:
 
 
 def recover_label(gradient: Gradient) -> int:
-    """The label of one example: cross-entropy makes its bias the only one with a negative gradient.
+    """Recovers the label of one example: its bias alone has a negative gradient under cross-entropy.
 
     The last bias is the last array of one axis, layers taken in the order of their names.
     """
@@ -189,14 +189,14 @@ def gradient_matcher(
     restarts: int = 2,
     seed: int = 0,
 ) -> Match:
-    """Makes an attack that looks for the example whose gradient points where a given one does.
+    """Makes an attack that searches for the example whose gradient has the direction of a given one.
 
     It descends on the angle between the two, which does not change by clipping. Of all restarts the one with
     the smallest angle is kept. The attack, match(params, gradient, label), is compiled once; without a label
     it reads it off the gradient.
 
     Args:
-        smoothness: how much neighbouring pixels are kept alike; 0 for records that are no pictures.
+        smoothness: how much neighbouring pixels are kept alike; 0 for records that are not pictures.
     """
     checks.count(steps=steps, restarts=restarts)
     checks.positive(rate=rate)
@@ -273,7 +273,7 @@ class LeakAt:
     label: Estimate
     recovered: np.ndarray = field(repr=False)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {
             "noise_multiplier": self.noise_multiplier,
             "psnr": self.psnr._asdict(),
@@ -295,9 +295,9 @@ def noise_curve(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[LeakAt, ...]:
-    """How noise destroys leakage: every example alone, clipped, noised and attacked at every multiplier.
+    """Measures how noise stops leakage: each example alone, clipped, noised and attacked at each multiplier.
 
-    One example a gradient is the worst case: in a batch, others hide it as well.
+    One example per gradient is the worst case: in a batch, others hide it as well.
 
     Args:
         examples: `x`, as numbers inside the box, and `y`; at least two.

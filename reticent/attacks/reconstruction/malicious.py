@@ -29,9 +29,9 @@ RECOGNISABLE = 20.0  # decibels: a clear copy
 
 
 def trap_parameters(params: Any, thresholds: Any, *, first: str = "dense1", following: str = "dense2") -> Any:
-    """The same network with a first layer that sorts examples into bins by their mean.
+    """Replaces the first layer by one that sorts examples into bins by their mean.
 
-    It has to be dense with ReLU behind it; `mlp` is, as it comes.
+    The layer has to be dense and followed by ReLU, as in `mlp`.
 
     Args:
         thresholds: rising, one for each unit of the first layer; see `even_thresholds`.
@@ -63,7 +63,7 @@ def trap_parameters(params: Any, thresholds: Any, *, first: str = "dense1", foll
 
 
 def even_thresholds(means: Any, units: int) -> np.ndarray:
-    """Thresholds between which about as many examples fall, from the means of any records of that kind."""
+    """Chooses thresholds with about as many examples between any two, from the means of similar records."""
     checks.count(minimum=2, units=units)
     found = np.asarray(means, float).ravel()
     if len(found) < 2 or not np.isfinite(found).all() or np.ptp(found) == 0:
@@ -78,7 +78,7 @@ def even_thresholds(means: Any, units: int) -> np.ndarray:
 
 
 def read_trap(layer: Mapping[str, Any], *, box: tuple[float, float] = (0.0, 1.0)) -> np.ndarray:
-    """Everything that the bins hold: (found, inputs), examples and some mixtures.
+    """Reads everything that the bins hold: (found, inputs), examples and some mixtures.
 
     Args:
         layer: gradients `w` (inputs, units) and `b` (units,) of the trapped layer.
@@ -92,8 +92,8 @@ def read_trap(layer: Mapping[str, Any], *, box: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Robbed:
-    """What the server got out of a batch.
+class TrapReport:
+    """What the server reconstructed from a batch.
 
     Args:
         best: (examples, inputs), for each example the most similar thing that was found.
@@ -106,7 +106,7 @@ class Robbed:
     recognisable: Estimate
 
 
-def compare_with_batch(found: np.ndarray, batch: Any, *, peak: float = 1.0) -> Robbed:
+def compare_with_batch(found: np.ndarray, batch: Any, *, peak: float = 1.0) -> TrapReport:
     """Matches what was found with the examples of the batch, given as numbers."""
     truth = np.asarray(batch, float).reshape(len(batch), -1)
     if not len(found):
@@ -115,4 +115,4 @@ def compare_with_batch(found: np.ndarray, batch: Any, *, peak: float = 1.0) -> R
     best = found[distance.argmin(axis=1)]
     quality = np.array([psnr(a, b, peak=peak) for a, b in zip(truth, best, strict=True)])
     hits = int(np.sum(quality >= RECOGNISABLE))
-    return Robbed(best=best, psnr=quality, recognisable=clopper_pearson(hits, len(truth)))
+    return TrapReport(best=best, psnr=quality, recognisable=clopper_pearson(hits, len(truth)))

@@ -1,7 +1,7 @@
-"""What shadow models say: who was in each one's training set, and its outputs for everybody.
+"""What shadow models say: who was in each one's training set, and its outputs for every record.
 
 Models come in pairs of twins that divide the records between them, so every record is in exactly half of
-the models, and still is when a model and its twin are left out. A record's share of the others then tells
+the models, and still is when a model and its twin are left out. A record's share of the others then says
 nothing about the one that is attacked.
 """
 
@@ -56,7 +56,7 @@ class Shadows:
         if self.logits.shape[:2] != (models, records) or self.labels.shape != (records,):
             raise DataError(
                 f"Shadow outputs of shape {self.logits.shape}, membership {self.is_member.shape} and labels "
-                f"{self.labels.shape} do not go together.",
+                f"{self.labels.shape} do not fit together.",
                 remedy="Give logits (models, records, classes), membership (models, records), "
                 "labels (records,).",
             )
@@ -97,7 +97,7 @@ class Shadows:
         return np.flatnonzero(np.arange(self.models) // 2 != model // 2)
 
     def first(self, models: int) -> Shadows:
-        """The first so many, an even number."""
+        """Takes the first models, an even number of them."""
         checks.count(models=models)
         if models > self.models or models % 2:
             raise InvalidArgument(
@@ -110,7 +110,7 @@ class Shadows:
         )
 
     def and_more(self, later: Shadows) -> Shadows:
-        """These, then later ones of the same recipe, data and seed."""
+        """Appends later models of the same recipe, data and seed."""
         if later.fingerprint != self.fingerprint:
             raise DataError(
                 "These shadow models come from different recipes, data or seeds.",
@@ -160,13 +160,13 @@ class Shadows:
                 )
         except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError):
             raise DataError(
-                f"{path} is no file of shadow outputs.",
+                f"{path} is not a file of shadow outputs.",
                 remedy="Name one that train_shadows wrote, or delete it and train again.",
             ) from None
 
 
 def balanced_halves(records: int, models: int, *, seed: int) -> np.ndarray:
-    """Who is in whose training set: (models, records), every record in exactly half of them.
+    """Draws who is in whose training set: (models, records), every record in exactly half of them.
 
     Pair number k depends on the seed and on k alone, so that a longer matrix begins with a shorter one.
     """
@@ -174,7 +174,7 @@ def balanced_halves(records: int, models: int, *, seed: int) -> np.ndarray:
     checks.count(minimum=2, models=models)
     if models % 2:
         raise InvalidArgument(
-            f"{models} shadow models cannot have every record in exactly half.",
+            f"With {models} shadow models, no record can be in exactly half of them.",
             remedy=f"Train {models + 1}.",
         )
     matrix = np.zeros((models, records), bool)

@@ -82,7 +82,7 @@ class Clock:
     def is_over(self, size: int) -> bool:
         if self._seconds is None or self._each is None:
             return False
-        spent = collectives.everyones(
+        spent = collectives.gather_arrays(
             time.perf_counter() - self._started
         ).max()  # processes have to stop together
         return bool(spent + size * self._each > self._seconds)

@@ -1,6 +1,6 @@
-"""Shadow models of a recipe that is no JAX program: one after the other, asked about every record.
+"""Shadow models of a recipe that is not a JAX program: trained one by one, asked about every record.
 
-`shadows` trains many at a time, which needs a recipe that can be traced and vectorised. A fit that is written
+`training` trains many at a time, which needs a recipe that can be traced and vectorised. A fit written
 in NumPy, or in another framework, cannot be; what comes out here is the same `Shadows`.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from reticent.attacks.shadows.outputs import Shadows, balanced_halves
 from reticent.attacks.shadows.pace import Clock, Progress
 from reticent.attacks.shadows.recipes import PlainRecipe
-from reticent.attacks.shadows.training import joined_records
+from reticent.attacks.shadows.training import join_records
 
 Answers = tuple[np.ndarray, np.ndarray | None]  # logits (records, classes), and robustness (records,)
 Ask = Callable[[Any], Answers]
@@ -47,7 +47,7 @@ def train_one_by_one(
     Raises:
         DataError, InvalidArgument: the data or the number of models do not fit.
     """
-    x, y, audited = joined_records(data, always)
+    x, y, audited = join_records(data, always)
     matrix = balanced_halves(audited, shadows, seed=seed)
     clock = Clock(minutes, shadows, on_progress)
     root = jax.random.key(seed, impl="threefry2x32")

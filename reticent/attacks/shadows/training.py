@@ -1,4 +1,4 @@
-"""Trains many shadow models at once, on random halves of the records, and keeps what they say.
+"""Trains many shadow models at once, on random halves of the records, and keeps their outputs.
 
 A recipe is a function (key, x, y, mask) -> params that trains one model on the rows where the mask is
 True. It is vectorised over keys and masks, so all its randomness has to come from its key. Keys here are
@@ -89,14 +89,14 @@ def train_shadows(
     Raises:
         DataError, InvalidArgument: the data, the number of models or the cache do not fit.
     """
-    rows, labels, audited = joined_records(data, always)
+    rows, labels, audited = join_records(data, always)
     x, y = jnp.asarray(rows), jnp.asarray(labels)
     spread = Spread()
     matrix = balanced_halves(audited, shadows, seed=seed)
     trainer = _Trainer(recipe, predict, x, y, audited, seed, queries, spread, one_by_one=chunk == 1)
     fingerprint = "" if cache is None else trainer.fingerprint(name)
-    found = _cached(cache, fingerprint)
-    _seen_by_all(cache, found)
+    found = _load_cache(cache, fingerprint)
+    _require_same_cache(cache, found)
     if found is not None and found.models >= shadows:
         return found.first(shadows)
     clock = Clock(minutes, shadows, on_progress)
@@ -123,7 +123,7 @@ def train_shadows(
             by_first(partial(found.save, cache))
     if found is None:
         raise InvalidArgument(
-            f"Not even two shadow models fit into {minutes} minutes.", remedy="Allow more minutes."
+            f"{minutes} minutes are too short for two shadow models.", remedy="Allow more minutes."
         )
     return found
 
@@ -144,7 +144,7 @@ class _Trainer:
         *,
         one_by_one: bool,
     ) -> None:
-        self._x, self._y = spread.shared((x, y))
+        self._x, self._y = spread.replicate((x, y))
         self._audited, self._seed, self._spread = audited, seed, spread
         self._models_key, self._copies_key = jax.random.split(jax.random.key(seed, impl="threefry2x32"))
         self._one = self._one_model(recipe, predict, queries)
@@ -164,12 +164,12 @@ class _Trainer:
         keys = jax.vmap(lambda model: jax.random.fold_in(self._models_key, model))(jnp.asarray(models))
         extra = len(self._y) - self._audited
         wide = jnp.asarray(np.pad(masks, ((0, 0), (0, extra)), constant_values=True))
-        arguments = (*self._spread.placed((keys, wide)), self._x, self._y)
+        arguments = (*self._spread.place((keys, wide)), self._x, self._y)
         run = self._compiled.get(size) or self._compile(size, arguments)
         started = time.perf_counter()
         answers = jax.block_until_ready(run(*arguments))
-        seconds = _of_the_slowest(time.perf_counter() - started)
-        logits, robustness = self._spread.gathered(answers)
+        seconds = _slowest_seconds(time.perf_counter() - started)
+        logits, robustness = self._spread.gather(answers)
         return seconds, logits[:count], None if robustness is None else robustness[:count]
 
     def fingerprint(self, name: str) -> str:
@@ -193,11 +193,11 @@ class _Trainer:
             self._is_vectorised = False
             lowered = self._program().lower(*arguments)
         self._compiled[size] = lowered.compile()
-        self.compile_seconds = _of_the_slowest(time.perf_counter() - started)
+        self.compile_seconds = _slowest_seconds(time.perf_counter() - started)
         return self._compiled[size]
 
     def _program(self) -> Any:
-        return jax.jit(self._spread.divided(self._many(), shared=2))
+        return jax.jit(self._spread.divide(self._many(), shared=2))
 
     def _many(self) -> Callable[..., Any]:
         if self._is_vectorised:
@@ -230,15 +230,15 @@ class _Trainer:
         return one
 
 
-def _of_the_slowest(seconds: float) -> float:
+def _slowest_seconds(seconds: float) -> float:
     """What all processes take the time for, so that they choose the same chunk next."""
-    return float(collectives.everyones(seconds).max())
+    return float(collectives.gather_arrays(seconds).max())
 
 
-def joined_records(
+def join_records(
     data: Mapping[str, Any], always: Mapping[str, Any] | None
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """All records, those to play with first, and how many these are."""
+    """Joins all records, those to attack first; also returns the number of these."""
     parts = [data] if always is None else [data, always]
     for part in parts:
         if "x" not in part or "y" not in part or len(part["x"]) != len(part["y"]):
@@ -250,7 +250,7 @@ def joined_records(
     return x, y, len(data["y"])
 
 
-def _cached(cache: Path | None, fingerprint: str) -> Shadows | None:
+def _load_cache(cache: Path | None, fingerprint: str) -> Shadows | None:
     if cache is None or not cache.exists():
         return None
     found = Shadows.load(cache)
@@ -262,10 +262,10 @@ def _cached(cache: Path | None, fingerprint: str) -> Shadows | None:
     return found
 
 
-def _seen_by_all(cache: Path | None, found: Shadows | None) -> None:
+def _require_same_cache(cache: Path | None, found: Shadows | None) -> None:
     if (
         cache is not None
-        and len(set(collectives.everyones(0 if found is None else found.models).tolist())) > 1
+        and len(set(collectives.gather_arrays(0 if found is None else found.models).tolist())) > 1
     ):
         raise DataError(
             f"Not all processes see the same shadow models in {cache}.",

@@ -1,13 +1,13 @@
-"""Named datasets, found on this machine or fetched from the net.
+"""Named datasets, found on this machine or downloaded.
 
     splits = catalog.load("mnist")
     splits.train["x"]        # (60000, 28, 28) uint8
     splits.test["y"]         # (10000,) int32
 
 A dataset is looked for in the folder that the environment variable `RETICENT_DATA` names, then in the
-cache (`RETICENT_CACHE`, or the one of the operating system), then in a Debian package if there is one,
-and is downloaded at last, held to its size and checksum. `digits` and `breast_cancer` come with
-scikit-learn and are always there.
+cache (`RETICENT_CACHE`, or the one of the operating system), then in a Debian package if there is one.
+Otherwise it is downloaded, and its size and checksum are checked. `digits` and `breast_cancer` come with
+scikit-learn and are always available.
 """
 
 from __future__ import annotations
@@ -15,22 +15,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reticent.core.errors import InvalidArgument, suggest
+from reticent.core.observer import OnProgress
 from reticent.data.catalog import download, entries, sources
-from reticent.data.catalog.download import Progress, silent
-from reticent.data.catalog.entry import Entry, File, Form, Rows
+from reticent.data.catalog.entries import CatalogEntry, File, Form, RowCounts, Splits
 from reticent.data.catalog.sources import Location
-from reticent.data.catalog.splits import Splits
 
 if TYPE_CHECKING:
     from reticent.data.domain import Domain
 
 __all__ = [
-    "Entry",
+    "CatalogEntry",
     "File",
     "Form",
     "Location",
-    "Progress",
-    "Rows",
+    "RowCounts",
     "Splits",
     "describe",
     "domain",
@@ -42,7 +40,7 @@ __all__ = [
 
 
 def names() -> list[str]:
-    """Every dataset there is a name for.
+    """The names of all datasets in the catalog.
 
     >>> names()[:4]
     ['digits', 'breast_cancer', 'mnist', 'fashion_mnist']
@@ -50,14 +48,14 @@ def names() -> list[str]:
     return list(entries.by_name())
 
 
-def describe(name: str) -> Entry:
+def describe(name: str) -> CatalogEntry:
     """What is known of a dataset without looking at it: size, shape, licence, files and checksums.
 
     Raises:
-        InvalidArgument: there is no dataset of that name; the message suggests the nearest.
+        InvalidArgument: no dataset has that name; the message suggests the nearest.
 
     >>> describe("mnist").rows
-    Rows(train=60000, test=10000, validation=0)
+    RowCounts(train=60000, test=10000, validation=0)
     """
     if name not in entries.by_name():
         raise InvalidArgument(f"There is no dataset called '{name}'.", remedy=suggest(name, names()))
@@ -67,8 +65,8 @@ def describe(name: str) -> Entry:
 def domain(name: str) -> Domain | None:
     """What is public about the columns of a dataset, or None for images, text and plain vectors.
 
-    Bounds and categories come from the description that is published with the data, and none was looked
-    up in the records.
+    Bounds and categories come from the description that is published with the data; none was looked up in
+    the records.
 
     >>> domain("adult").columns["age"].bounds
     (0, 100)
@@ -83,29 +81,29 @@ def find(name: str) -> Location | None:
     return sources.find(describe(name))
 
 
-def fetch(name: str, *, progress: Progress = silent) -> Location:
-    """Makes sure that a dataset is on this machine, and says where.
+def fetch(name: str, *, on_progress: OnProgress = lambda done: None) -> Location:
+    """Downloads a dataset if this machine does not have it, and returns where it is.
 
     Args:
-        progress: shows how far a download is; see `catalog.download.fetch`.
+        on_progress: called with the fraction of the download that is done, from 0 to 1.
 
     Raises:
-        Unavailable: it is nowhere to be had; the message lists what was tried and two ways out.
-        IntegrityError: a server gave other bytes than the checksum promises.
+        Unavailable: no source has it; the message lists what was tried and two remedies.
+        IntegrityError: a server sent bytes that do not match the checksum.
     """
     entry = describe(name)
-    return sources.find(entry) or download.fetch(entry, progress=progress)
+    return sources.find(entry) or download.fetch(entry, on_progress=on_progress)
 
 
-def load(name: str, *, progress: Progress = silent) -> Splits:
-    """A dataset as arrays, downloaded first if need be.
+def load(name: str, *, on_progress: OnProgress = lambda done: None) -> Splits:
+    """A dataset as arrays, downloaded first if necessary.
 
     Images are bytes in `x`; vectors and encoded tables are float32 in `x`; text is in `text`. Labels are
     int32 in `y`, counted from 0. A table with a public schema comes with its `Domain`, and
     is encoded by it.
 
     Raises:
-        Unavailable: it is nowhere to be had; the message lists what was tried and two ways out.
+        Unavailable: no source has it; the message lists what was tried and two remedies.
         IntegrityError: a file is cut short, damaged, or not what the catalog says.
 
     >>> load("digits").train
@@ -113,4 +111,4 @@ def load(name: str, *, progress: Progress = silent) -> Splits:
     """
     from reticent.data.catalog import readers
 
-    return readers.read(describe(name), fetch(name, progress=progress))
+    return readers.read(describe(name), fetch(name, on_progress=on_progress))

@@ -1,6 +1,6 @@
-"""Downloads: into a temporary file, held to size and checksum, and only then given their name.
+"""Downloads: into a temporary file, checked for size and checksum, and only then given their name.
 
-Whatever goes wrong on the way, also Ctrl-C, leaves no part of a file behind.
+Whatever goes wrong on the way, including Ctrl-C, leaves no partial file behind.
 """
 
 from __future__ import annotations
@@ -12,73 +12,73 @@ import secrets
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from reticent import __version__
 from reticent.core.errors import IntegrityError, Unavailable
-from reticent.data.catalog.entry import Entry, File
-from reticent.data.catalog.sources import Location, cached, what_is_missing
-
-Progress = Callable[[str, float], AbstractContextManager[Callable[[int], object]]]
+from reticent.core.observer import OnProgress
+from reticent.data.catalog.entries import CatalogEntry, File
+from reticent.data.catalog.sources import Location, cache_folder_of, what_is_missing
 
 _CHUNK = 1 << 16
 _SECONDS_OF_SILENCE = 30
 
 
 class _NoAnswer(Exception):
-    """A server that could not be reached, refused, or broke off."""
+    """A server could not be reached, refused, or broke off."""
 
 
-@contextmanager
-def silent(description: str, total: float) -> Iterator[Callable[[int], object]]:
-    """The progress of somebody who does not want to see any."""
-    yield lambda amount: None
-
-
-def fetch(entry: Entry, *, progress: Progress = silent) -> Location:
-    """Downloads the files of a dataset that the cache does not have yet, and says where they are.
+def fetch(entry: CatalogEntry, *, on_progress: OnProgress = lambda done: None) -> Location:
+    """Downloads the files of a dataset that the cache does not have yet, and returns where they are.
 
     Args:
-        progress: called for each file with what to say and how many bytes will come; gives a context
-            with a function to call with how many more have arrived.
+        on_progress: called with the fraction of all missing bytes that have arrived, from 0 to 1. It falls
+            back where a server breaks off and the next one is asked.
 
     Raises:
         Unavailable: no server gave the file, there is none that has it, or the cache cannot be written.
         IntegrityError: what a server gave is not the file that was promised.
     """
-    folder = cached(entry)
+    folder = cache_folder_of(entry)
     paths = {file.name: folder / file.name for file in entry.files}
-    for file in entry.files:
-        if not paths[file.name].is_file():
-            _fetch_file(entry, file, paths[file.name], progress)
+    missing = [file for file in entry.files if not paths[file.name].is_file()]
+    total, before = sum(file.size for file in missing), 0
+    for file in missing:
+        _fetch_file(
+            entry,
+            file,
+            paths[file.name],
+            lambda bytes_, before=before: on_progress((before + bytes_) / total),
+        )
+        before += file.size
     return Location(source="cache", folder=folder, form=entry.forms[0], paths=paths)
 
 
-def _fetch_file(entry: Entry, file: File, destination: Path, progress: Progress) -> None:
-    """Tries the addresses of a file one after the other until one of them gives the right bytes."""
+def _fetch_file(entry: CatalogEntry, file: File, destination: Path, on_bytes: Callable[[int], None]) -> None:
+    """Tries the addresses of a file in turn until one of them sends the right bytes."""
     tried = what_is_missing(entry)
     is_damaged = False
     for url in file.urls:
         try:
-            with _appears_whole(destination) as partial, progress(file.name, file.size) as advance:
-                _receive(url, file, partial, advance)
+            with _write_whole(destination) as partial:
+                _receive(url, file, partial, on_bytes)
             return
         except (_NoAnswer, IntegrityError) as failure:
             is_damaged |= isinstance(failure, IntegrityError)
             reason = failure.happened if isinstance(failure, IntegrityError) else str(failure)
             tried.append(f"{url} ({reason})")
     if not file.urls:
-        tried.append("no download, for there is no address with a known checksum")
+        tried.append("no download: no address with a known checksum is listed")
     kind = IntegrityError if is_damaged else Unavailable
     raise kind(
-        f"Dataset '{entry.name}' cannot be had. Tried in this order: {'; '.join(tried)}.",
-        remedy=_ways_out(entry, destination.parent),
+        f"Dataset '{entry.name}' is not available. Tried in this order: {'; '.join(tried)}.",
+        remedy=_suggest_remedies(entry, destination.parent),
     )
 
 
-def _ways_out(entry: Entry, folder: Path) -> str:
+def _suggest_remedies(entry: CatalogEntry, folder: Path) -> str:
     missing = [file.name for file in entry.files if not (folder / file.name).is_file()]
     here = f"at {folder / missing[0]}" if len(missing) == 1 else f"into {folder}"
     which = "it" if len(missing) == 1 else "them"
@@ -88,26 +88,28 @@ def _ways_out(entry: Entry, folder: Path) -> str:
     )
 
 
-def _receive(url: str, file: File, partial: IO[bytes], advance: Callable[[int], object]) -> None:
-    """Writes what a server sends, and checks that it is the file that the catalog promises."""
+def _receive(url: str, file: File, partial: IO[bytes], on_bytes: Callable[[int], None]) -> None:
+    """Writes what a server sends, and checks it against the size and checksum in the catalog."""
     digest = hashlib.sha256()
     received = 0
     for chunk in _chunks(url):
         received += len(chunk)
         if received > file.size:
-            raise _damaged(f"sent more than the {file.size:,} bytes of the file")
+            raise _damage_error(f"sent more than the {file.size:,} bytes of the file")
         partial.write(chunk)
         digest.update(chunk)
-        advance(len(chunk))
+        on_bytes(received)
     if received < file.size:
-        raise _damaged(f"broke off after {received:,} of {file.size:,} bytes")
+        raise _damage_error(f"broke off after {received:,} of {file.size:,} bytes")
     if digest.hexdigest() != file.sha256:
-        raise _damaged(f"sent other bytes: sha256 {digest.hexdigest()[:12]}..., not {file.sha256[:12]}...")
+        raise _damage_error(
+            f"sent other bytes: sha256 {digest.hexdigest()[:12]}..., not {file.sha256[:12]}..."
+        )
 
 
 def _chunks(url: str) -> Iterator[bytes]:
     request = urllib.request.Request(url, headers={"User-Agent": f"reticent/{__version__}"})
-    opener = urllib.request.build_opener()  # the one of urlopen keeps the first proxy it has seen for good
+    opener = urllib.request.build_opener()  # urlopen keeps its first proxy forever
     try:
         with opener.open(request, timeout=_SECONDS_OF_SILENCE) as answer:
             while chunk := answer.read(_CHUNK):
@@ -128,8 +130,8 @@ def _in_words(reason: str | BaseException) -> str:
 
 
 @contextmanager
-def _appears_whole(destination: Path) -> Iterator[IO[bytes]]:
-    """A file to write to that gets its name when everything went well, and else never existed."""
+def _write_whole(destination: Path) -> Iterator[IO[bytes]]:
+    """Opens a file that gets its name only if everything goes well; otherwise no trace of it is left."""
     temporary = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}.part")
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
@@ -146,5 +148,5 @@ def _appears_whole(destination: Path) -> Iterator[IO[bytes]]:
             temporary.unlink(missing_ok=True)
 
 
-def _damaged(what: str) -> IntegrityError:
+def _damage_error(what: str) -> IntegrityError:
     return IntegrityError(what, remedy="Try again later, or supply the file by hand.")

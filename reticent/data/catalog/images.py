@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from reticent.data.catalog.contents import damaged, npz_arrays, read_bytes, tar_members
-from reticent.data.catalog.entry import Entry
-from reticent.data.catalog.splits import Splits
+from reticent.data.catalog.entries import CatalogEntry, Splits
+from reticent.data.catalog.unpacking import damage_error, npz_arrays, read_bytes, tar_members
 from reticent.data.dataset import Dataset
 
 _IDX_OF_BYTES = b"\x00\x00\x08"  # then one byte: how many axes
@@ -25,13 +24,13 @@ _CIFAR_SIDE = 32
 _CIFAR_RECORD = 1 + 3 * _CIFAR_SIDE * _CIFAR_SIDE  # a label, then three planes of pixels
 
 
-def read_mnist(entry: Entry, paths: Mapping[str, Path]) -> Splits:
-    """MNIST and whatever is kept like it: x (n, 28, 28) uint8, y (n,) int32."""
+def read_mnist(entry: CatalogEntry, paths: Mapping[str, Path]) -> Splits:
+    """MNIST and datasets in the same format: x (n, 28, 28) uint8, y (n,) int32."""
 
     def part(prefix: str) -> Dataset:
         images = read_idx(paths[f"{prefix}-images-idx3-ubyte.gz"], axes=3)
         labels = read_idx(paths[f"{prefix}-labels-idx1-ubyte.gz"], axes=1)
-        return _labelled(entry.name, images, labels)
+        return _as_dataset(entry.name, images, labels)
 
     return Splits(train=part("train"), test=part("t10k"))
 
@@ -41,19 +40,19 @@ def read_idx(path: Path, *, axes: int) -> np.ndarray:
     stored = read_bytes(path)
     start = 4 + 4 * axes
     if len(stored) < start or stored[:3] != _IDX_OF_BYTES or stored[3] != axes:
-        raise damaged(
+        raise damage_error(
             path, f"is not an idx file of bytes with {axes} axes: it starts with {stored[:4].hex(' ')}"
         )
     shape = struct.unpack(f">{axes}I", stored[4:start])
     promised = math.prod(shape)
     if len(stored) - start != promised:
-        raise damaged(
+        raise damage_error(
             path, f"holds {len(stored) - start:,} bytes after its header, which promises {promised:,}"
         )
     return np.frombuffer(stored, dtype=np.uint8, offset=start).reshape(shape)
 
 
-def read_cifar_binary(entry: Entry, paths: Mapping[str, Path]) -> Splits:
+def read_cifar_binary(entry: CatalogEntry, paths: Mapping[str, Path]) -> Splits:
     """The archive of the authors: x (n, 32, 32, 3) uint8, y (n,) int32."""
     (path,) = paths.values()
     names = [f"cifar-10-batches-bin/data_batch_{number}.bin" for number in range(1, 6)]
@@ -66,23 +65,23 @@ def read_cifar_binary(entry: Entry, paths: Mapping[str, Path]) -> Splits:
 
 def _cifar_records(path: Path, name: str, body: bytes) -> np.ndarray:
     if not body or len(body) % _CIFAR_RECORD:
-        raise damaged(path, f"has {len(body):,} bytes in {name}, not a multiple of {_CIFAR_RECORD}")
+        raise damage_error(path, f"has {len(body):,} bytes in {name}, not a multiple of {_CIFAR_RECORD}")
     return np.frombuffer(body, dtype=np.uint8).reshape(-1, _CIFAR_RECORD)
 
 
-def _cifar_dataset(entry: Entry, records: np.ndarray) -> Dataset:
+def _cifar_dataset(entry: CatalogEntry, records: np.ndarray) -> Dataset:
     planes = records[:, 1:].reshape(-1, 3, _CIFAR_SIDE, _CIFAR_SIDE)
-    return _labelled(entry.name, np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), records[:, 0])
+    return _as_dataset(entry.name, np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), records[:, 0])
 
 
-def read_cifar_strips(entry: Entry, paths: Mapping[str, Path]) -> Splits:
+def read_cifar_strips(entry: CatalogEntry, paths: Mapping[str, Path]) -> Splits:
     """Lossless WebP strips in npz archives: x (n, 32, 32, 3) uint8, y (n,) int32."""
     parts = {name: _read_strips(path) for name, path in paths.items()}
     test_images, test_labels = parts.pop("test_batch.webp.npz")
     images = np.concatenate([images for images, _ in parts.values()])
     labels = np.concatenate([labels for _, labels in parts.values()])
     return Splits(
-        train=_labelled(entry.name, images, labels), test=_labelled(entry.name, test_images, test_labels)
+        train=_as_dataset(entry.name, images, labels), test=_as_dataset(entry.name, test_images, test_labels)
     )
 
 
@@ -91,12 +90,12 @@ def _read_strips(path: Path) -> tuple[np.ndarray, np.ndarray]:
     webp, offsets, labels = npz_arrays(path, ["webp", "offsets", "labels"])
     is_ascending = offsets.ndim == 1 and len(offsets) > 1 and bool(np.all(np.diff(offsets) > 0))
     if not is_ascending or offsets[0] < 0 or offsets[-1] > len(webp):
-        raise damaged(path, "has strip offsets that do not fit its bytes")
+        raise damage_error(path, "has strip offsets that do not fit its bytes")
     stored = webp.tobytes()
     strips = [_decode_strip(path, stored[start:end]) for start, end in itertools.pairwise(offsets)]
     images = np.concatenate(strips)
     if len(images) != len(labels):
-        raise damaged(path, f"has {len(images):,} images and {len(labels):,} labels")
+        raise damage_error(path, f"has {len(images):,} images and {len(labels):,} labels")
     return images, labels
 
 
@@ -107,12 +106,12 @@ def _decode_strip(path: Path, strip: bytes) -> np.ndarray:
         with Image.open(io.BytesIO(strip), formats=["WEBP"]) as picture:
             pixels = np.asarray(picture.convert("RGB"))
     except (UnidentifiedImageError, OSError, ValueError) as error:
-        raise damaged(path, f"has a strip that is not a WebP picture ({error})") from error
+        raise damage_error(path, f"has a strip that is not a WebP picture ({error})") from error
     height, width, _ = pixels.shape
     if width != _CIFAR_SIDE or height % _CIFAR_SIDE:
-        raise damaged(path, f"has a strip of {width}x{height} pixels, not of stacked 32x32 images")
+        raise damage_error(path, f"has a strip of {width}x{height} pixels, not of stacked 32x32 images")
     return pixels.reshape(-1, _CIFAR_SIDE, _CIFAR_SIDE, 3)
 
 
-def _labelled(name: str, images: np.ndarray, labels: np.ndarray) -> Dataset:
+def _as_dataset(name: str, images: np.ndarray, labels: np.ndarray) -> Dataset:
     return Dataset(arrays={"x": images, "y": labels.astype(np.int32)}, name=name)

@@ -1,4 +1,4 @@
-"""From the files of a dataset to its arrays, and the check that nothing is missing from them."""
+"""Reads the files of a dataset into arrays, and checks that they are complete."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from pathlib import Path
 
 from reticent.core.errors import IntegrityError
 from reticent.data.catalog import features, images, tables, texts
-from reticent.data.catalog.entry import Entry
+from reticent.data.catalog.entries import CatalogEntry, Splits
 from reticent.data.catalog.sources import Location
-from reticent.data.catalog.splits import Splits
 from reticent.data.dataset import Dataset
 
-Reader = Callable[[Entry, Mapping[str, Path]], Splits]
+Reader = Callable[[CatalogEntry, Mapping[str, Path]], Splits]
 
 READERS: Mapping[str, Reader] = {
     "idx": images.read_mnist,
@@ -33,7 +32,7 @@ READERS: Mapping[str, Reader] = {
 }
 
 
-def read(entry: Entry, location: Location) -> Splits:
+def read(entry: CatalogEntry, location: Location) -> Splits:
     """The dataset at a location, checked against what the catalog says of it.
 
     Raises:
@@ -47,28 +46,28 @@ def read(entry: Entry, location: Location) -> Splits:
     return splits
 
 
-def _check_rows(entry: Entry, location: Location, splits: Splits) -> None:
+def _check_rows(entry: CatalogEntry, location: Location, splits: Splits) -> None:
     parts = {"train": splits.train, "test": splits.test, "validation": splits.validation}
     for name, promised in location.form.rows._asdict().items():
         part = parts[name]
         rows = 0 if part is None else len(part)
         if rows != promised:
-            raise _not_as_promised(entry, location, f"has {rows:,} {name} records, not {promised:,}")
+            raise _mismatch_error(entry, location, f"has {rows:,} {name} records, not {promised:,}")
 
 
-def _check_records(entry: Entry, location: Location, part: Dataset) -> None:
+def _check_records(entry: CatalogEntry, location: Location, part: Dataset) -> None:
     if "x" in part and part["x"].shape[1:] != entry.shape:
         got, promised = list(part["x"].shape[1:]), list(entry.shape)
-        raise _not_as_promised(entry, location, f"has records of shape {got}, not {promised}")
+        raise _mismatch_error(entry, location, f"has records of shape {got}, not {promised}")
     if "y" in part and entry.classes:
         least, greatest = part["y"].min(), part["y"].max()
         if least < 0 or greatest >= entry.classes:
-            raise _not_as_promised(
+            raise _mismatch_error(
                 entry, location, f"has labels from {least} to {greatest}, not 0 to {entry.classes - 1}"
             )
 
 
-def _not_as_promised(entry: Entry, location: Location, what: str) -> IntegrityError:
+def _mismatch_error(entry: CatalogEntry, location: Location, what: str) -> IntegrityError:
     return IntegrityError(
         f"Dataset '{entry.name}' in {location} {what}.",
         remedy="Replace the files there with a good copy, or delete them and fetch them again: "

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reticent.core.errors import Unavailable
-from reticent.data.catalog.entry import Entry, File, Form
+from reticent.data.catalog.entries import CatalogEntry, File, Form
 
 Source = Literal["scikit-learn", "RETICENT_DATA", "cache", "Debian package"]
 
@@ -39,7 +39,7 @@ class Location:
         return f"{self.folder} ({self.source})"
 
 
-class Place(NamedTuple):
+class SearchFolder(NamedTuple):
     """A folder in which a dataset may be."""
 
     source: Source
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: `RETICENT_CACHE`, or what the operating system has for such things."""
+    """Where downloads are kept: `RETICENT_CACHE`, or the cache folder of the operating system."""
     if named := os.environ.get("RETICENT_CACHE"):
         return Path(named).expanduser()
     if sys.platform == "darwin":
@@ -59,16 +59,16 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reticent"
 
 
-def cached(entry: Entry) -> Path:
-    """The folder of the cache that holds this dataset, once it is downloaded."""
+def cache_folder_of(entry: CatalogEntry) -> Path:
+    """The cache folder of this dataset, whether or not it is downloaded."""
     return cache_folder() / "datasets" / entry.folder
 
 
-def find(entry: Entry) -> Location | None:
-    """The first place that has the whole dataset, or None if no place has."""
+def find(entry: CatalogEntry) -> Location | None:
+    """The first folder that has the whole dataset, or None."""
     if entry.is_bundled:
         return Location(source="scikit-learn", folder=None, form=entry.forms[0])
-    for place in places(entry):
+    for place in search_folders(entry):
         for form in entry.forms:
             paths = {file.name: path for file in form.files if (path := _path_of(file, place.folder))}
             if len(paths) == len(form.files):
@@ -76,8 +76,8 @@ def find(entry: Entry) -> Location | None:
     return None
 
 
-def places(entry: Entry) -> Iterator[Place]:
-    """The folders to look through, first come first."""
+def search_folders(entry: CatalogEntry) -> Iterator[SearchFolder]:
+    """The folders to search, in order."""
     if named := os.environ.get("RETICENT_DATA"):
         root = Path(named).expanduser()
         if not root.is_dir():
@@ -85,22 +85,22 @@ def places(entry: Entry) -> Iterator[Place]:
                 f"RETICENT_DATA names {root}, which is not a folder.",
                 remedy="Set it to the folder that holds the datasets, or unset it.",
             )
-        yield Place("RETICENT_DATA", root / entry.folder)
-    yield Place("cache", cached(entry))
+        yield SearchFolder("RETICENT_DATA", root / entry.folder)
+    yield SearchFolder("cache", cache_folder_of(entry))
     if entry.package:
-        yield Place("Debian package", Path(entry.package_folder))
+        yield SearchFolder("Debian package", Path(entry.package_folder))
 
 
-def what_is_missing(entry: Entry) -> list[str]:
-    """For each place, in order, why the dataset was not found there."""
+def what_is_missing(entry: CatalogEntry) -> list[str]:
+    """For each folder, in order, why the dataset was not found there."""
     said = [] if os.environ.get("RETICENT_DATA") else ["RETICENT_DATA (not set)"]
-    for place in places(entry):
+    for place in search_folders(entry):
         label = f"the Debian package {entry.package}" if place.source == "Debian package" else place.source
-        said.append(f"{label} ({_what_lacks(entry, place.folder)})")
+        said.append(f"{label} ({_missing_files(entry, place.folder)})")
     return said
 
 
-def _what_lacks(entry: Entry, folder: Path) -> str:
+def _missing_files(entry: CatalogEntry, folder: Path) -> str:
     if not folder.is_dir():
         return f"no folder {folder}"
     missing = min(

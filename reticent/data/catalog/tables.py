@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from reticent.data.catalog.contents import damaged, npz_arrays, read_bytes
 from reticent.data.catalog.domains import public_domain
-from reticent.data.catalog.entry import Entry
-from reticent.data.catalog.splits import Splits
+from reticent.data.catalog.entries import CatalogEntry, Splits
+from reticent.data.catalog.unpacking import damage_error, npz_arrays, read_bytes
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Category, Domain, Label
 from reticent.data.encoding import encode
@@ -23,8 +22,8 @@ _COVTYPE_NUMBERS = 10
 _COVTYPE_WIDTHS = (4, 40)  # yes-or-no columns for the wilderness area, and for the soil type
 
 
-class InMemory(Table):
-    """A table that is here already, as Arrow columns."""
+class ArrowTable(Table):
+    """A table in memory, as Arrow columns."""
 
     def __init__(self, path: Path, table: pa.Table) -> None:
         self.path = path
@@ -40,18 +39,18 @@ class InMemory(Table):
             yield batch, done / self._table.num_rows
 
 
-def read_table(entry: Entry, paths: Mapping[str, Path]) -> Splits:
+def read_table(entry: CatalogEntry, paths: Mapping[str, Path]) -> Splits:
     """A file that any reader of tables can read, encoded."""
     (path,) = paths.values()
     domain = _domain(entry)
-    return Splits(train=_encoded(entry, open_table(path), domain), domain=domain)
+    return Splits(train=_encode(entry, open_table(path), domain), domain=domain)
 
 
-def read_adult(entry: Entry, paths: Mapping[str, Path]) -> Splits:
+def read_adult(entry: CatalogEntry, paths: Mapping[str, Path]) -> Splits:
     """Adult, encoded: x (n, features) float32, y = 1 for an income above 50,000 dollars."""
     domain = _domain(entry)
     train, test = (
-        _encoded(entry, InMemory(path, _adult_cells(path, domain)), domain) for path in paths.values()
+        _encode(entry, ArrowTable(path, _adult_cells(path, domain)), domain) for path in paths.values()
     )
     return Splits(train=train, test=test, domain=domain)
 
@@ -67,22 +66,24 @@ def _adult_cells(path: Path, domain: Domain) -> pa.Table:
             convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
     except pa.ArrowException as error:
-        raise damaged(path, f"is not a table of {len(names)} columns ({error})") from error
+        raise damage_error(path, f"is not a table of {len(names)} columns ({error})") from error
 
 
-def read_breast_cancer(entry: Entry, paths: Mapping[str, Path]) -> Splits:
+def read_breast_cancer(entry: CatalogEntry, paths: Mapping[str, Path]) -> Splits:
     """The table that comes with scikit-learn, encoded: y = 1 for a benign tumour, as there."""
     from sklearn.datasets import load_breast_cancer
 
     domain = _domain(entry)
     *features, target = domain.columns
-    cells, labels = load_breast_cancer(return_X_y=True)
+    cells, labels = (np.asarray(part) for part in load_breast_cancer(return_X_y=True))
     columns = {name: pa.array(cells[:, position]) for position, name in enumerate(features)}
     columns[target] = _words(domain, target, labels)
-    return Splits(train=_encoded(entry, InMemory(Path(entry.name), pa.table(columns)), domain), domain=domain)
+    return Splits(
+        train=_encode(entry, ArrowTable(Path(entry.name), pa.table(columns)), domain), domain=domain
+    )
 
 
-def read_covtype_text(entry: Entry, paths: Mapping[str, Path]) -> Splits:
+def read_covtype_text(entry: CatalogEntry, paths: Mapping[str, Path]) -> Splits:
     """The file of the authors: 10 numbers, 4 + 40 yes-or-no columns, and a label from 1 to 7."""
     (path,) = paths.values()
     width = _COVTYPE_NUMBERS + sum(_COVTYPE_WIDTHS) + 1
@@ -94,19 +95,19 @@ def read_covtype_text(entry: Entry, paths: Mapping[str, Path]) -> Splits:
             convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.int16())),
         )
     except pa.ArrowException as error:
-        raise damaged(path, f"is not a table of {width} whole numbers a line ({error})") from error
+        raise damage_error(path, f"is not a table of {width} whole numbers per line ({error})") from error
     if any(column.null_count for column in table.columns):
-        raise damaged(path, "has empty cells")
+        raise damage_error(path, "has empty cells")
     cells = np.stack([column.to_numpy() for column in table.columns], axis=1)
     numbers, wilderness, soil, labels = np.split(
         cells, np.cumsum([_COVTYPE_NUMBERS, *_COVTYPE_WIDTHS]), axis=1
     )
     if not all(np.all(np.sort(choice, axis=1)[:, -2:] == [0, 1]) for choice in (wilderness, soil)):
-        raise damaged(path, "has a row with other than one wilderness area and one soil type")
+        raise damage_error(path, "has a row without exactly one wilderness area and one soil type")
     return _covtype(entry, path, numbers, wilderness.argmax(1), soil.argmax(1), labels[:, 0] - 1)
 
 
-def read_covtype_arrays(entry: Entry, paths: Mapping[str, Path]) -> Splits:
+def read_covtype_arrays(entry: CatalogEntry, paths: Mapping[str, Path]) -> Splits:
     """The same table as four arrays, with the categories counted from 1."""
     (path,) = paths.values()
     numbers, *choices = npz_arrays(path, ["numeric", "wilderness", "soil", "label"])
@@ -114,7 +115,7 @@ def read_covtype_arrays(entry: Entry, paths: Mapping[str, Path]) -> Splits:
 
 
 def _covtype(
-    entry: Entry,
+    entry: CatalogEntry,
     path: Path,
     numbers: np.ndarray,
     wilderness: np.ndarray,
@@ -125,11 +126,13 @@ def _covtype(
     domain = _domain(entry)
     names = list(domain.columns)
     if numbers.ndim != 2 or numbers.shape[1] != _COVTYPE_NUMBERS:
-        raise damaged(path, f"has numbers of shape {list(numbers.shape)}, not [rows, {_COVTYPE_NUMBERS}]")
+        raise damage_error(
+            path, f"has numbers of shape {list(numbers.shape)}, not [rows, {_COVTYPE_NUMBERS}]"
+        )
     columns = dict(zip(names[:_COVTYPE_NUMBERS], map(pa.array, numbers.T), strict=True))
     for name, codes in zip(names[_COVTYPE_NUMBERS:], (wilderness, soil, labels), strict=True):
         columns[name] = _words(domain, name, codes, path=path)
-    return Splits(train=_encoded(entry, InMemory(path, pa.table(columns)), domain), domain=domain)
+    return Splits(train=_encode(entry, ArrowTable(path, pa.table(columns)), domain), domain=domain)
 
 
 def _words(domain: Domain, name: str, codes: np.ndarray, *, path: Path | None = None) -> pa.Array:
@@ -138,16 +141,16 @@ def _words(domain: Domain, name: str, codes: np.ndarray, *, path: Path | None = 
     assert isinstance(column, (Category, Label))
     words = column.values or ()
     if path and codes.size and not 0 <= codes.min() <= codes.max() < len(words):
-        raise damaged(path, f"has a {name} outside of the {len(words)} that there are")
+        raise damage_error(path, f"has a {name} outside of the {len(words)} known ones")
     return pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(words)).dictionary_decode()
 
 
-def _domain(entry: Entry) -> Domain:
+def _domain(entry: CatalogEntry) -> Domain:
     domain = public_domain(entry.name)
     assert domain is not None, f"{entry.name} is read as a table, so it has a file in domains/"
     return domain
 
 
-def _encoded(entry: Entry, table: Table, domain: Domain) -> Dataset:
+def _encode(entry: CatalogEntry, table: Table, domain: Domain) -> Dataset:
     encoded = encode(table, domain)
     return Dataset(arrays=encoded.arrays, name=entry.name)

@@ -8,12 +8,12 @@ from pathlib import Path
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.data.files.dialect import Dialect
-from reticent.data.files.table import Rows, Table, damage_reported
-from reticent.data.files.text import LINE_LIMIT, check_encoding, opening
+from reticent.data.files.table import RowBatch, Table, report_damage
+from reticent.data.files.text import LINE_LIMIT, check_encoding, first_bytes
 
-__all__ = ["Dialect", "Rows", "Table", "open_table"]
+__all__ = ["Dialect", "RowBatch", "Table", "open_table"]
 
-_FOREIGN = {  # what a file that is no table begins with
+_FOREIGN = {  # first bytes of files that are not tables
     b"\x80\x04\x95": "a Python pickle, which is never loaded",
     b"\x80\x05\x95": "a Python pickle, which is never loaded",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
@@ -35,7 +35,7 @@ def open_table(
     encoding: str | None = None,
     line_limit: int = LINE_LIMIT,
 ) -> Table:
-    """A table in a file, of whatever format its first bytes say it is.
+    """Opens a table in a file; the first bytes decide the format.
 
     Args:
         delimiter: one character; `None` to detect.
@@ -55,7 +55,7 @@ def open_table(
     """
     path = Path(path)
     _check_path(path)
-    _check_said(delimiter, encoding)
+    _check_options(delimiter, encoding)
     checks.count(line_limit=line_limit)
     start = _recognisable_start(path)
     is_delimited_by_word = delimiter is not None or header is not None or encoding is not None
@@ -73,8 +73,8 @@ def open_table(
 
 
 def _recognisable_start(path: Path) -> bytes:
-    with damage_reported(path, "text"):
-        start = opening(path, 1 << 16)
+    with report_damage(path, "text"):
+        start = first_bytes(path, 1 << 16)
     for magic, what in _FOREIGN.items():
         if start.startswith(magic):
             raise DataError(f"{path} is {what}.", remedy="Save the table as CSV, Parquet or NPZ.")
@@ -88,14 +88,14 @@ def _check_path(path: Path) -> None:
         raise DataError(f"There is no file {path}.", remedy="Check the path.")
     if not path.is_file():
         raise DataError(f"{path} is not a regular file.", remedy="Save the table into a file first.")
-    with damage_reported(path, "text"):
+    with report_damage(path, "text"):
         with open(path, "rb"):
             pass
         if not path.stat().st_size:
             raise DataError(f"{path} is empty.", remedy="Give a file with at least one row.")
 
 
-def _check_said(delimiter: str | None, encoding: str | None) -> None:
+def _check_options(delimiter: str | None, encoding: str | None) -> None:
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
         raise InvalidArgument(
             f"delimiter={delimiter!r} is not one plain character.",

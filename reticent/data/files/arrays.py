@@ -1,4 +1,4 @@
-"""Tables in NumPy's NPZ and NPY files: one array a column, or one matrix a group of columns.
+"""Tables in NumPy's NPZ and NPY files: one array per column, or one matrix per group of columns.
 
 Arrays are read in slices, all of them in step, so a file larger than memory can be scanned.
 Pickled objects are never loaded: they could run any code.
@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from reticent.core.errors import DataError
-from reticent.data.arrow import compute
+from reticent.data.arrow_cells import compute
 from reticent.data.files.dialect import Dialect
-from reticent.data.files.shards import cannot_be_cut, row_cuts
-from reticent.data.files.table import Table, check_names, damage_reported, damaged
-from reticent.data.kinds import quoted
+from reticent.data.files.shards import cut_error, row_cuts
+from reticent.data.files.table import Table, check_names, damage_error, report_damage
+from reticent.data.kinds import quote
 
 NPZ_MAGIC = b"PK\x03\x04"
 NPY_MAGIC = b"\x93NUMPY"
@@ -51,15 +51,16 @@ class ArraysTable(Table):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with damage_reported(path, "NumPy arrays"):
-            self._members = [_described(path, name, open_it) for name, open_it in _members(path)]
+        with report_damage(path, "NumPy arrays"):
+            self._members = [_describe(path, name, open_it) for name, open_it in _members(path)]
         lengths = {member.name: member.shape[0] for member in self._members}
         if not lengths or not max(lengths.values()):
             raise DataError(f"{path} has no rows.", remedy="Give arrays with at least one row.")
         if len(set(lengths.values())) > 1:
             said = ", ".join(f"{name}: {rows}" for name, rows in list(lengths.items())[:8])
             raise DataError(
-                f"{path}: its arrays differ in length ({said}).", remedy="Give every array one row a record."
+                f"{path}: its arrays differ in length ({said}).",
+                remedy="Give every array one row per record.",
             )
         self.names = tuple(name for member in self._members for name in member.columns)
         check_names(path, self.names or ("",))
@@ -73,21 +74,21 @@ class ArraysTable(Table):
     def shard(self, number: int, count: int) -> ArraysTable:
         cuts = row_cuts([self.row_count], count)
         shard = copy(self)
-        with damage_reported(self.path, "NumPy arrays"):
+        with report_damage(self.path, "NumPy arrays"):
             if zipfile.is_zipfile(self.path):
-                shard._members = [m._replace(open=self._opening_unpacked(m)) for m in self._members]
+                shard._members = [m._replace(open=self._unpacked_opener(m)) for m in self._members]
         shard._first_row = self._first_row + cuts[number]
         shard._row_count = cuts[number + 1] - cuts[number]
         return shard
 
-    def _opening_unpacked(self, member: _Member) -> Callable[[], IO[bytes]]:
+    def _unpacked_opener(self, member: _Member) -> Callable[[], IO[bytes]]:
         """How to open an array of an archive so that going to a row does not read all before it."""
         with zipfile.ZipFile(self.path) as archive:
             info = archive.getinfo(f"{member.name}.npy")
         if info.compress_type != zipfile.ZIP_STORED:
-            raise cannot_be_cut(self, "a packed NPZ file")
+            raise cut_error(self, "a packed NPZ file")
         if info.file_size < int(np.prod(member.shape, dtype=object)) * member.dtype.itemsize:
-            raise damaged(self.path, "NumPy arrays", EOFError())
+            raise damage_error(self.path, "NumPy arrays", EOFError())
         return partial(_open_unpacked, self.path, info.header_offset)
 
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
@@ -96,7 +97,7 @@ class ArraysTable(Table):
         widest = max((member.dtype.itemsize * int(np.prod(member.shape[1:])) for member in used), default=1)
         step = max(1, _SLICE // max(1, widest))
         total = self.row_count
-        with damage_reported(self.path, "NumPy arrays"), ExitStack() as opened:
+        with report_damage(self.path, "NumPy arrays"), ExitStack() as opened:
             slices = [_slices(self.path, member, self._first_row, total, step, opened) for member in used]
             for first, blocks in zip(range(0, total, step), zip(*slices, strict=True), strict=True):
                 found: dict[str, pa.Array] = {}
@@ -128,7 +129,7 @@ def _open_member(path: Path, name: str) -> IO[bytes]:
         try:
             return archive.open(name)  # keeps the file open until it is closed itself
         except (RuntimeError, NotImplementedError, KeyError):  # encrypted, or packed in an unknown way
-            raise damaged(path, "NumPy arrays") from None
+            raise damage_error(path, "NumPy arrays") from None
 
 
 def _open_unpacked(path: Path, header: int) -> IO[bytes]:
@@ -142,10 +143,10 @@ def _open_unpacked(path: Path, header: int) -> IO[bytes]:
         return file
 
 
-def _described(path: Path, name: str, open_it: Callable[[], IO[bytes]]) -> _Member:
+def _describe(path: Path, name: str, open_it: Callable[[], IO[bytes]]) -> _Member:
     with open_it() as file:
         shape, is_fortran, dtype = _header(path, name, file)
-    where = f"{path}, array {quoted(name)}"
+    where = f"{path}, array {quote(name)}"
     if dtype.hasobject:
         raise DataError(
             f"{where} holds pickled Python objects, which are never loaded: they could run any code.",
@@ -154,7 +155,7 @@ def _described(path: Path, name: str, open_it: Callable[[], IO[bytes]]) -> _Memb
     if len(shape) not in (1, 2):
         raise DataError(
             f"{where} has {len(shape)} axes where a table has one or two.",
-            remedy="Reshape it to one row a record: array.reshape(len(array), -1).",
+            remedy="Reshape it to one row per record: array.reshape(len(array), -1).",
         )
     return _Member(name, open_it, shape, dtype, is_fortran)
 
@@ -170,7 +171,7 @@ def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bo
             raise ValueError
     except Exception:  # noqa: BLE001 - NumPy reads a header as Python source, and anything may come of that
         raise DataError(
-            f"{path}, array {quoted(name)} does not begin as a NumPy array does.",
+            f"{path}, array {quote(name)} does not start like a NumPy array.",
             remedy="Save it again with numpy.savez.",
         ) from None
     return shape, is_fortran, dtype
@@ -200,7 +201,7 @@ def _values(path: Path, file: IO[bytes], dtype: np.dtype, shape: tuple[int, ...]
     size = int(np.prod(shape, dtype=object)) * dtype.itemsize
     content = file.read(size)
     if len(content) != size:
-        raise damaged(path, "NumPy arrays", EOFError())
+        raise damage_error(path, "NumPy arrays", EOFError())
     return np.frombuffer(content, dtype=dtype).reshape(shape) if size else np.zeros(shape, dtype=dtype)
 
 

@@ -1,4 +1,4 @@
-"""Tables in text with one row a line and a delimiter between cells: CSV, TSV and their relatives."""
+"""Tables in text with one row per line and a delimiter between cells: CSV, TSV and their relatives."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from reticent.core.errors import DataError
-from reticent.data.arrow import compute
+from reticent.data.arrow_cells import compute
 from reticent.data.files.dialect import detect_layout, parse_records
-from reticent.data.files.shards import byte_range, cannot_be_cut, line_ends_before
-from reticent.data.files.table import Table, check_names, damage_reported
+from reticent.data.files.shards import byte_range, cut_error, line_ends_before
+from reticent.data.files.table import Table, check_names, report_damage
 from reticent.data.files.text import (
     LINE_LIMIT,
     SAMPLE,
     CleanText,
     detect_encoding,
+    first_bytes,
+    format_size,
     has_plain_line_ends,
     is_gzip,
-    opening,
-    size_text,
 )
 
 _BLOCK = 1 << 20  # bytes of text parsed at once, or more if a row needs more
@@ -34,7 +34,7 @@ _END = "\x1a\x1a\x1a"  # each cell of the row that is added to a shard: not what
 
 
 class DelimitedTable(Table):
-    """A CSV file, or one like it. Every column is text; blank lines are no rows."""
+    """A CSV file, or one like it. Every column is text; blank lines are skipped."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class DelimitedTable(Table):
         self.path = path
         self.unsupported = {}
         self._line_limit = line_limit
-        with damage_reported(path, "text"):
-            self._encoding = encoding or detect_encoding(opening(path, SAMPLE))
+        with report_damage(path, "text"):
+            self._encoding = encoding or detect_encoding(first_bytes(path, SAMPLE))
             text, is_whole = self._sample()
         layout = detect_layout(
             text, path=path, is_whole=is_whole, delimiter=delimiter, header=header, encoding=self._encoding
@@ -68,11 +68,11 @@ class DelimitedTable(Table):
 
     def shard(self, number: int, count: int) -> DelimitedTable:
         if self.dialect.compression:
-            raise cannot_be_cut(self, f"packed with {self.dialect.compression}")
+            raise cut_error(self, f"packed with {self.dialect.compression}")
         if not has_plain_line_ends(self._encoding):
-            raise cannot_be_cut(self, f"text in {self._encoding}")
+            raise cut_error(self, f"text in {self._encoding}")
         shard = copy(self)
-        with damage_reported(self.path, "text"):
+        with report_damage(self.path, "text"):
             first, end = self._bytes()
             begins, ends = byte_range(self.path, number, count, first=first, end=end)
         shard._start = {"begin": begins, "end": ends}
@@ -138,18 +138,18 @@ class DelimitedTable(Table):
         begin = self._start.get("begin", 0)
         total = max(1, self._start.get("end", self.path.stat().st_size) - begin)
         is_open = bool(self._tail)  # the row that is added to a shard was not found yet
-        with damage_reported(self.path, "text"), self._stream() as stream:
+        with report_damage(self.path, "text"), self._stream() as stream:
             last = None
             try:
                 for batch in self._open(stream, columns, ragged):
                     if is_open and stream.is_finished and _is_end(batch):
                         batch, is_open = batch.slice(0, batch.num_rows - 1), False
-                    last = _trimmed(batch)
+                    last = _trim(batch)
                     yield last, (stream.position - begin) / total
             except pa.ArrowInvalid as error:
-                raise self._explained(error, ragged, stream) from None
+                raise self._explain(error, ragged, stream) from None
             if is_open:
-                raise self._bad_cut()
+                raise self._bad_cut_error()
             if not self._tail:
                 self._check_quotes(stream, last)
 
@@ -190,7 +190,7 @@ class DelimitedTable(Table):
         )
 
     def _check_quotes(self, stream: _CountingQuotes, last: pa.RecordBatch | None) -> None:
-        """Refuses a quote that is opened and never closed: it swallows the rest of the file into a cell."""
+        """Refuses a quote that is never closed: the rest of the file would become one cell."""
         if last is None or not last.num_rows or stream.quotes % 2 == 0:
             return
         if any("\n" in cell for cell in last.slice(last.num_rows - 1).to_pylist()[0].values()):
@@ -199,18 +199,18 @@ class DelimitedTable(Table):
                 remedy=f"Close the quote ({self.dialect.quote}), or remove it.",
             )
 
-    def _bad_cut(self) -> DataError:
+    def _bad_cut_error(self) -> DataError:
         return DataError(
             f"{self.path}: a quoted cell with a line end in it spans the end{self._part}.",
             remedy="Save the table as Parquet, or use another number of processes.",
         )
 
-    def _explained(self, error: pa.ArrowInvalid, ragged: list[Any], stream: _CountingQuotes) -> Exception:
-        """What the parser stumbled over, without its own words: they quote the whole row."""
+    def _explain(self, error: pa.ArrowInvalid, ragged: list[Any], stream: _CountingQuotes) -> Exception:
+        """What the parser failed on, without its own message, which quotes the whole row."""
         if not ragged and "straddling" in str(error):
             return _RecordTooLong()
         if self._tail and stream.is_finished and stream.quotes % 2:
-            return self._bad_cut()
+            return self._bad_cut_error()
         if ragged:
             row = ragged[0]
             where = self.place(row.number - 1) if row.number else "one row"
@@ -230,7 +230,7 @@ class _RecordTooLong(Exception):
 
     def as_data_error(self, path: Path, limit: int) -> DataError:
         return DataError(
-            f"{path}: a row is longer than {size_text(limit)}.",
+            f"{path}: a row is longer than {format_size(limit)}.",
             remedy="Check that its lines end, and that every quote is closed.",
         )
 
@@ -252,6 +252,6 @@ def _is_end(batch: pa.RecordBatch) -> bool:
     return batch.num_rows > 0 and all(column[-1].as_py() == _END for column in batch.columns)
 
 
-def _trimmed(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _trim(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = [compute.ascii_trim_whitespace(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -1,4 +1,4 @@
-"""What a table file looks like: which delimiter, header, quotes, decimal sign it has.
+"""The dialect of a text table: delimiter, header, quotes and decimal sign.
 
 Detection reads the first lines only, parses them in every way that could be meant, and keeps the
 way in which the lines agree best on the number of cells.
@@ -31,7 +31,7 @@ _IN_APOSTROPHES = re.compile(r"(^|[,;\t|]) ?'[^'\n]*' ?($|[,;\t|])", re.MULTILIN
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """What was detected about a file, or said by whoever opened it."""
+    """What was detected about a file, or given by the caller."""
 
     format: str  # csv | parquet | npz | libsvm
     delimiter: str | None = None
@@ -64,7 +64,7 @@ class Dialect:
         return ", ".join(said)
 
 
-class Layout(NamedTuple):
+class TextLayout(NamedTuple):
     """A dialect, and where in the text the rows begin."""
 
     dialect: Dialect
@@ -82,7 +82,7 @@ class _Record(NamedTuple):
 
 def detect_layout(
     text: str, *, path: Path, is_whole: bool, delimiter: str | None, header: bool | None, encoding: str
-) -> Layout:
+) -> TextLayout:
     """The layout of a delimited text from its first lines.
 
     Args:
@@ -98,7 +98,7 @@ def detect_layout(
     if not records:
         raise DataError(
             f"{path}: a cell of the first row is longer than {csv.field_size_limit()} characters.",
-            remedy="Such a file is no table: check that every quote is closed.",
+            remedy="This is not a table: check that every quote is closed.",
         )
     first, rest = records[0], [record.cells for record in records[1:]]
     has_header = _looks_like_header(first.cells, rest) if header is None else header
@@ -116,7 +116,7 @@ def detect_layout(
         missing_markers=tuple(marker for marker in MISSING_MARKERS if marker in cells),
     )
     skip = len("".join(lines[:start]).encode("utf-8", errors="replace"))
-    return Layout(dialect, tuple(names), skip, start + 1, bool(rows) or not is_whole)
+    return TextLayout(dialect, tuple(names), skip, start + 1, bool(rows) or not is_whole)
 
 
 def parse_records(
@@ -127,10 +127,10 @@ def parse_records(
     Raises:
         csv.Error: a cell is longer than Python's parser takes.
     """
-    yield from _parsed(lines, delimiter, quote, is_strict=False)
+    yield from _parse(lines, delimiter, quote, is_strict=False)
 
 
-def _parsed(
+def _parse(
     lines: Iterator[str] | Sequence[str], delimiter: str, quote: str | None, *, is_strict: bool
 ) -> Iterator[_Record]:
     quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
@@ -167,9 +167,7 @@ def _separators(lines: list[str], said: str | None) -> tuple[str, str | None]:
 def _agreement(lines: list[str], delimiter: str, quote: str | None, *, is_strict: bool) -> float:
     """Which part of the records has the usual number of cells; 0 where that is one cell."""
     try:
-        widths = Counter(
-            len(record.cells) for record in _parsed(lines, delimiter, quote, is_strict=is_strict)
-        )
+        widths = Counter(len(record.cells) for record in _parse(lines, delimiter, quote, is_strict=is_strict))
     except csv.Error:
         return 0.0
     if not widths:
@@ -195,7 +193,7 @@ def _records_after_comments(lines: list[str], delimiter: str, quote: str | None)
 
 
 def _looks_like_header(first: list[str], rest: list[list[str]]) -> bool:
-    """Names rather than values: no number among them, and unlike what stands below them."""
+    """Whether a line holds names: no numbers, and unlike the lines below."""
     if not any(first) or any(cell in MISSING_MARKERS[1:] or _NUMBER.fullmatch(cell) for cell in first):
         return False
     below = [

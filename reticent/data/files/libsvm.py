@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from reticent.core.errors import DataError
-from reticent.data.arrow import compute
+from reticent.data.arrow_cells import compute
 from reticent.data.files.dialect import Dialect
-from reticent.data.files.shards import byte_range, cannot_be_cut, line_ends_before
-from reticent.data.files.table import Table, damage_reported
+from reticent.data.files.shards import byte_range, cut_error, line_ends_before
+from reticent.data.files.table import Table, report_damage
 from reticent.data.files.text import LINE_LIMIT, CleanText, is_gzip
 
 WIDEST = 50_000  # features; each row is written out in full, zeros and all
@@ -43,7 +43,7 @@ class LibsvmTable(Table):
         self._bytes = (0, path.stat().st_size)
         self.dialect = Dialect(format="libsvm", compression="gzip" if is_gzip(path) else None)
         lowest, highest, self._row_count = 1, 0, 0
-        for rows, _ in self._parsed():
+        for rows, _ in self._parse_all():
             self._row_count += len(rows.labels)
             if len(rows.indices):
                 lowest, highest = min(lowest, rows.indices.min()), max(highest, rows.indices.max())
@@ -54,7 +54,7 @@ class LibsvmTable(Table):
 
     def shard(self, number: int, count: int) -> LibsvmTable:
         if self.dialect.compression:
-            raise cannot_be_cut(self, f"packed with {self.dialect.compression}")
+            raise cut_error(self, f"packed with {self.dialect.compression}")
         shard = copy(self)
         first, end = self._bytes
         shard._bytes = byte_range(self.path, number, count, first=first, end=end, line_end=_LINE_END)
@@ -63,7 +63,7 @@ class LibsvmTable(Table):
         return shard
 
     def place(self, row: int) -> str:
-        for rows, _ in self._parsed():
+        for rows, _ in self._parse_all():
             if row < len(rows.lines):
                 return f"line {line_ends_before(self.path, self._bytes[0]) + rows.lines[row]}"
             row -= len(rows.lines)
@@ -73,7 +73,7 @@ class LibsvmTable(Table):
         width = len(self.names) - 1
         step = max(1, _CELLS // max(1, width))
         positions = [self.names.index(name) - 1 for name in columns if name != "label"]
-        for rows, done in self._parsed():
+        for rows, done in self._parse_all():
             for first in range(0, len(rows.labels), step):
                 labels = rows.labels[first : first + step]
                 dense = np.zeros((width, len(labels)), dtype=np.float64)
@@ -83,10 +83,10 @@ class LibsvmTable(Table):
                 cells = {"label": pa.array(labels)} | features
                 yield pa.RecordBatch.from_pydict({name: cells[name] for name in columns}), done
 
-    def _parsed(self) -> Iterator[tuple[_Rows, float]]:
+    def _parse_all(self) -> Iterator[tuple[_Rows, float]]:
         begin, end = self._bytes
         with (
-            damage_reported(self.path, "text"),
+            report_damage(self.path, "text"),
             CleanText(
                 self.path, encoding="utf-8", line_limit=self._line_limit, begin=begin,
                 end=None if self.dialect.compression else end,
@@ -150,7 +150,7 @@ def _cast(path: Path, words: pa.Array, kind: pa.DataType, lines: np.ndarray, com
     try:
         return compute.cast(words, kind).to_numpy()
     except pa.ArrowInvalid:
-        from reticent.data.cells import first_failing
+        from reticent.data.arrow_cells import first_failing
 
         raise _refusal(path, lines[first_failing(words, kind)], complaint) from None
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from reticent.core.errors import DataError
-from reticent.data.arrow import compute
+from reticent.data.arrow_cells import compute
 from reticent.data.files.dialect import Dialect
 from reticent.data.files.shards import row_cuts
-from reticent.data.files.table import Table, check_names, damage_reported, damaged
+from reticent.data.files.table import Table, check_names, damage_error, report_damage
 
 MAGIC = b"PAR1"
 
@@ -26,11 +26,11 @@ class ParquetTable(Table):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with damage_reported(path, "Parquet"), parquet.ParquetFile(path) as file:
+        with report_damage(path, "Parquet"), parquet.ParquetFile(path) as file:
             schema, self._row_count = file.schema_arrow, file.metadata.num_rows
             self._groups = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
             if set(file.schema.names) and not schema.names:
-                raise damaged(path, "Parquet")
+                raise damage_error(path, "Parquet")
         if not schema.names or not self._row_count:
             raise DataError(f"{path} has no rows.", remedy="Give a file with at least one row.")
         check_names(path, schema.names)
@@ -60,7 +60,7 @@ class ParquetTable(Table):
         groups = list(self._shares())
         skip = self._first_row - sum(self._groups[: groups[0]])  # rows of another shard in the first group
         seen = 0
-        with damage_reported(self.path, "Parquet"), parquet.ParquetFile(self.path, pre_buffer=False) as file:
+        with report_damage(self.path, "Parquet"), parquet.ParquetFile(self.path, pre_buffer=False) as file:
             for batch in file.iter_batches(
                 batch_size=_ROWS, row_groups=groups, columns=list(columns), use_threads=False
             ):
@@ -71,7 +71,7 @@ class ParquetTable(Table):
                 yield pa.RecordBatch.from_arrays(plain, names=list(columns)), seen / self.row_count
                 if seen == self.row_count:
                     return
-        raise damaged(self.path, "Parquet")
+        raise damage_error(self.path, "Parquet")
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType | None:

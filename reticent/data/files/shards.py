@@ -55,10 +55,10 @@ def shard_of(table: Table, number: int, count: int) -> Table:
     if count == 1:
         return table
     if table.known_row_count is not None and table.known_row_count < count:
-        raise _too_few(table, table.known_row_count, count)
+        raise _too_few_error(table, table.known_row_count, count)
     shard = table.shard(number, count)
     if shard.known_row_count is None and not _has_rows(shard):
-        raise _too_few(table, table.row_count, count)
+        raise _too_few_error(table, table.row_count, count)
     return shard
 
 
@@ -122,9 +122,9 @@ def _after_line_end(path: Path, at: int, end: int, line_end: re.Pattern[bytes]) 
     return end
 
 
-def cannot_be_cut(table: Table, why: str) -> DataError:
+def cut_error(table: Table, why: str) -> DataError:
     return DataError(
-        f"{table.path} is {why}, so no process can begin to read in the middle of it.",
+        f"{table.path} is {why}, so no process can start reading in the middle of it.",
         remedy="Save it as Parquet, or as plain text in UTF-8.",
     )
 
@@ -133,7 +133,7 @@ def _has_rows(shard: Table) -> bool:
     return next(shard.batches(shard.names[:1]), None) is not None
 
 
-def _too_few(table: Table, rows: int, count: int) -> DataError:
+def _too_few_error(table: Table, rows: int, count: int) -> DataError:
     if rows < count:
         return DataError(
             f"{table.path}: {count} processes for {rows} rows.", remedy=f"Use at most {rows} processes."

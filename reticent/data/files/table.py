@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from reticent.core.errors import DataError, ReticentError, suggest
-from reticent.data.kinds import quoted
+from reticent.data.kinds import quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reticent.data.files.dialect import Dialect
 
 
-class Rows(NamedTuple):
+class RowBatch(NamedTuple):
     """A batch of rows: where it starts in the table (from 0), its cells, how much of the file is read."""
 
     first: int
@@ -30,7 +30,7 @@ class Table(ABC):
     """The columns of a file, streamed.
 
     A column is text (Arrow strings, blanks at both ends removed) or numbers (any Arrow integer or
-    float). Text files give text only: whether a cell is a number is decided by whoever reads it.
+    float). Text files give text only: the reader decides whether a cell is a number.
 
     Attributes:
         path: the file.
@@ -47,7 +47,7 @@ class Table(ABC):
     _first_row: int = 0  # of a shard: how many rows of the file come before it, where that is known
     _part: str = ""  # of a shard: what messages call it, where that is not
 
-    def batches(self, columns: Collection[str] | None = None) -> Iterator[Rows]:
+    def batches(self, columns: Collection[str] | None = None) -> Iterator[RowBatch]:
         """The rows from the first to the last, with these columns only (default: all that can be read).
 
         Raises:
@@ -60,19 +60,17 @@ class Table(ABC):
         first = 0
         for batch, done in self._read(wanted) if wanted else ():
             if batch.num_rows:
-                yield Rows(first, batch, min(1.0, done))
+                yield RowBatch(first, batch, min(1.0, done))
                 first += batch.num_rows
 
     def require(self, columns: Collection[str]) -> None:
         """Raises `DataError`, with the nearest name, for a column that is not there or cannot be read."""
         for name in columns:
             if name not in self.names:
-                raise DataError(
-                    f"{self.path} has no column {quoted(name)}.", remedy=suggest(name, self.names)
-                )
+                raise DataError(f"{self.path} has no column {quote(name)}.", remedy=suggest(name, self.names))
             if name in self.unsupported:
                 raise DataError(
-                    f"{self.path}, column {quoted(name)} holds {self.unsupported[name]}.",
+                    f"{self.path}, column {quote(name)} holds {self.unsupported[name]}.",
                     remedy='Only text and numbers can be read: declare it kind = "ignored".',
                 )
 
@@ -115,12 +113,12 @@ def check_names(path: Path, names: Sequence[str]) -> None:
     name, times = Counter(names).most_common(1)[0]
     if times > 1:
         raise DataError(
-            f"{path}: {times} columns are named {quoted(name)}.", remedy="Give each column its own name."
+            f"{path}: {times} columns are named {quote(name)}.", remedy="Give each column its own name."
         )
 
 
 @contextmanager
-def damage_reported(path: Path, what: str) -> Iterator[None]:
+def report_damage(path: Path, what: str) -> Iterator[None]:
     """Turns whatever a decoder throws at a damaged file into a `DataError`.
 
     The decoder's own words are left out: some of them quote the row they stumbled over.
@@ -139,22 +137,22 @@ def damage_reported(path: Path, what: str) -> Iterator[None]:
     except MemoryError as error:
         raise DataError(
             f"{path}: reading the {what} needs more memory than there is.",
-            remedy="If it should be small, it is damaged: get it again from where it came from.",
+            remedy="If it should be small, it is damaged: get a fresh copy.",
         ) from error
     except OSError as error:
         if error.errno is None:  # a decoder's complaint, not the operating system's
-            raise damaged(path, what, error) from error
+            raise damage_error(path, what, error) from error
         raise DataError(
             f"Cannot read {path}: {error.strerror}.",
             remedy="Check that it is there and that you may read it.",
         ) from error
     except (*refusals, zlib.error, zipfile.BadZipFile, struct.error) as error:
-        raise damaged(path, what, error) from error
+        raise damage_error(path, what, error) from error
 
 
-def damaged(path: Path, what: str, error: Exception | None = None) -> DataError:
+def damage_error(path: Path, what: str, error: Exception | None = None) -> DataError:
     cut = isinstance(error, EOFError)
     return DataError(
         f"{path} is {'cut short' if cut else 'damaged or cut short'}: it cannot be read as {what}.",
-        remedy="Get it again from where it came from.",
+        remedy="Get a fresh copy.",
     )

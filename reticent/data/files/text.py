@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.data.files.shards import line_ends_before
 
-LINE_LIMIT = 64 << 20  # bytes; a longer line is no table
+LINE_LIMIT = 64 << 20  # bytes; a file with a longer line is not a table
 SAMPLE = 1 << 20  # bytes that detection looks at, or the first line if that is longer
 
 _PIECE = 1 << 20
@@ -56,7 +56,7 @@ class CleanText(io.RawIOBase):
         self._path = path
         self._raw = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
         self._raw.seek(begin)
-        self._file = unpacked(self._raw, is_gzip=is_gzip(path))
+        self._file = unpack(self._raw, is_gzip=is_gzip(path))
         self._begin = begin
         self._left = None if end is None else end - begin
         self._tail = tail
@@ -95,14 +95,14 @@ class CleanText(io.RawIOBase):
 
     @property
     def position(self) -> int:
-        """How far into the file, as it is on disk, this has come."""
+        """The position in the file on disk."""
         return self._raw.tell()
 
     def _refill(self) -> bool:
         while not self._ready and not self.is_finished:
             piece = self._piece_of_file()
             self.is_finished = not piece
-            clean = self._decoded(piece)
+            clean = self._decode(piece)
             if self._skip:
                 clean, self._skip = clean[self._skip :], max(0, self._skip - len(clean))
             self._inspect(clean)
@@ -125,7 +125,7 @@ class CleanText(io.RawIOBase):
     def _place(self, line: int) -> str:
         return f"{self._path}, line {line_ends_before(self._path, self._begin) + line}"
 
-    def _decoded(self, piece: bytes) -> bytes:
+    def _decode(self, piece: bytes) -> bytes:
         try:
             text = self._decoder.decode(piece, final=not piece)
         except UnicodeError as error:
@@ -142,7 +142,7 @@ class CleanText(io.RawIOBase):
         if nul >= 0:
             line = self._line + clean.count(b"\n", 0, nul)
             raise DataError(
-                f"{self._place(line)} holds a NUL byte, which no text file does.",
+                f"{self._place(line)} holds a NUL byte, which a text file never does.",
                 remedy="Give a table as text (CSV, TSV, libsvm), Parquet or NPZ.",
             )
         # Lines inside this piece are shorter than it; only the one that crosses its edge can be too long.
@@ -150,8 +150,8 @@ class CleanText(io.RawIOBase):
         self._line_length += min(breaks, default=len(clean))
         if self._line_length > self._line_limit:
             raise DataError(
-                f"{self._place(self._line)} is longer than {size_text(self._line_limit)}.",
-                remedy="Such a file is no table: check that its lines end, and that every quote is closed.",
+                f"{self._place(self._line)} is longer than {format_size(self._line_limit)}.",
+                remedy="This is not a table: check that its lines end, and that every quote is closed.",
             )
         if breaks:
             self._line_length = len(clean) - max(clean.rfind(b"\n"), clean.rfind(b"\r")) - 1
@@ -163,13 +163,13 @@ def is_gzip(path: Path) -> bool:
         return file.read(2) == _GZIP
 
 
-def unpacked(raw: io.RawIOBase | BinaryIO, *, is_gzip: bool) -> BinaryIO:
+def unpack(raw: io.RawIOBase | BinaryIO, *, is_gzip: bool) -> BinaryIO:
     return cast("BinaryIO", gzip.GzipFile(fileobj=cast("BinaryIO", raw)) if is_gzip else raw)
 
 
-def opening(path: Path, size: int) -> bytes:
+def first_bytes(path: Path, size: int) -> bytes:
     """The first bytes of a file, unpacked."""
-    with open(path, "rb") as raw, unpacked(raw, is_gzip=is_gzip(path)) as file:
+    with open(path, "rb") as raw, unpack(raw, is_gzip=is_gzip(path)) as file:
         return file.read(size)
 
 
@@ -186,7 +186,7 @@ def detect_encoding(start: bytes) -> str:
 
 
 def has_plain_line_ends(encoding: str) -> bool:
-    """Whether a byte of a line's end is nothing else in this encoding, and each line stands for itself."""
+    """Whether a line-end byte is nothing else in this encoding, and each line decodes on its own."""
     name = codecs.lookup(encoding).name
     return name in ("utf-8", "utf-8-sig", "ascii") or name.startswith(("iso8859-", "cp125", "koi8-"))
 
@@ -200,5 +200,5 @@ def check_encoding(encoding: str) -> None:
         ) from None
 
 
-def size_text(size: int) -> str:
+def format_size(size: int) -> str:
     return f"{size >> 20} MB" if size >= 1 << 20 else f"{size} bytes"

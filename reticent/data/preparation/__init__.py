@@ -1,8 +1,8 @@
-"""What a domain leaves open, found by releases that are paid for.
+"""Completes a domain by private releases that are paid for.
 
     kinds       numbers or words?   noisy counts of words, of whole numbers, and of others
     bounds      of numbers          noisy histograms, over powers of four and then over equal cells
-    words       of a category       noisy counts; a word that hardly any row has is never shown
+    words       of a category       noisy counts; a rare word is never shown
     missing     cells               not looked up: every such column gets a feature for them
 
 Only what was declared, and what these releases found, is in the domain that comes out. The number of
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,13 +24,13 @@ import pyarrow as pa
 
 from reticent.core.errors import CannotMeet, Inconclusive
 from reticent.core.keys import Keys, Stream
-from reticent.data.arrow import compute
-from reticent.data.cells import as_numbers, as_words, missing_cells, unreadable_cells
+from reticent.core.observer import OnProgress
+from reticent.data.arrow_cells import as_numbers, as_words, compute, missing_cells, unreadable_cells
 from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Label, Number
 from reticent.data.files import Table
-from reticent.data.kinds import MISSING_MARKERS, quoted
+from reticent.data.kinds import MISSING_MARKERS, quote
 from reticent.data.preparation import categories, numbers
-from reticent.data.preparation.noise import PreparationNoise, Release
+from reticent.data.preparation.noise import PreparationNoise, PreparationRelease
 from reticent.distributed import collectives
 
 _MOST_CLASSES = 50
@@ -38,11 +38,9 @@ _FEW_PARTS = 0.01  # beside whole numbers, with which a column still counts as w
 _RARE = 0.01  # the share of rows that may have none of a numeric target's classes
 _TOO_RARE = "no word of it is frequent enough to be shown: free text, an identifier, or too few rows"
 
-Progress = Callable[[float], None]
-
 
 class Prepared(NamedTuple):
-    """A public domain, and in words what the budget found for it, and which columns it cannot use."""
+    """A public domain; what the budget found for it, in words; and which columns are not used."""
 
     domain: Domain
     found: tuple[str, ...]
@@ -56,9 +54,9 @@ def prepare(
     *,
     domain: Domain | None = None,
     target: str | None = None,
-    on_progress: Progress = lambda done: None,
+    on_progress: OnProgress = lambda done: None,
 ) -> Prepared:
-    """A domain that is public: what `domain` declares, and the rest found privately.
+    """Makes a domain public: keeps what `domain` declares and finds the rest privately.
 
     Values that a draft looked up in the data are found anew, as if they were not there.
 
@@ -70,10 +68,10 @@ def prepare(
     """
     if target is not None:
         table.require([target])
-    root = keys.take(Stream.PREPARATION, steps=range(len(Release)))
+    root = keys.take(Stream.PREPARATION, steps=range(len(PreparationRelease)))
     markers = MISSING_MARKERS if domain is None else domain.missing_markers
     scan = _Scan(table, noise, root, markers, on_progress)
-    columns = scan.kinds(target) if domain is None else _declared(domain, target)
+    columns = scan.kinds(target) if domain is None else _declared_columns(domain, target)
     open_words = [name for name, column in columns.items() if _lacks(column, "values")]
     columns = scan.words(columns, open_words, target)
     open_bounds = [name for name, column in columns.items() if _lacks(column, "bounds")]
@@ -86,28 +84,30 @@ def prepare(
     )
     result.require_public()
     names = list(dict.fromkeys([*open_words, *open_bounds, *(table.unsupported if domain is None else ())]))
-    return Prepared(result, tuple(_described(result, names)), tuple(_ignored(result, names)))
+    return Prepared(result, tuple(_describe(result, names)), tuple(_describe_ignored(result, names)))
 
 
-def releases_for(domain: Domain | None, target: str | None = None) -> tuple[Release, ...]:
-    """What has to be released to complete a domain: nothing for one that is public."""
+def releases_for(domain: Domain | None, target: str | None = None) -> tuple[PreparationRelease, ...]:
+    """The releases that complete a domain: none for one that is public."""
     if domain is None:
-        return tuple(Release)
-    columns = _declared(domain, target)
+        return tuple(PreparationRelease)
+    columns = _declared_columns(domain, target)
     has_words = any(_lacks(column, "values") for column in columns.values())
     has_bounds = any(_lacks(column, "bounds") for column in columns.values())
     wanted_target = columns.get(target or domain.target or "")
     has_words |= wanted_target is not None and _lacks(wanted_target, "bounds")
-    return (Release.RANGES, Release.QUANTILES) * has_bounds + (Release.WORDS,) * has_words
+    return (PreparationRelease.RANGES, PreparationRelease.QUANTILES) * has_bounds + (
+        PreparationRelease.WORDS,
+    ) * has_words
 
 
 def require_enough_rows(table: Table, noise: PreparationNoise, rows: int) -> None:
-    """Asks whether so many rows are enough.
+    """Checks that there are enough rows for this noise.
 
     Raises:
         CannotMeet: the noise would hide what columns hold of which nothing is declared.
     """
-    deviation = noise.deviation(Release.KINDS, _counts_of_a_row(table))
+    deviation = noise.deviation(PreparationRelease.KINDS, _counts_of_a_row(table))
     if deviation > rows / 4:
         raise CannotMeet(
             f"{table.path}: {rows} rows are too few to find out what "
@@ -117,17 +117,17 @@ def require_enough_rows(table: Table, noise: PreparationNoise, rows: int) -> Non
 
 
 def _counts_of_a_row(table: Table) -> int:
-    """In how many counts a row is: in one of the three of each column, by what its cell is."""
+    """How many counts a row enters: one of three for each column, by the kind of its cell."""
     return len(table.names) - len(table.unsupported)
 
 
-def _declared(domain: Domain, target: str | None) -> dict[str, Column]:
+def _declared_columns(domain: Domain, target: str | None) -> dict[str, Column]:
     known = domain.with_target(target) if target not in (None, domain.target) else domain
-    return {name: _opened(column) for name, column in known.columns.items()}
+    return {name: _without_found_values(column) for name, column in known.columns.items()}
 
 
 class _Scan:
-    """The passes over a table, one a release, and the noise on what they count."""
+    """The passes over a table, one per release, and the noise on what they count."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _Scan:
         noise: PreparationNoise,
         root: jax.Array,
         markers: tuple[str, ...],
-        on_progress: Progress,
+        on_progress: OnProgress,
     ) -> None:
         self._table, self._noise, self._root = table, noise, root
         self._markers, self._on_progress = markers, on_progress
@@ -154,8 +154,8 @@ class _Scan:
             counts[:, names.index(cells.name)] += kinds
         counts = collectives.total(counts)
         each = _counts_of_a_row(self._table)
-        noisy = self._noise.noisy(self._root, Release.KINDS, counts, each)
-        slack = 4 * self._noise.deviation(Release.KINDS, each)
+        noisy = self._noise.noisy(self._root, PreparationRelease.KINDS, counts, each)
+        slack = 4 * self._noise.deviation(PreparationRelease.KINDS, each)
         readable: dict[str, Column] = {}
         for name, worded, parts, whole in zip(names, *noisy, strict=True):
             missing = name != target
@@ -172,29 +172,29 @@ class _Scan:
         """Categories and labels with their words. A numeric target with few values becomes a label."""
         if target is not None and _lacks(columns[target], "bounds"):
             wanted = [*wanted, target]
-        if Release.WORDS not in self._noise.releases:
+        if PreparationRelease.WORDS not in self._noise.releases:
             return columns
         counters: dict[str, Counter[str]] = {name: Counter() for name in wanted}
         for cells in self._columns(wanted):
             counters[cells.name].update(cells.words())
-        counters = _together(counters)
+        counters = _merge_counts(counters)
         lists = {name: sorted(counter) for name, counter in counters.items()}
         flat = np.array([counters[name][word] for name in wanted for word in lists[name]], float)
-        noisy = self._noise.noisy(self._root, Release.WORDS, flat, len(wanted)).tolist()
-        deviation = self._noise.deviation(Release.WORDS, len(wanted))
+        noisy = self._noise.noisy(self._root, PreparationRelease.WORDS, flat, len(wanted)).tolist()
+        deviation = self._noise.deviation(PreparationRelease.WORDS, len(wanted))
         above = categories.threshold(deviation, len(wanted), self._noise.delta)
         result, start = dict(columns), 0
         for name in wanted:
             here = noisy[start : start + len(lists[name])]
             start += len(lists[name])
-            chosen = categories.shown(lists[name], here, above)
-            rest = self._rows - categories.covered(lists[name], here, chosen)
-            result[name] = self._named(
+            chosen = categories.words_to_show(lists[name], here, above)
+            rest = self._rows - categories.count_covered(lists[name], here, chosen)
+            result[name] = self._with_words(
                 columns[name], name, chosen, rest=rest, deviation=deviation, is_target=name == target
             )
         return result
 
-    def _named(
+    def _with_words(
         self, column: Column, name: str, chosen: list[str], *, rest: float, deviation: float, is_target: bool
     ) -> Column:
         """The column with the words that were chosen; about `rest` rows have none of them."""
@@ -206,7 +206,7 @@ class _Scan:
             return column
         if len(chosen) < 2:
             raise Inconclusive(
-                f"{self._table.path}: fewer than two classes of the target {quoted(name)} "
+                f"{self._table.path}: fewer than two classes of the target {quote(name)} "
                 "are frequent enough to be found at this price.",
                 remedy="Choose another target, declare its values in a domain file, or ask for a larger "
                 "epsilon.",
@@ -218,37 +218,39 @@ class _Scan:
     def bounds(self, columns: dict[str, Column], wanted: list[str], target: str | None) -> dict[str, Column]:
         """Numbers with their bounds; a column of which none is found is ignored."""
         wanted = [name for name in wanted if _lacks(columns[name], "bounds")]
-        if Release.RANGES not in self._noise.releases:
+        if PreparationRelease.RANGES not in self._noise.releases:
             return columns
         coarse = {name: np.zeros(numbers.COARSE) for name in wanted}
         for cells in self._columns(wanted):
             coarse[cells.name] += numbers.coarse_counts(cells.numbers())
-        noisy = self._histograms(Release.RANGES, coarse)
-        deviation = self._noise.deviation(Release.RANGES, len(wanted))
+        noisy = self._histograms(PreparationRelease.RANGES, coarse)
+        deviation = self._noise.deviation(PreparationRelease.RANGES, len(wanted))
         ranges = {name: numbers.coarse_range(noisy[name], deviation) for name in wanted}
         fine = {name: np.zeros(numbers.FINE) for name in wanted}
         for cells in self._columns([name for name in wanted if ranges[name] is not None]):
             bounds = ranges[cells.name]
             assert bounds is not None
             fine[cells.name] += numbers.fine_counts(cells.numbers(), bounds)
-        noisy = self._histograms(Release.QUANTILES, fine)
-        deviation = self._noise.deviation(Release.QUANTILES, len(wanted))
+        noisy = self._histograms(PreparationRelease.QUANTILES, fine)
+        deviation = self._noise.deviation(PreparationRelease.QUANTILES, len(wanted))
         result = dict(columns)
         for name in wanted:
             bounds = ranges[name]
             if bounds is not None:
                 found = numbers.quantile_bounds(noisy[name], bounds, deviation)
-                result[name] = _bounded(columns[name], found)
+                result[name] = _with_bounds(columns[name], found)
             elif name == target:
                 raise Inconclusive(
-                    f"{self._table.path}: no bounds of the target {quoted(name)} can be found at this price.",
+                    f"{self._table.path}: no bounds of the target {quote(name)} can be found at this price.",
                     remedy="Declare them in a domain file, or ask for a larger epsilon.",
                 )
             else:
                 result[name] = Ignored(reason="too few rows to find its bounds")
         return result
 
-    def _histograms(self, release: Release, counts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _histograms(
+        self, release: PreparationRelease, counts: dict[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
         """Noisy histograms, in each of which a row counts once."""
         stacked = collectives.total(np.stack(list(counts.values()))) if counts else np.zeros((0, 1))
         return dict(zip(counts, self._noise.noisy(self._root, release, stacked, len(counts)), strict=True))
@@ -282,11 +284,11 @@ class _Cells:
         return dict(zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True))
 
 
-def _together(counters: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
+def _merge_counts(counters: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
     """How often each word occurs in the tables of all processes."""
     if collectives.count() == 1:
         return counters
-    theirs = collectives.everyones_json(counters)
+    theirs = collectives.gather_json(counters)
     return {name: sum((Counter(found[name]) for found in theirs), Counter()) for name in counters}
 
 
@@ -294,7 +296,7 @@ def _lacks(column: Column, field: str) -> bool:
     return hasattr(column, field) and getattr(column, field) is None
 
 
-def _opened(column: Column) -> Column:
+def _without_found_values(column: Column) -> Column:
     """A declared column without whatever was looked up in the data."""
     marks = getattr(column, "looked_up", frozenset())
     changes = {key: None for key in ("bounds", "values") if key in marks}
@@ -303,7 +305,7 @@ def _opened(column: Column) -> Column:
     return replace(column, **changes, looked_up=frozenset()) if marks else column
 
 
-def _bounded(column: Column, bounds: tuple[float, float]) -> Column:
+def _with_bounds(column: Column, bounds: tuple[float, float]) -> Column:
     low, high = bounds
     if isinstance(column, Integer):
         return replace(column, bounds=(math.floor(low), math.ceil(high)))
@@ -313,17 +315,17 @@ def _bounded(column: Column, bounds: tuple[float, float]) -> Column:
     return replace(column, bounds=(float(low), float(high)))
 
 
-def _ignored(domain: Domain, names: list[str]) -> list[str]:
-    """Tells no more than the domain, which is public."""
+def _describe_ignored(domain: Domain, names: list[str]) -> list[str]:
+    """Uses the domain alone, which is public."""
     columns = [(name, domain.columns[name]) for name in names]
     return [
-        f"{quoted(name)} is not used: {column.reason}. Declare it in a domain file if it matters."
+        f"{quote(name)} is not used: {column.reason}. Declare it in a domain file if it matters."
         for name, column in columns
         if isinstance(column, Ignored)
     ]
 
 
-def _described(domain: Domain, names: list[str]) -> list[str]:
+def _describe(domain: Domain, names: list[str]) -> list[str]:
     found = []
     for name in names:
         column = domain.columns[name]

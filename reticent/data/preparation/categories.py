@@ -1,4 +1,4 @@
-"""The words of a column, found without showing one that a single row alone has."""
+"""The words of a column, without showing one that only a single row has."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def threshold(deviation: float, columns: int, delta: float) -> float:
     return 1 + deviation * -float(ndtri(delta / max(columns, 1)))
 
 
-def shown(words: list[str], noisy: list[float], above: float) -> list[str]:
+def words_to_show(words: list[str], noisy: list[float], above: float) -> list[str]:
     """The words whose noisy count is above the threshold, at most 200 of them, in alphabetical order."""
     passing = {word: count for word, count in zip(words, noisy, strict=True) if count > above}
     return sorted(word for word, _ in Counter(passing).most_common(MOST_WORDS))
 
 
-def covered(words: list[str], noisy: list[float], chosen: list[str]) -> float:
+def count_covered(words: list[str], noisy: list[float], chosen: list[str]) -> float:
     """About how many rows have one of the chosen words."""
     return math.fsum(count for word, count in zip(words, noisy, strict=True) if word in set(chosen))

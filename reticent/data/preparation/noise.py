@@ -23,7 +23,7 @@ from reticent.mechanisms.whole import add_whole_normals, deviation_of, normal_gr
 _MOST_DELTA = 0.1  # of words; from there on the step of the noise would not be covered by its deviation
 
 
-class Release(IntEnum):
+class PreparationRelease(IntEnum):
     """The four releases; each is one vector of counts."""
 
     KINDS = 0
@@ -33,7 +33,12 @@ class Release(IntEnum):
 
 
 # How loud each is beside the others: a majority is easily seen, the number of a word's rows less so.
-_LOUDNESS = {Release.KINDS: 3.0, Release.RANGES: 1.5, Release.QUANTILES: 1.0, Release.WORDS: 1.0}
+_LOUDNESS = {
+    PreparationRelease.KINDS: 3.0,
+    PreparationRelease.RANGES: 1.5,
+    PreparationRelease.QUANTILES: 1.0,
+    PreparationRelease.WORDS: 1.0,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,36 +53,36 @@ class PreparationNoise:
 
     noise_multiplier: float
     delta: float
-    releases: tuple[Release, ...] = tuple(Release)
+    releases: tuple[PreparationRelease, ...] = tuple(PreparationRelease)
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE
 
     def __post_init__(self) -> None:
         checks.positive(noise_multiplier=self.noise_multiplier)
         checks.inside_unit(delta=self.delta)
-        if Release.WORDS in self.releases and not self.delta <= _MOST_DELTA:
+        if PreparationRelease.WORDS in self.releases and not self.delta <= _MOST_DELTA:
             raise InvalidArgument(
-                f"A word that one row alone has may not be shown with probability {self.delta:g}.",
-                remedy=f"Choose a delta of {_MOST_DELTA:g} or less, and better of less than 1 / rows.",
+                f"A word that only one row has must not be shown with probability {self.delta:g}.",
+                remedy=f"Choose a delta of {_MOST_DELTA:g} or less, preferably less than 1 / rows.",
             )
 
     @property
     def event(self) -> Event:
-        """What the releases cost, whatever they find.
+        """The cost of the releases, whatever they find.
 
-        A word that one row alone has is shown with probability at most delta: that part, by itself, is
+        A word that only one row has is shown with probability at most delta: that part, by itself, is
         (-ln(1 - delta), delta)-DP. A replaced row may take one such set of words away and bring another.
         """
         sums = tuple(Gaussian(noise_multiplier=self.multiplier(release)) for release in self.releases)
-        if Release.WORDS not in self.releases:
+        if PreparationRelease.WORDS not in self.releases:
             return Composed(events=sums)
         shown = ApproximateDp(epsilon=-math.log1p(-self.delta), delta=self.delta, adjacency=self.adjacency)
         times = 2 if self.adjacency is Adjacency.REPLACE else 1
         return Composed(events=(*sums, Repeated(event=shown, times=times)))
 
-    def multiplier(self, release: Release) -> float:
+    def multiplier(self, release: PreparationRelease) -> float:
         return self.noise_multiplier * _LOUDNESS[release]
 
-    def deviation(self, release: Release, columns: int) -> float:
+    def deviation(self, release: PreparationRelease, columns: int) -> float:
         """Of the noise on a count, when a row counts once in each of so many columns, rounded up.
 
         By a step: noise on a grid passes any threshold of z >= 1 such deviations, on the grid or between, no
@@ -87,12 +92,14 @@ class PreparationNoise:
         levels, step = self._grid(release, columns)
         return (deviation_of(levels) + 1) * step * (1 + 1e-12)
 
-    def _grid(self, release: Release, columns: int) -> tuple[int, float]:
+    def _grid(self, release: PreparationRelease, columns: int) -> tuple[int, float]:
         """The levels and the step of the noise."""
         norm = math.sqrt(max(columns, 1))
         return normal_grid(1, max_norm=norm, deviation=self.multiplier(release) * norm, are_whole=True)
 
-    def noisy(self, root: jax.Array, release: Release, counts: np.ndarray, columns: int) -> np.ndarray:
+    def noisy(
+        self, root: jax.Array, release: PreparationRelease, counts: np.ndarray, columns: int
+    ) -> np.ndarray:
         """The counts, each row counting at most once in each of `columns` columns, with their noise.
 
         Guarantee:

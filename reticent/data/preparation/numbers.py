@@ -50,7 +50,7 @@ def fine_counts(numbers: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
 
 
 def quantile_bounds(noisy: np.ndarray, bounds: tuple[float, float], deviation: float) -> tuple[float, float]:
-    """The edges between which all but a small share of the rows lie, as far as the noise lets one see.
+    """The edges between which all but a small share of the rows lie, as far as the noise allows.
 
     Where zeros alone stand out of the noise, the other numbers keep their sign: -1 to 1. Clipped to zero
     they would be lost, and in a column of yes or no the rare answer with them.
@@ -58,15 +58,15 @@ def quantile_bounds(noisy: np.ndarray, bounds: tuple[float, float], deviation: f
     low, high = bounds
     if high <= low:
         return low - 1, high + 1
-    left, right = _first_seen(noisy, deviation), _first_seen(noisy[::-1], deviation)
+    left, right = _first_above_noise(noisy, deviation), _first_above_noise(noisy[::-1], deviation)
     if left is None or right is None or left + right >= FINE:
         return bounds
     width = (high - low) / FINE
     return low + left * width, high - right * width
 
 
-def _first_seen(noisy: np.ndarray, deviation: float) -> int | None:
-    """The first cell up to which more rows lie than noise alone, or the tail, would explain."""
+def _first_above_noise(noisy: np.ndarray, deviation: float) -> int | None:
+    """The first cell up to which there are more rows than noise or the tail would explain."""
     up_to = np.cumsum(noisy)
     noise = 2 * deviation * np.sqrt(np.arange(1, len(noisy) + 1))
     found = np.flatnonzero(up_to > np.maximum(noise, _TAIL * up_to[-1]))

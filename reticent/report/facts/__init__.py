@@ -2,5 +2,4 @@
 
 facts       the type; record, training, attacks, sweep: the facts of each kind of result
 odds        what an epsilon means for one person
-glossary    the words a report explains
 """

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from reticent.attacks.strength import strongest_attack
 from reticent.report.facts.facts import (
     Band,
     Bars,
@@ -19,58 +20,60 @@ from reticent.report.facts.facts import (
     bound_from_below,
     estimate,
 )
-from reticent.report.facts.odds import Claim, most_found
+from reticent.report.facts.odds import ClaimPoint, largest_true_positive_rate
+from reticent.runs.record import RunRecord
 
 
-def strongest(attacked: dict[str, Any] | None) -> tuple[str, dict[str, Any]] | None:
-    """The attack with the largest AUC."""
-    tried: dict[str, dict[str, Any]] = (attacked or {}).get("attacks") or {}
-    return max(tried.items(), key=lambda item: item[1]["auc"]["value"]) if tried else None
+def played_attacks(attacked: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """The membership attacks of an attack.json by name; none where there is no such file."""
+    return (attacked or {}).get("attacks") or {}
 
 
-def audited_bound(audited: dict[str, Any]) -> Value:
+def audit_bound(audited: dict[str, Any]) -> Value:
     verdict = audited["verdict"]
     return bound_from_below(
-        "epsilon found by the audit",
+        "epsilon shown by the audit",
         verdict["bound"],
         note=f"at least; {verdict['confidence']:.4g} confidence",
     )
 
 
-def not_audited(record: dict[str, Any]) -> list[str]:
-    """What a run promises beside the training that an audit looks at, in words; none, where that is all."""
-    if record["preparation"] is None:
+def unaudited_part(record: RunRecord) -> list[str]:
+    """Says which part of a run's promise an audit of its training does not test; empty if it tests all."""
+    if record.preparation is None:
         return []
-    whole = bound_from_above("", record["guarantee"]["epsilon"]).shown  # as in the sentence of the run
+    whole = bound_from_above("", record.result.guarantee.epsilon).shown  # as in the sentence of the run
     return [
-        f"The claim is that of the training. The run promises {whole} in all; preparation took epsilon "
-        f"{record['preparation']['epsilon']:.3g} of it, and is not audited."
+        f"This is the claim of the training. The run promises epsilon {whole} in total; preparation took "
+        f"epsilon {record.preparation.epsilon:.3g} of it, and was not audited."
     ]
 
 
 def sections(
-    record: dict[str, Any],
+    record: RunRecord,
     attacked: dict[str, Any] | None,
     audited: dict[str, Any] | None,
-    known: tuple[Claim, ...],
+    known: tuple[ClaimPoint, ...],
 ) -> list[Section]:
     return [_attacks(attacked, known), _audit(record, audited)]
 
 
-def _attacks(attacked: dict[str, Any] | None, known: tuple[Claim, ...]) -> Section:
+def _attacks(attacked: dict[str, Any] | None, known: tuple[ClaimPoint, ...]) -> Section:
     if not attacked or not attacked.get("attacks"):
         return Section(
             id="attacks",
             title="What attacks found",
-            text=("No attack was tried. Try some: reticent attack RUN -o RUN/attacks, then report again.",),
+            text=("No attack was tried. Run reticent attack RUN -o RUN/attacks, then report again.",),
         )
     text = [*attacked.get("in_words", ())]
     rows = []
     for name, one in attacked["attacks"].items():
-        rates = [_interval(rate["true_positive_rate"]) for rate in one["tpr_at_fpr"]]
-        rows.append((name, *rates, _interval(one["auc"]), _interval(one["advantage"])))
+        rates = [_format_interval(rate["true_positive_rate"]) for rate in one["tpr_at_fpr"]]
+        rows.append((name, *rates, _format_interval(one["auc"]), _format_interval(one["advantage"])))
     first = next(iter(attacked["attacks"].values()))
-    headings = [f"members found at {100 * rate['false_positive_rate']:g}%" for rate in first["tpr_at_fpr"]]
+    headings = [
+        f"members found at {100 * rate['false_positive_rate']:g}% FPR" for rate in first["tpr_at_fpr"]
+    ]
     return Section(
         id="attacks",
         title="What attacks found",
@@ -86,7 +89,7 @@ def _attacks(attacked: dict[str, Any] | None, known: tuple[Claim, ...]) -> Secti
     )
 
 
-def _roc(attacked: dict[str, Any], known: tuple[Claim, ...]) -> list[Chart]:
+def _roc(attacked: dict[str, Any], known: tuple[ClaimPoint, ...]) -> list[Chart]:
     curves = {name: one["roc"] for name, one in attacked["attacks"].items() if "roc" in one}
     if not curves:
         return []
@@ -101,7 +104,12 @@ def _roc(attacked: dict[str, Any], known: tuple[Claim, ...]) -> list[Chart]:
     left = min(line.x[0] for line in lines)
     grid = tuple(float(x) for x in np.geomspace(left, 1, 60))
     lines.append(
-        Line(name="proved limit", x=grid, y=tuple(most_found(known, x) for x in grid), is_dashed=True)
+        Line(
+            name="proved limit",
+            x=grid,
+            y=tuple(largest_true_positive_rate(known, x) for x in grid),
+            is_dashed=True,
+        )
     )
     band = next(iter(curves.values())).get("no_signal")
     bands = ()
@@ -109,16 +117,16 @@ def _roc(attacked: dict[str, Any], known: tuple[Claim, ...]) -> list[Chart]:
         x = tuple(next(iter(curves.values()))["false_positive_rate"])
         low = tuple(max(value, 1e-4) for value in band["low"])
         bands = (Band(name="no signal (95%)", x=x, low=low, high=tuple(band["high"])),)
-    name, best = strongest(attacked) or ("", {})
-    found = best["tpr_at_fpr"][0]
+    name = strongest_attack(attacked["attacks"]) or ""
+    found = attacked["attacks"][name]["tpr_at_fpr"][0]
     return [
         Chart(
             id="roc",
-            title="Members found against outsiders accused in vain, on logarithmic axes",
-            description=f"The attack with the largest AUC, {name}, finds "
+            title="True-positive rate against false-positive rate, on logarithmic axes",
+            description=f"The strongest attack, {name}, finds "
             f"{found['true_positive_rate']['value']:.2%} of "
-            f"the members at a false-positive rate of {100 * found['false_positive_rate']:g}%; the limit "
-            f"that is proved there is {most_found(known, found['false_positive_rate']):.2%}.",
+            f"the members at a false-positive rate of {100 * found['false_positive_rate']:g}%; the proved "
+            f"limit there is {largest_true_positive_rate(known, found['false_positive_rate']):.2%}.",
             x_label="false-positive rate",
             y_label="true-positive rate",
             lines=tuple(lines),
@@ -130,22 +138,22 @@ def _roc(attacked: dict[str, Any], known: tuple[Claim, ...]) -> list[Chart]:
     ]
 
 
-def _audit(record: dict[str, Any], audited: dict[str, Any] | None) -> Section:
+def _audit(record: RunRecord, audited: dict[str, Any] | None) -> Section:
     if not audited:
         return Section(
             id="audit",
-            title="Whether the promise survived",
-            text=("Nobody tried to contradict it: reticent audit RUN -o RUN/audit.json, then report again.",),
+            title="Whether the promise survived an audit",
+            text=("It was not audited. Run reticent audit RUN -o RUN/audit.json, then report again.",),
         )
     verdict = audited["verdict"]
     names, amounts = (
-        ["claimed (upper bound)", "seen at least (lower bound)"],
+        ["claimed (upper bound)", "shown by the audit (lower bound)"],
         [verdict["claim"], verdict["bound"]],
     )
     for name, key in (
-        ("with the right noise, about", "expected"),
-        ("without any noise, at least", "power"),
-        ("ceiling of this audit", "ceiling"),
+        ("expected with the right noise", "expected"),
+        ("expected without any noise", "power"),
+        ("most that this audit can show", "ceiling"),
     ):
         if verdict.get(key) is not None and math.isfinite(verdict[key]):
             names.append(name)
@@ -156,16 +164,16 @@ def _audit(record: dict[str, Any], audited: dict[str, Any] | None) -> Section:
     ]
     return Section(
         id="audit",
-        title="Whether the promise survived",
-        text=(verdict["sentence"], *not_audited(record)),
+        title="Whether the promise survived an audit",
+        text=(verdict["sentence"], *unaudited_part(record)),
         values=(
-            audited_bound(audited),
-            estimate("ceiling", verdict["ceiling"], form=".3g", note="the most it could show"),
+            audit_bound(audited),
+            estimate("ceiling", verdict["ceiling"], form=".3g", note="the most that this audit can show"),
         ),
         charts=(
             Bars(
                 id="claim",
-                title="The claimed epsilon against what was seen",
+                title="The claimed epsilon against what the audit shows",
                 description="; ".join(
                     f"{name}: {amount:.3g}" for name, amount in zip(names, amounts, strict=True)
                 ),
@@ -180,7 +188,7 @@ def _audit(record: dict[str, Any], audited: dict[str, Any] | None) -> Section:
             (
                 Rows(
                     title="Evidence",
-                    headings=("who looks", "kind", "epsilon", "canaries", "method"),
+                    headings=("threat", "kind", "epsilon", "canaries", "method"),
                     rows=tuple(rows),
                 ),
             )
@@ -190,5 +198,5 @@ def _audit(record: dict[str, Any], audited: dict[str, Any] | None) -> Section:
     )
 
 
-def _interval(value: dict[str, float]) -> str:
+def _format_interval(value: dict[str, float]) -> str:
     return f"{100 * value['value']:.2f}% ({100 * value['low']:.2f} to {100 * value['high']:.2f})"

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """How far a number may be trusted."""
 
     BOUND = "bound"  # proved, under the assumptions that are named
@@ -33,7 +33,7 @@ class Value:
 
     name: str
     value: float | int | str | None
-    kind: Kind
+    kind: ValueKind
     shown: str
     note: str = ""
 
@@ -60,7 +60,7 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """Curves over an axis, with what they show in words for whoever cannot see them."""
+    """Curves over an axis, with a description in words for readers who cannot see them."""
 
     id: str
     title: str
@@ -142,26 +142,36 @@ class Facts:
 
 def bound_from_above(name: str, value: float, *, digits: int = 4, note: str = "") -> Value:
     """An upper bound, rounded up."""
-    return Value(name=name, value=value, kind=Kind.BOUND, shown=_rounded(value, digits, math.ceil), note=note)
+    return Value(
+        name=name,
+        value=value,
+        kind=ValueKind.BOUND,
+        shown=_round_to_digits(value, digits, math.ceil),
+        note=note,
+    )
 
 
 def bound_from_below(name: str, value: float, *, digits: int = 3, note: str = "") -> Value:
     """A lower bound, rounded down."""
     return Value(
-        name=name, value=value, kind=Kind.BOUND, shown=_rounded(value, digits, math.floor), note=note
+        name=name,
+        value=value,
+        kind=ValueKind.BOUND,
+        shown=_round_to_digits(value, digits, math.floor),
+        note=note,
     )
 
 
 def estimate(name: str, value: float, *, form: str = ".4g", note: str = "") -> Value:
-    return Value(name=name, value=value, kind=Kind.ESTIMATE, shown=format(value, form), note=note)
+    return Value(name=name, value=value, kind=ValueKind.ESTIMATE, shown=format(value, form), note=note)
 
 
 def setting(name: str, value: float | int | str, *, note: str = "") -> Value:
     shown = f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else value
-    return Value(name=name, value=value, kind=Kind.SETTING, shown=shown, note=note)
+    return Value(name=name, value=value, kind=ValueKind.SETTING, shown=shown, note=note)
 
 
-def _rounded(value: float, digits: int, to_whole: Any) -> str:
+def _round_to_digits(value: float, digits: int, to_whole: Any) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     places = min(max(digits - 1 - math.floor(math.log10(abs(value))), 0), 12)

@@ -1,4 +1,4 @@
-"""What a guarantee means for one person: how much better than a coin somebody can guess about them."""
+"""What a guarantee means for one person: how well anybody can guess whether they were in the data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.reserve import TRAINING
+from reticent.accounting.tight_epsilon import settle
 from reticent.core.errors import ReticentError
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
@@ -14,27 +16,36 @@ from reticent.mechanisms.events import Event
 _DELTAS = (0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
 
 
-class Claim(NamedTuple):
+class ClaimPoint(NamedTuple):
     """One point of a trade-off curve."""
 
     epsilon: float
     delta: float
 
 
-def claims(event: Event, stated: Claim, adjacency: Adjacency) -> tuple[Claim, ...]:
+def claim_points(event: Event, stated: ClaimPoint, adjacency: Adjacency) -> tuple[ClaimPoint, ...]:
     """The stated claim, and what the same releases cost at larger deltas, where that is known."""
-    found = [stated]
+    points = [stated]
     for delta in _DELTAS:
         if delta > stated.delta:
+            # At least what the stated claim can have set aside for how far samplers are from their laws.
+            arithmetic = max(TRAINING * delta, stated.delta / 2)
             try:
-                found.append(Claim(tight(event, delta, adjacency).upper, delta))
+                cost = settle(event, delta, Neighbours(adjacency), arithmetic=arithmetic).cost
+                points.append(ClaimPoint(cost.upper, delta))
             except ReticentError:
                 continue
-    return tuple(found)
+    return tuple(points)
 
 
-def best_guess(known: Sequence[Claim]) -> float:
+def best_guess(known: Sequence[ClaimPoint]) -> float:
     """The largest probability with which anybody can tell whether a person was in, from even odds.
+
+    Example:
+        >>> round(best_guess([ClaimPoint(epsilon=1.0, delta=0.0)]), 3)
+        0.731
+        >>> best_guess([ClaimPoint(epsilon=0.0, delta=0.0)]), best_guess([ClaimPoint(math.inf, 0.0)])
+        (0.5, 1.0)
 
     Each claim bounds it by (e^epsilon + delta) / (1 + e^epsilon): the two errors of a test add up to at least
     2 (1 - delta) / (1 + e^epsilon) at their smallest. All claims hold at once, so the smallest bound does.
@@ -45,15 +56,15 @@ def best_guess(known: Sequence[Claim]) -> float:
     return min(_guess(claim) for claim in known)
 
 
-def _guess(claim: Claim) -> float:
+def _guess(claim: ClaimPoint) -> float:
     if math.isinf(claim.epsilon):
         return 1.0
     share = 1 / (1 + math.exp(-claim.epsilon))
     return min(share + claim.delta * (1 - share), 1.0)
 
 
-def most_found(known: Sequence[Claim], false_positive_rate: float) -> float:
-    """The largest share of members that any attack finds while it accuses this share of others in vain."""
+def largest_true_positive_rate(known: Sequence[ClaimPoint], false_positive_rate: float) -> float:
+    """The largest share of members that any attack finds at this false-positive rate."""
     return min(
         min(
             _exp(claim.epsilon) * false_positive_rate + claim.delta,
@@ -64,8 +75,13 @@ def most_found(known: Sequence[Claim], false_positive_rate: float) -> float:
     )
 
 
-def believed(prior: float, epsilon: float) -> float:
-    """What somebody who gave it this probability before can come to believe at most."""
+def largest_belief(prior: float, epsilon: float) -> float:
+    """The largest probability that somebody with this prior can come to hold.
+
+    Example:
+        >>> round(largest_belief(0.01, epsilon=1.0), 4)
+        0.0267
+    """
     return prior / (prior + (1 - prior) / _exp(epsilon))
 
 

@@ -1,4 +1,4 @@
-"""The full record of a run: everything needed to check it, or to do it again."""
+"""The full record of a run: everything needed to check it or to repeat it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from reticent.core.errors import ReticentError
-from reticent.report.facts.facts import Kind, Section, Value, setting
+from reticent.mechanisms import events
+from reticent.report.facts.facts import Section, Value, ValueKind, setting
 from reticent.runs import folder as folders
+from reticent.runs.record import Requested, RunRecord
 
 _OPTIONS = (
     "target",
@@ -28,19 +30,19 @@ _OPTIONS = (
 _DEFAULTS = {"method": "auto", "model": "auto", "prepare": "private", "test": 0.2}
 
 
-def sections(folder: Path, record: dict[str, Any]) -> list[Section]:
+def sections(folder: Path, record: RunRecord) -> list[Section]:
     return [_assumptions(record), _record(folder, record)]
 
 
-def _assumptions(record: dict[str, Any]) -> Section:
-    said = record["guarantee"]["assumptions"]
+def _assumptions(record: RunRecord) -> Section:
+    said = record.result.guarantee.assumptions
     values = [
-        Value(name=f"assumption {place}", value=line, kind=Kind.ASSUMPTION, shown=line)
+        Value(name=f"assumption {place}", value=line, kind=ValueKind.ASSUMPTION, shown=line)
         for place, line in enumerate(said, 1)
     ]
     return Section(
         id="assumptions",
-        title="What the promise rests on",
+        title="What the promise assumes",
         text=("The proof is about the program as it was run. These are outside it:",)
         if values
         else ("Nothing beyond the proof was assumed.",),
@@ -48,40 +50,38 @@ def _assumptions(record: dict[str, Any]) -> Section:
     )
 
 
-def _record(folder: Path, record: dict[str, Any]) -> Section:
+def _record(folder: Path, record: RunRecord) -> Section:
     code = [
-        ("Commands to do it again", again(record, folder)),
-        ("The event: what was released", _pretty(record["event"])),
+        ("Commands to repeat it", repeat_commands(record, folder)),
+        ("The event: what was released", _format_json(events.to_json(record.event))),
     ]
-    code.append(("The recipe", _pretty(record["recipe"])))
+    code.append(("The recipe", _format_json(record.recipe.to_json())))
     path = folder / folders.DOMAIN
     if path.exists():
         code.append(("The domain: what is public about the table", path.read_text(encoding="utf-8")))
-    if entries := _ledger(record["order"]):
+    if entries := _ledger(record.request):
         code.append(("Ledger entries", entries))
-    code.append(("The whole record", _pretty(record)))
-    versions = [setting(f"version of {name}", str(value)) for name, value in record["versions"].items()]
-    digest = setting(
-        "digest of the model", str(record["model"].get("digest", ""))[:32], note="sha256, first half"
-    )
+    code.append(("The whole record", _format_json(record.to_json())))
+    versions = [setting(f"version of {name}", str(value)) for name, value in record.versions.items()]
+    digest = setting("digest of the model", record.result.model.digest[:32], note="sha256, first half")
     return Section(
         id="record",
         title="The full record",
-        text=(f"Run number {record['number']}, in {folder}.",),
-        values=(*versions, digest, setting("parameters", str(record["model"]["name"]))),
+        text=(f"Run number {record.number}, in {folder}.",),
+        values=(*versions, digest, setting("parameters", str(record.result.model.name))),
         code=tuple(code),
     )
 
 
-def again(record: dict[str, Any], folder: Path) -> str:
-    """The commands that make such a run, attack and audit it: with other noise, so not the same numbers."""
-    order = record["order"]
-    words = ["reticent", "train", str(order["source"])]
+def repeat_commands(record: RunRecord, folder: Path) -> str:
+    """The commands that repeat a run, attack it and audit it; noise is drawn anew, so numbers differ."""
+    asked = record.request.to_json()
+    words = ["reticent", "train", record.request.source]
     for name in _OPTIONS:
-        value = order.get(name)
+        value = asked.get(name)
         if value is not None and value != _DEFAULTS.get(name):
             words += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
-    layout = order.get("layout") or {}
+    layout = record.request.layout
     if "delimiter" in layout:
         words += ["--delimiter", "tab" if layout["delimiter"] == "\t" else layout["delimiter"]]
     if "header" in layout:
@@ -98,18 +98,18 @@ def again(record: dict[str, Any], folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _ledger(order: dict[str, Any]) -> str:
-    if not order["ledger"]:
+def _ledger(request: Requested) -> str:
+    if not request.ledger:
         return ""
     from reticent.ledger.ledger import Ledger
 
     try:
-        with Ledger.open(order["ledger"]) as ledger:
-            entries = ledger.entries(order["dataset"])
+        with Ledger.open(request.ledger) as ledger:
+            entries = ledger.entries(request.dataset)
     except ReticentError as error:
-        return f"The ledger cannot be read now: {error.happened}"
+        return f"The ledger cannot be read: {error.happened}"
     return "\n".join(json.dumps(entry.to_json()) for entry in entries)
 
 
-def _pretty(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return json.dumps(value, indent=2)

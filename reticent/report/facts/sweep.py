@@ -11,12 +11,12 @@ from reticent.runs.sweep import Cell, SweepOrder, as_rows
 
 CAUTION = (
     "An attack that fails proves nothing: another may succeed, on other records, or tomorrow. Measured "
-    "leakage lies below the bound, often far below; but a promise at epsilon 100 is no promise, whatever "
-    "these attacks say."
+    "leakage is below the bound, often far below it; but a promise at epsilon 100 promises nothing, whatever "
+    "these attacks find."
 )
 
 
-def facts(order: SweepOrder, cells: Sequence[Cell]) -> Facts:
+def sweep_facts(order: SweepOrder, cells: Sequence[Cell]) -> Facts:
     sections = []
     for model in order.models:
         own = [cell for cell in cells if cell.model == model]
@@ -39,14 +39,14 @@ def facts(order: SweepOrder, cells: Sequence[Cell]) -> Facts:
     )
     return Facts(
         title=f"Theory against practice: {order.source}",
-        subtitle=f"{order.seeds} models a cell, {order.rows:,} rows at most, delta {order.delta:g}",
-        verdict="An attack passes the bound: something is wrong."
+        subtitle=f"{order.seeds} models per cell, at most {order.rows:,} rows, delta {order.delta:g}",
+        verdict="An attack exceeds the bound: something is wrong."
         if is_wrong
         else "Every attack stays below the bound.",
         tone="bad" if is_wrong else "plain",
         lead=(
-            "Each way of accounting demands its own noise for the same promise. The tighter it is, the less "
-            "noise, and the more accuracy is left.",
+            "Each accounting method requires its own noise for the same promise. The tighter the method, the "
+            "less noise it needs, and the more accuracy is left.",
             CAUTION,
         ),
         headline=tuple(_gain(cells, model) for model in order.models),
@@ -55,7 +55,7 @@ def facts(order: SweepOrder, cells: Sequence[Cell]) -> Facts:
 
 
 def _gain(cells: Sequence[Cell], model: str) -> Any:
-    """What the tightest accounting adds to the accuracy at most, over the loosest that was tried."""
+    """The most accuracy that the tightest accounting gains over the loosest that was tried."""
     best, at = 0.0, math.nan
     for epsilon in sorted({cell.epsilon for cell in cells if math.isfinite(cell.epsilon)}):
         found = [
@@ -66,7 +66,10 @@ def _gain(cells: Sequence[Cell], model: str) -> Any:
         if found and max(found) - min(found) > best:
             best, at = max(found) - min(found), epsilon
     return estimate(
-        f"accuracy won by accounting, {model}", 100 * best, form=".1f", note=f"points, at epsilon {at:g}"
+        f"accuracy gained by tight accounting, {model}",
+        100 * best,
+        form=".1f",
+        note=f"percentage points, at epsilon {at:g}",
     )
 
 
@@ -80,13 +83,13 @@ def _utility(order: SweepOrder, model: str, cells: Sequence[Cell], plain: Cell) 
             lines.append(Line(name=method, x=x, y=y))
     return Chart(
         id=f"utility-{model}",
-        title="Accuracy lost against training without privacy, by accounting method",
+        title="Accuracy lost to privacy, by accounting method",
         description="; ".join(
             f"{line.name}: {line.y[0]:.0f} points at {line.x[0]:g}, {line.y[-1]:.0f} at {line.x[-1]:g}"
             for line in lines
         ),
         x_label="epsilon",
-        y_label="accuracy lost, points (estimate)",
+        y_label="accuracy lost, percentage points (estimate)",
         lines=tuple(lines),
         is_log_x=True,
     )
@@ -111,10 +114,10 @@ def _leakage(order: SweepOrder, model: str, cells: Sequence[Cell]) -> list[Chart
     return [
         Chart(
             id=f"leakage-{model}",
-            title=f"Advantage of attacks, and the most that any can have (noise by '{method}')",
+            title=f"Advantage of attacks, and the bound on any attack (noise by '{method}')",
             description="; ".join(f"{line.name}: {line.y[0]:.3f} to {line.y[-1]:.3f}" for line in lines),
             x_label="epsilon",
-            y_label="true less false positives",
+            y_label="true-positive rate minus false-positive rate",
             lines=tuple(lines),
             is_log_x=True,
             is_log_y=True,
@@ -128,15 +131,15 @@ def _table(cells: Sequence[Cell]) -> Rows:
     return Rows(
         title="Every cell (accuracies and leakage are estimates; noise and bound are not)",
         headings=headings,
-        rows=tuple(tuple(_said(row.get(key)) for key in headings) for row in rows),
+        rows=tuple(tuple(_format_cell(row.get(key)) for key in headings) for row in rows),
     )
 
 
-def _said(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _spread(cell: Cell) -> str:
-    return f"deviation between models {100 * (cell.deviation or 0.0):.1f} points"
+    return f"standard deviation between models: {100 * (cell.deviation or 0.0):.1f} points"

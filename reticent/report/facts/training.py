@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
-from reticent.accounting.epsilon import tight
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.reserve import TRAINING
+from reticent.accounting.tight_epsilon import settle
 from reticent.core.errors import ReticentError
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.report.facts.facts import Bars, Chart, Line, Section, estimate, setting
 from reticent.runs.folder import rows_in_words
+from reticent.runs.record import RunRecord
 
 
-def sections(record: dict[str, Any]) -> list[Section]:
+def sections(record: RunRecord) -> list[Section]:
     return [_training(record), _budget(record), *_votes(record), *_synthetic(record)]
 
 
-def _training(record: dict[str, Any]) -> Section:
-    moments = [moment for moment in record["history"]["moments"] if moment["epsilon"] is not None]
-    metrics = record["metrics"]
-    values = [
-        estimate(name, value, note=metrics["label"])
-        for name, value in metrics.items()
-        if isinstance(value, float)
-    ]
+def _training(record: RunRecord) -> Section:
+    moments = [(point, point.epsilon) for point in record.result.history if point.epsilon is not None]
+    scores = record.result.scores
+    values = []
+    if scores is not None:
+        values = [estimate(name, value, note=scores.label) for name, value in scores.values.items()]
     values.append(setting("rows trained on", rows_in_words(record)))
-    values.append(setting("seconds", round(float(record["seconds"]), 1)))
+    values.append(setting("seconds", round(record.result.seconds, 1)))
     charts = []
     if len(moments) > 2:
-        epochs = tuple(float(moment["epoch"]) for moment in moments)
-        spent = tuple(float(moment["epsilon"]) for moment in moments)
+        epochs = tuple(point.epoch for point, _ in moments)
+        spent = tuple(epsilon for _, epsilon in moments)
         charts.append(
             Chart(
                 id="spent",
-                title="Epsilon of a run meant to end there",
+                title="Epsilon spent if the run had been planned to stop there",
                 description=f"Epsilon grows from {spent[0]:.3g} after the first epochs to {spent[-1]:.3g} "
-                f"after {epochs[-1]:.3g}, whatever was released beside training included. It is the cost of "
-                "stopping at a step that was fixed in advance.",
+                f"after {epochs[-1]:.3g}, including everything released beside training. It is the cost of "
+                "a run whose last step was fixed in advance.",
                 x_label="epochs",
                 y_label="epsilon (bound)",
                 lines=(Line(name="epsilon", x=epochs, y=spent),),
             )
         )
-        right = [float(moment["held_out"].get("accuracy", "nan")) for moment in moments]
+        right = [point.held_out.get("accuracy", math.nan) for point, _ in moments]
         if all(value == value for value in right):
             charts.append(
                 Chart(
@@ -58,38 +61,37 @@ def _training(record: dict[str, Any]) -> Section:
     return Section(
         id="training",
         title="What was learned, and what it cost",
-        text=(f"{record['recipe']['method']}: {record['recipe']['in_words']}.",),
+        text=(f"{record.recipe.method}: {record.recipe.in_words}.",),
         values=tuple(values),
         charts=tuple(charts),
     )
 
 
-def _budget(record: dict[str, Any]) -> Section:
-    """What each part would cost by itself: parts add up to less, since noise adds up with luck."""
-    order, promise = record["order"], record["guarantee"]
-    event = events.from_json(record["event"])
-    adjacency = Adjacency(promise["adjacency"])
-    if record["preparation"] is not None and isinstance(event, events.Composed):
+def _budget(record: RunRecord) -> Section:
+    """What each part would cost by itself. Together the parts cost less than their sum."""
+    request, promise = record.request, record.result.guarantee
+    event = record.event
+    adjacency = promise.adjacency
+    if record.preparation is not None and isinstance(event, events.Composed):
         parts = {"preparation": event.events[0], "training": events.Composed(events=event.events[1:])}
     else:
         parts = {"training": event}
     names, amounts = [], []
     for name, part in parts.items():
         try:
-            amounts.append(tight(part, promise["delta"], adjacency).upper)
+            is_all = len(parts) == 1
+            amounts.append(promise.epsilon if is_all else _cost_alone(part, promise.delta, adjacency))
             names.append(name)
         except ReticentError:
             continue
     names.append("all together")
-    amounts.append(float(promise["epsilon"]))
+    amounts.append(float(promise.epsilon))
     text = [
-        f"Allowed were epsilon {order['epsilon']:g} and delta {order['delta']:g}.",
-        "Each bar is what that part costs by itself at that delta. Together they cost less than their sum.",
+        f"The budget was epsilon {request.epsilon:g} and delta {request.delta:g}.",
+        "Each bar is the cost of that part by itself at this delta. Together they cost less than their sum.",
     ]
-    if order["ledger"]:
-        text.append(
-            f"It was charged to '{order['dataset']}' in {order['ledger']} before any noise was drawn."
-        )
+    if request.ledger:
+        text.append(f"It was charged to '{request.dataset}' in {request.ledger} before any noise was drawn.")
     return Section(
         id="budget",
         title="Where the budget went",
@@ -104,15 +106,20 @@ def _budget(record: dict[str, Any]) -> Section:
                 unit="epsilon",
                 names=tuple(names),
                 amounts=tuple(amounts),
-                mark=float(order["epsilon"]),
-                mark_name="allowed",
+                mark=float(request.epsilon),
+                mark_name="budget",
             ),
         ),
     )
 
 
-def _votes(record: dict[str, Any]) -> list[Section]:
-    seen = record.get("unreleased") or {}
+def _cost_alone(event: events.Event, delta: float, adjacency: Adjacency) -> float:
+    """What a part costs by itself, by the rule of the guarantee: samplers take their share of delta."""
+    return settle(event, delta, Neighbours(adjacency), arithmetic=TRAINING * delta).cost.upper
+
+
+def _votes(record: RunRecord) -> list[Section]:
+    seen = record.result.unreleased or {}
     if "agreement" not in seen:
         return []
     counts = [int(count) for count in seen["agreement"]]
@@ -122,13 +129,13 @@ def _votes(record: dict[str, Any]) -> list[Section]:
     return [
         Section(
             id="votes",
-            title="How far the teachers agree",
+            title="How often the teachers agree",
             text=(f"{seen['label'].capitalize()}.",),
             values=(
                 estimate(
-                    "epsilon with the votes in view",
+                    "epsilon for these votes",
                     float(seen["epsilon of the answers with their votes in view"]),
-                    note="unreleased: private like the votes, and about one direction only",
+                    note="unreleased: private like the votes, and proved in one direction only",
                 ),
                 setting("questions", int(seen["questions"])),
                 setting("answers", int(seen["answers"])),
@@ -148,9 +155,9 @@ def _votes(record: dict[str, Any]) -> list[Section]:
     ]
 
 
-def _synthetic(record: dict[str, Any]) -> list[Section]:
-    """What was found when synthetic rows were held against rows that were kept away."""
-    quality = record.get("quality") or {}
+def _synthetic(record: RunRecord) -> list[Section]:
+    """How synthetic rows compare with real rows that the generator never saw."""
+    quality = record.result.quality or {}
     values = []
     for name, value in quality.items():
         if name.startswith("learned"):
@@ -164,14 +171,16 @@ def _synthetic(record: dict[str, Any]) -> list[Section]:
                 )
         elif name.startswith("membership"):
             values.append(
-                estimate(f"{name}, AUC", value["auc"]["value"], form=".3f", note="a coin has 0.5, unreleased")
+                estimate(
+                    f"{name}, AUC", value["auc"]["value"], form=".3f", note="guessing gives 0.5, unreleased"
+                )
             )
     if not values:
         return []
     return [
         Section(
             id="quality",
-            title="How good the synthetic data are",
+            title="Quality of the synthetic data",
             text=(f"{quality['label'].capitalize()}.",),
             values=tuple(values),
             charts=_usefulness(quality),
@@ -179,8 +188,8 @@ def _synthetic(record: dict[str, Any]) -> list[Section]:
     ]
 
 
-def _usefulness(quality: dict[str, Any]) -> tuple[Bars, ...]:
-    """What classifiers reach on real rows, learned from synthetic ones and from real ones."""
+def _usefulness(quality: Mapping[str, Any]) -> tuple[Bars, ...]:
+    """The accuracy of classifiers on real rows, trained on synthetic rows and on real rows."""
     scored = [
         (f"{one['classifier']}, {'synthetic' if 'synthetic' in name else 'real'}", float(one["accuracy"]))
         for name, value in quality.items()
@@ -193,7 +202,7 @@ def _usefulness(quality: dict[str, Any]) -> tuple[Bars, ...]:
     return (
         Bars(
             id="usefulness",
-            title="Accuracy on real rows, by what was learned from (estimates, unreleased)",
+            title="Accuracy on real rows, by training data (estimates, unreleased)",
             description="; ".join(f"{name}: {share:.1%}" for name, share in scored),
             unit="accuracy, %",
             names=tuple(name for name, _ in scored),

@@ -28,8 +28,8 @@ class GapPoint(NamedTuple):
 def save_roc(path: Path, attacks: Mapping[str, Scores], *, title: str) -> None:
     """The curve of each attack on logarithmic axes, over the band where an attack without signal lies.
 
-    The left of such a picture is what matters: how many members are found while hardly anybody is accused
-    in vain. Written whole or not at all.
+    The left of the picture matters most: how many members are found with hardly any false positives. The file
+    is written whole or not at all.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -41,7 +41,7 @@ def _lines(chart: Chart) -> str:
         points = [(across(x), up(y)) for x, y in zip(line.x, line.y, strict=True)]
         dashed = ' stroke-dasharray="5 4"' if line.is_dashed else ""
         parts.append(f'<path class="line c{number % _COLOURS}" d="{_path(points, chart.style)}"{dashed}/>')
-    return _framed(chart.id, chart.title, chart.description, _HEIGHT, parts) + _legend(chart)
+    return _frame(chart.id, chart.title, chart.description, _HEIGHT, parts) + _legend(chart)
 
 
 def _path(points: Sequence[tuple[float, float]], style: str) -> str:
@@ -62,13 +62,13 @@ def _axes(
         y = up(tick)
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>')
         parts.append(
-            f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_said(tick)}</text>'
+            f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_number(tick)}</text>'
         )
     for tick in _ticks(x_range, is_log=chart.is_log_x):
         x = across(tick)
         parts.append(f'<path class="grid" d="M{x:.1f} {_TOP}V{bottom}"/>')
         parts.append(
-            f'<text class="tick" x="{x:.1f}" y="{bottom + 17}" text-anchor="middle">{_said(tick)}</text>'
+            f'<text class="tick" x="{x:.1f}" y="{bottom + 17}" text-anchor="middle">{_number(tick)}</text>'
         )
     parts.append(f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{right}"/>')
     middle = (_LEFT + right) / 2
@@ -105,7 +105,7 @@ def _bars(chart: Bars) -> str:
         if chart.high:
             start = across(chart.low[place])
             parts.append(f'<path class="whisker" d="M{start:.1f} {y + 16}H{end:.1f}"/>')
-        said = chart.notes[place] if chart.notes else _said(amount)
+        said = chart.notes[place] if chart.notes else _number(amount)
         parts.append(
             f'<text class="tick" x="{max(end, left + width) + 6:.1f}" y="{y + 20}">{escape(said)}</text>'
         )
@@ -121,10 +121,10 @@ def _bars(chart: Bars) -> str:
         f'<text class="label" x="{(left + _WIDTH - 70) / 2:.0f}" y="{height - 4}" text-anchor="middle">'
         f"{escape(chart.unit)}</text>"
     )
-    return _framed(chart.id, chart.title, chart.description, height, parts)
+    return _frame(chart.id, chart.title, chart.description, height, parts)
 
 
-def _framed(identity: str, title: str, description: str, height: int, parts: Sequence[str]) -> str:
+def _frame(identity: str, title: str, description: str, height: int, parts: Sequence[str]) -> str:
     return (
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-labelledby="{identity}-t {identity}-d">'
         f'<title id="{identity}-t">{escape(title)}</title>'
@@ -157,12 +157,12 @@ def _scale(values: tuple[float, float], places: tuple[float, float], *, is_log: 
     low, high = (math.log(value) for value in values) if is_log else values
     start, end = places
 
-    def scaled(value: float) -> float:
+    def scale(value: float) -> float:
         value = math.log(max(value, 1e-300)) if is_log else value
         share = min(max((value - low) / (high - low), 0.0), 1.0)
         return start + share * (end - start)
 
-    return scaled
+    return scale
 
 
 def _ticks(values: tuple[float, float], *, is_log: bool) -> list[float]:
@@ -178,7 +178,7 @@ def _ticks(values: tuple[float, float], *, is_log: bool) -> list[float]:
     return [step * place for place in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _said(value: float) -> str:
+def _number(value: float) -> str:
     if value == 0:
         return "0"
     if abs(value) >= 1e5 or abs(value) < 1e-3:

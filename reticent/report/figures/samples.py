@@ -25,7 +25,7 @@ def save_sample_sheet(
     from matplotlib.figure import Figure
 
     check_format(path)
-    tiles = {title: _tiled(rows) for title, rows in sheets.items()}
+    tiles = {title: _tile(rows) for title, rows in sheets.items()}
     widths = [tile.shape[1] for tile in tiles.values()]
     tallest = max(tile.shape[0] for tile in tiles.values())
     figure = Figure(figsize=(sum(widths) / 60 + 0.6, tallest / 60 + 0.5), layout="constrained")
@@ -46,7 +46,7 @@ def save_sample_sheet(
     save(figure, path)
 
 
-def _tiled(rows: Sequence[np.ndarray]) -> np.ndarray:
+def _tile(rows: Sequence[np.ndarray]) -> np.ndarray:
     """One large image: a row for each class, with a dark line around every image."""
     shapes = {np.shape(row) for row in rows}
     if len(shapes) != 1 or len(next(iter(shapes))) not in (3, 4):

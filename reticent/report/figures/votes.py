@@ -1,4 +1,4 @@
-"""Pictures of votes: how far teachers agree. Private, and marked so."""
+"""Charts of votes: how often teachers agree. Private, and marked so."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def save_agreement(path: Path, counts: Sequence[int]) -> None:
     axes.set(
         xlabel="teachers who vote for the winning class, %",
         ylabel="public rows",
-        title="How far the teachers agree (private: unreleased)",
+        title="How often the teachers agree (private: unreleased)",
         xlim=(0, 100),
     )
     axes.grid(alpha=0.25, axis="y")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from html import escape
 from importlib import resources
 
-from reticent.report.facts.facts import Bars, Chart, Facts, Kind, Rows, Section, Value
+from reticent.report.facts.facts import Bars, Chart, Facts, Rows, Section, Value, ValueKind
 from reticent.report.figures import charts
 
 _KINDS = {
-    Kind.BOUND: "proved, under the assumptions that are named",
-    Kind.ESTIMATE: "measured: there is luck in it",
-    Kind.ASSUMPTION: "taken for granted",
-    Kind.SETTING: "chosen by whoever ran it",
+    ValueKind.BOUND: "proved, under the stated assumptions",
+    ValueKind.ESTIMATE: "measured, with random error",
+    ValueKind.ASSUMPTION: "assumed, not proved",
+    ValueKind.SETTING: "chosen by whoever ran it",
 }
 
 
@@ -103,5 +103,5 @@ def _table(table: Rows) -> str:
     )
 
 
-def _badge(kind: Kind) -> str:
+def _badge(kind: ValueKind) -> str:
     return f'<span class="badge {kind.value}">{kind.value}</span>'

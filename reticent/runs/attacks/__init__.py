@@ -1,7 +1,8 @@
 """Attacks on runs that are in a folder.
 
-pool, view, recipes    which records are tried; what a run shows; how it would be trained again
-membership, property   the attacks,
-leakage, inversion     and more of them
-defences               what output defences change about them
+membership             who was in the training set; the value of a sensitive column
+property               the share of rows with a property
+leakage, inversion     what a gradient, or the model, shows of a record or a class
+defences               what other defences would have changed
+pool, view, recipes    which records are used; how one looks; how shadow models are trained
 """

@@ -1,4 +1,4 @@
-"""Defences for the task of a run: masks and other training beside the privacy of the run itself."""
+"""Defences for the task of a run: masks and other ways of training, compared with the private run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 import optax
 from scipy.special import softmax
 
-from reticent.attacks.defences import Row, compare
+from reticent.attacks.defences import Defended, compare
 from reticent.attacks.scores import FEWEST
 from reticent.attacks.shadows.recipes import plain_recipe
 from reticent.core.errors import DataError
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.observer import NOBODY, Observer
 from reticent.data.encoding import has_target
 from reticent.runs.arrays import Arrays
 from reticent.runs.attacks.pool import Pool, pool_of, require_classes
@@ -29,17 +29,17 @@ _EARLY = 6  # the part of the epochs after which training is stopped early
 _DECAY = 1.0  # times the rate, of every weight in every step
 
 
-def compare_defences(again: Again, *, onlooker: Onlooker = NOBODY) -> tuple[Row, ...]:
-    """The run's task without privacy, behind masks, stopped early, regularised, and the run as it is.
+def compare_defences(again: Again, *, observer: Observer = NOBODY) -> tuple[Defended, ...]:
+    """Attacks the run's task without privacy, behind masks, stopped early, regularised, and the run itself.
 
     The model without privacy is the run's own, trained with Adam on the same rows; nothing is tuned.
 
     Raises:
-        DataError: the run predicts numbers, or too few rows are held out that are nobody else's copy.
+        DataError: the run predicts numbers, or too few held-out rows differ from all training rows.
     """
     require_classes(again, "A membership attack")
     pool = pool_of(again)
-    members, outsiders = _apart(pool)
+    members, outsiders = _split_sides(pool)
     known = has_target(again.train_on["y"])
     rows = {key: values[known] for key, values in again.train_on.items()}
     epochs = int(np.clip(_VISITS // len(rows["y"]), _FEWEST_EPOCHS, _MOST_EPOCHS))
@@ -50,29 +50,29 @@ def compare_defences(again: Again, *, onlooker: Onlooker = NOBODY) -> tuple[Row,
         "weight decay": (epochs, _DECAY),
     }
     models: dict[str, Any] = {}
-    with onlooker.watch("models without privacy") as on_progress:
+    with observer.watch("models without privacy") as on_progress:
         for name, (length, decay) in ways.items():
-            models[name] = _asked(again, _trained(again, rows, length, decay))
+            models[name] = _predictor(again, _train(again, rows, length, decay))
             on_progress(len(models) / (len(ways) + 1))
-        epsilon = float(again.record["guarantee"]["epsilon"])
-        models[f"this run, epsilon {epsilon:.3g}"] = _asked(again, again.params)
+        epsilon = again.record.result.guarantee.epsilon
+        models[f"this run, epsilon {epsilon:.3g}"] = _predictor(again, again.params)
         return compare(models, members, outsiders)
 
 
-def in_words(rows: tuple[Row, ...]) -> list[str]:
-    """What the table says."""
+def explain_defences(rows: tuple[Defended, ...]) -> list[str]:
+    """Says what the table means."""
     none, run = rows[0], rows[-1]
-    leaks = [max(result.measured.auc.value for result in row.battery.results) for row in (none, run)]
+    none_auc, run_auc = (row.battery.strongest.measured.auc.value for row in (none, run))
     return [
-        f"Without any defence the best of these attacks has an AUC of {leaks[0]:.3f} at a test accuracy of "
-        f"{none.battery.accuracies.test:.1%}; this run has {leaks[1]:.3f} at "
+        f"Without any defence the strongest attack has an AUC of {none_auc:.3f} at a test accuracy of "
+        f"{none.battery.accuracies.test:.1%}; on this run it has {run_auc:.3f} at "
         f"{run.battery.accuracies.test:.1%}.",
-        "A mask changes what a model says and nothing that it learned: none hides from an attack on labels "
-        "('gap'). Only the private row comes with a bound on all other attacks.",
+        "A mask changes what a model says, not what it learned: it does not stop an attack on labels "
+        "('gap'). Only the private row comes with a bound on every other attack.",
     ]
 
 
-def _trained(again: Again, rows: Arrays, epochs: int, decay: float) -> Any:
+def _train(again: Again, rows: Arrays, epochs: int, decay: float) -> Any:
     count = len(rows["y"])
     recipe = plain_recipe(
         again.learner.model,
@@ -85,12 +85,12 @@ def _trained(again: Again, rows: Arrays, epochs: int, decay: float) -> Any:
     return jax.block_until_ready(jax.jit(recipe)(jax.random.key(0, impl="threefry2x32"), *arrays))
 
 
-def _asked(again: Again, params: Any) -> Callable[[np.ndarray], np.ndarray]:
+def _predictor(again: Again, params: Any) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: softmax(predicted(again.learner, params, x).astype(float), axis=1)
 
 
-def _apart(pool: Pool) -> tuple[Arrays, Arrays]:
-    """Members and outsiders; whoever is outside and the very copy of somebody inside is left out."""
+def _split_sides(pool: Pool) -> tuple[Arrays, Arrays]:
+    """Splits members from outsiders; outsiders that equal a member are left out."""
     members, outsiders = (
         {key: values[side] for key, values in pool.records.items()}
         for side in (pool.is_member, ~pool.is_member)
@@ -99,7 +99,7 @@ def _apart(pool: Pool) -> tuple[Arrays, Arrays]:
     is_own = np.array([row.tobytes() not in inside for row in outsiders["x"]])
     if is_own.sum() < 3 * FEWEST:
         raise DataError(
-            f"All but {is_own.sum()} of {len(is_own)} held-out rows are copies of rows in the training set.",
+            f"All but {is_own.sum()} of {len(is_own)} held-out rows are copies of training rows.",
             remedy="Attack a run whose rows differ more, or with more of them held out.",
         )
     return members, {key: values[is_own] for key, values in outsiders.items()}

@@ -10,7 +10,7 @@ import numpy as np
 
 from reticent.attacks.reconstruction.inversion import Inverted, Likeness, invert, likeness
 from reticent.core.errors import DataError
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.observer import NOBODY, Observer
 from reticent.runs.attacks.pool import require_classes
 from reticent.runs.attacks.view import View, cells, view_of
 from reticent.runs.reopen import Again
@@ -21,12 +21,12 @@ _STRONGEST = 8  # features that are named, of records without columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class InvertedRun:
-    """A representative of each class of a run, by one way or two.
+class RunInversion:
+    """A representative of each class of a run, by one method or two.
 
     Args:
         classes: by name, those that held-out rows have.
-        pictures: by way, and of the class means; empty for records that are no pictures.
+        pictures: of each method, and of the class means; empty for records that are not pictures.
         records: of each class the cells of its representative, for tables.
         strongest: of each class the features that are furthest from the mean, for records without names.
     """
@@ -38,9 +38,9 @@ class InvertedRun:
     records: dict[str, dict[str, str]]
     strongest: dict[str, list[int]]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         found = {
-            way: {"confidences": inverted.confidences.tolist(), **self.alike[way].as_json()}
+            way: {"confidences": inverted.confidences.tolist(), **self.alike[way].to_json()}
             for way, inverted in self.ways.items()
         }
         return {
@@ -53,49 +53,50 @@ class InvertedRun:
     @property
     def in_words(self) -> list[str]:
         said = [
-            "A representative stands for a class, and is no record of anybody, unless a class is one person."
+            "A representative stands for a class and is not anybody's record, unless a class is one person."
         ]
         for way, alike in self.alike.items():
             count = len(self.classes)
             own = round(alike.recognised.value * count)
             said.append(
-                f"Found {way}, {own} of {count} are most like their own class; luck gives {1 / count:.0%}."
+                f"Found {way}, {own} of {count} are most like their own class; "
+                f"guessing gives {1 / count:.0%}."
             )
-        return [*said, "A guarantee for records does not hide what a class has in common."]
+        return [*said, "A guarantee for records does not hide what the records of a class have in common."]
 
 
-def invert_run(again: Again, *, onlooker: Onlooker = NOBODY) -> InvertedRun:
-    """A representative of each class by gradient ascent on the confidence of the run's model.
+def invert_run(again: Again, *, observer: Observer = NOBODY) -> RunInversion:
+    """Finds a representative of each class by gradient ascent on the confidence of the run's model.
 
-    Pictures are looked for from the label alone, too. The attacker who has records of the same kind is given
-    held-out ones, without their labels.
+    For pictures the search is also done from the label alone. An attacker with records of the same kind is
+    given held-out ones, without their labels.
 
     Raises:
-        DataError: the run predicts numbers, or a class is all that the held-out rows have.
+        DataError: the run predicts numbers, or the held-out rows have fewer than two classes.
     """
     require_classes(again, "Inversion")
     view = view_of(again)
     present = [label for label in range(again.problem.outputs) if (view.labels == label).any()]
     if len(present) < 2:
         raise DataError(
-            f"The {len(view.labels)} held-out rows are of {len(present)} class: there is nothing to compare.",
+            f"The {len(view.labels)} held-out rows have {len(present)} class: there is nothing to compare.",
             remedy="Attack a run with more rows held out.",
         )
     ways: dict[str, Inverted] = {}
-    with onlooker.watch("inversion") as on_progress:
+    with observer.watch("inversion") as on_progress:
         if view.draw is not None and view.is_direct:
-            ways[ALONE] = _inverted(again, view, present, None)
+            ways[ALONE] = _invert_classes(again, view, present, None)
             on_progress(0.5)
-        ways[AMONG] = _inverted(again, view, present, view.public)
+        ways[AMONG] = _invert_classes(again, view, present, view.public)
         on_progress(1.0)
     names = tuple(again.problem.classes[label] for label in present)
-    means = np.stack([_seen(view)[view.labels == label].mean(axis=0) for label in present])
-    drawn = {way: _drawn(view, found) for way, found in ways.items()}
-    records, strongest = _in_words(again, view, names, ways[AMONG])
-    return InvertedRun(
+    means = np.stack([_records_to_compare(view)[view.labels == label].mean(axis=0) for label in present])
+    drawn = {way: _draw_representatives(view, found) for way, found in ways.items()}
+    records, strongest = _describe_representatives(again, view, names, ways[AMONG])
+    return RunInversion(
         classes=names,
         ways=ways,
-        alike={way: _alike(view, pictures, means) for way, pictures in drawn.items()},
+        alike={way: _measure_likeness(view, pictures, means) for way, pictures in drawn.items()},
         pictures={"class mean": means, **{way: found.pictures for way, found in drawn.items()}}
         if view.draw
         else {},
@@ -104,10 +105,10 @@ def invert_run(again: Again, *, onlooker: Onlooker = NOBODY) -> InvertedRun:
     )
 
 
-def _inverted(again: Again, view: View, labels: list[int], public: np.ndarray | None) -> Inverted:
+def _invert_classes(again: Again, view: View, labels: list[int], public: np.ndarray | None) -> Inverted:
     params, shape = again.params, view.records.shape[1:]
     # Without public records, neighbouring pixels are kept alike: a row has to lie as the picture does.
-    picture = shape if public is not None or view.pictures is None or len(shape) > 1 else _sides(view)
+    picture = shape if public is not None or view.pictures is None or len(shape) > 1 else _picture_shape(view)
 
     def logits(x: jax.Array) -> jax.Array:
         return again.learner.scores(params, x.reshape(shape))
@@ -115,7 +116,7 @@ def _inverted(again: Again, view: View, labels: list[int], public: np.ndarray | 
     return invert(logits, picture, labels, box=view.box, public=public, steps=200)
 
 
-def _sides(view: View) -> tuple[int, ...]:
+def _picture_shape(view: View) -> tuple[int, ...]:
     assert view.pictures is not None
     sides = view.pictures.shape[1:]
     pixels = int(np.prod(sides))
@@ -123,23 +124,23 @@ def _sides(view: View) -> tuple[int, ...]:
     return (*sides, colours) if colours > 1 else sides
 
 
-def _seen(view: View) -> np.ndarray:
+def _records_to_compare(view: View) -> np.ndarray:
     return view.records if view.pictures is None else view.pictures
 
 
-def _drawn(view: View, found: Inverted) -> Inverted:
-    """The representatives as they are seen, numbered by their place."""
+def _draw_representatives(view: View, found: Inverted) -> Inverted:
+    """Draws the representatives as pictures, numbered by their place."""
     pictures = found.pictures if view.draw is None else view.draw(found.pictures)
     return replace(found, pictures=pictures, labels=tuple(range(len(found.labels))))
 
 
-def _alike(view: View, found: Inverted, means: np.ndarray) -> Likeness:
-    """Rows of a table are alike in most columns: what counts is where they differ from the mean row."""
-    centre = 0 if view.draw is not None else _seen(view).mean(axis=0)
+def _measure_likeness(view: View, found: Inverted, means: np.ndarray) -> Likeness:
+    """Compares with class means; for tables, around the mean row, because rows agree in most columns."""
+    centre = 0 if view.draw is not None else _records_to_compare(view).mean(axis=0)
     return likeness(replace(found, pictures=found.pictures - centre), means - centre)
 
 
-def _in_words(
+def _describe_representatives(
     again: Again, view: View, names: tuple[str, ...], found: Inverted
 ) -> tuple[dict[str, dict[str, str]], dict[str, list[int]]]:
     if view.draw is not None:

@@ -1,8 +1,8 @@
-"""Gradient leakage from a run's model: what a server could read off the gradient of one record.
+"""Gradient leakage from a run's model: what a server could reconstruct from the gradient of one record.
 
 The gradients are those of the run's own model on rows that it never saw, one row each: the worst case. They
-are sent as they are, clipped as the run clipped, and with as much noise as the run added. A run in one place
-sends none to anybody; this is what its noise would hide in federated learning.
+are sent as they are, clipped as the run clipped, and with as much noise as the run added. A run on one
+machine sends none to anybody; this is what its noise would hide in federated learning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reticent.attacks.reconstruction.leakage import (
     recover_label,
 )
 from reticent.core.errors import DataError
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Domain
 from reticent.data.encoding import has_target
 from reticent.runs.attacks.pool import require_classes
@@ -43,10 +43,10 @@ _SHOWN = 8  # pictures in a line
 
 
 class Leak(NamedTuple):
-    """What was read at one amount of noise.
+    """What was reconstructed at one amount of noise.
 
     Args:
-        cells: the share of a record's cells that were read right, for tables.
+        cells: the share of a record's cells that are right, for tables.
     """
 
     name: str
@@ -55,15 +55,15 @@ class Leak(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeakOfRun:
+class RunLeakage:
     """What is left of records in gradients of a run's model.
 
     Args:
-        how: the way in which they were read.
+        how: the method of reconstruction.
         own_noise: the noise multiplier of the run; None if it was not trained in steps.
         baseline: how similar the mean record is, which needs no gradient.
-        commonest: the share of the commonest class, which needs none either.
-        pictures: those that were sent, and those that were read at each amount; none for tables.
+        commonest: the share of the most frequent class, which needs none either.
+        pictures: those that were sent, and those reconstructed at each amount of noise; none for tables.
     """
 
     how: str
@@ -73,11 +73,11 @@ class LeakOfRun:
     commonest: float
     pictures: dict[str, np.ndarray] = field(repr=False)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         rows = [
             {
                 "sent": leak.name,
-                **leak.at.as_json(),
+                **leak.at.to_json(),
                 **({} if leak.cells is None else {"cells": leak.cells._asdict()}),
             }
             for leak in self.rows
@@ -95,39 +95,42 @@ class LeakOfRun:
         raw, last = self.rows[0], self.rows[-1]
         what = "a clear copy" if raw.at.psnr.value >= _CLEAR else "a rough copy"
         if raw.at.psnr.low <= self.baseline.high:
-            what = "no better copy than the mean record, which needs no gradient"
+            what = "no better a copy than the mean record, which needs no gradient"
         clipped = self.rows[1].at.psnr
         hides = "nothing" if clipped.high >= raw.at.psnr.low else "some of it"
         said = [
-            f"The gradient of one record, read {self.how}, gives {what} ({raw.at.psnr.value:.1f} dB) and "
+            f"The gradient of one record gives away {what} ({raw.at.psnr.value:.1f} dB, {self.how}) and "
             f"{raw.at.label.value:.0%} of the labels. Clipping hides {hides}.",
         ]
         if self.own_noise is None:
-            return [*said, "This run was not trained in steps: it has no noise on gradients to compare with."]
+            return [
+                *said,
+                "This run was not trained in steps, so it has no noise on gradients to compare with.",
+            ]
         verdict = "nothing is left" if last.at.psnr.low <= self.baseline.high else "something is left"
         return [
             *said,
-            f"With the run's own noise {verdict}: {last.at.psnr.value:.1f} dB, where the mean record has "
-            f"{self.baseline.value:.1f}, and {last.at.label.value:.0%} of the labels, where the commonest "
-            f"has {self.commonest:.0%}.",
-            "In a batch, other records hide one as well; over many steps, an epsilon says what is left.",
+            f"With the run's own noise {verdict}: {last.at.psnr.value:.1f} dB, against "
+            f"{self.baseline.value:.1f} dB for the mean record, and {last.at.label.value:.0%} of the labels, "
+            f"against {self.commonest:.0%} for always naming the most frequent one.",
+            "In a batch the other records hide one as well; over many steps, epsilon limits what leaks.",
         ]
 
 
-def leak_from(again: Again, *, onlooker: Onlooker = NOBODY) -> LeakOfRun:
-    """Reads held-out records off gradients of the run's model: raw, clipped, and with more and more noise.
+def reconstruct_from_gradients(again: Again, *, observer: Observer = NOBODY) -> RunLeakage:
+    """Reconstructs held-out records from gradients of the run's model: raw, clipped, and with growing noise.
 
     Raises:
         DataError: the run predicts numbers, or has too few rows held out.
     """
-    require_classes(again, "Reading a record and its class off a gradient")
+    require_classes(again, "Reconstruction of a record and its class from a gradient")
     view = view_of(again)
     reader = _reader(again, view)
     stepwise = descent_of(again)
     own = None if stepwise is None else stepwise.plan.noise_multiplier
     max_norm = 1.0 if stepwise is None else stepwise.plan.clipping.sensitivity
     sent, rows = _amounts(own, max_norm, is_few=reader.is_slow), []
-    with onlooker.watch("gradient leakage") as on_progress:
+    with observer.watch("gradient leakage") as on_progress:
         for number, (name, noise, norm) in enumerate(sent):
             (at,) = noise_curve(
                 again.learner.loss,
@@ -142,7 +145,7 @@ def leak_from(again: Again, *, onlooker: Onlooker = NOBODY) -> LeakOfRun:
             )
             rows.append(Leak(name, at, _cells_right(again, reader.truth, at.recovered)))
             on_progress((number + 1) / len(sent))
-    return LeakOfRun(
+    return RunLeakage(
         how=reader.how,
         rows=tuple(rows),
         own_noise=own,
@@ -157,7 +160,7 @@ def leak_from(again: Again, *, onlooker: Onlooker = NOBODY) -> LeakOfRun:
 
 
 class _Reader(NamedTuple):
-    """Records to send, and the way to read them: what comes out, and in which box it lies."""
+    """Records to send, and the way to reconstruct them: what comes out, and in which box it lies."""
 
     how: str
     examples: dict[str, np.ndarray]
@@ -175,8 +178,8 @@ def _reader(again: Again, view: View) -> _Reader:
     chosen = np.flatnonzero(has_target(view.labels))[:count]
     if len(chosen) < count:
         raise DataError(
-            f"{len(chosen)} rows are held out, too few to read off gradients.",
-            remedy=f"Attack a run with at least {count}.",
+            f"{len(chosen)} held-out rows are too few for gradient leakage.",
+            remedy=f"Attack a run with at least {count} held-out rows.",
         )
     examples = {"x": view.records[chosen], "y": view.labels[chosen]}
     truth, mean, box = examples["x"], view.records.mean(axis=0), view.box
@@ -197,7 +200,7 @@ def _reader(again: Again, view: View) -> _Reader:
         assert view.pictures is not None
         length, draw = float(np.linalg.norm(view.public, axis=1).mean()), view.draw
         return _Reader(
-            "off its features",
+            "from its features",
             examples,
             view.pictures[chosen],
             view.pictures.mean(axis=0),
@@ -219,7 +222,7 @@ def _reader(again: Again, view: View) -> _Reader:
 
 
 def _amounts(own: float | None, max_norm: float, *, is_few: bool) -> list[tuple[str, float, float]]:
-    """What is sent: its name, the noise multiplier and the clipping norm."""
+    """Lists what is sent: its name, the noise multiplier and the clipping norm."""
     found = [("as it is", 0.0, _UNCLIPPED), (f"clipped to {max_norm:g}", 0.0, max_norm)]
     if own is None:
         return found + [(f"noise {noise:g}", noise, max_norm) for noise in (0.001, 0.01, 0.1, 1.0)]
@@ -229,7 +232,7 @@ def _amounts(own: float | None, max_norm: float, *, is_few: bool) -> list[tuple[
 
 
 def _cells_right(again: Again, truth: np.ndarray, recovered: np.ndarray) -> Estimate | None:
-    """The share of cells that are the same in words, numbers up to a twentieth of their range."""
+    """Measures the share of cells that are right; numbers may be off by a twentieth of their range."""
     domain = again.domain
     if domain is None:
         return None

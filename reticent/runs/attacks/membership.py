@@ -1,7 +1,6 @@
-"""Attacks on a finished run: who was in, and what a record's other columns say of a sensitive one.
+"""Attacks on a finished run: who was in its training set, and what can be inferred of a sensitive column.
 
-Shadow models are trained as the run was, noise and all. The other attacks on a run are in the modules beside
-this one, `attacking_property`, `attacking_inversion`, `attacking_leakage` and `attacking_defences`.
+Shadow models are trained as the run was, with the same noise.
 """
 
 from __future__ import annotations
@@ -22,29 +21,29 @@ from reticent.attacks.shadows.recipes import add_noise
 from reticent.attacks.shadows.series import train_one_by_one
 from reticent.attacks.shadows.training import Queries, train_shadows
 from reticent.core.errors import DataError, suggest
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.observer import NOBODY, Observer
 from reticent.data.encoding import feature_names, has_target
-from reticent.runs.attacks.pool import COPIES, DISTURBED, Pool, asker, pool_of, require_classes
+from reticent.runs.attacks.pool import COPIES, DISTURBED, Pool, ask_about_pool, pool_of, require_classes
 from reticent.runs.attacks.recipes import has_shadows, shadow_recipe
 from reticent.runs.reopen import Again
 from reticent.runs.scoring import predicted
 
 
-def attack(
+def attack_run(
     again: Again,
     *,
     shadows: int = 16,
     minutes: float | None = None,
     attacks: Sequence[str] | None = None,
     cache: Path | None = None,
-    onlooker: Onlooker = NOBODY,
+    observer: Observer = NOBODY,
 ) -> Battery:
-    """Attacks the model of a run, as somebody who knows everything about it but who was in.
+    """Attacks the model of a run, as somebody who knows everything about it except who its members are.
 
     Args:
-        shadows: models trained like the run; with 0, or for a method that has none, only the attacks that
-            need none are played.
-        minutes: train no more of them after so long.
+        shadows: the number of models to train like the run. With 0, or for a method that has none, only the
+            attacks that need none are played.
+        minutes: stop training them after this time.
         cache: of shadow models that are trained in steps; see `train_shadows`.
 
     Raises:
@@ -53,30 +52,30 @@ def attack(
     require_classes(again, "A membership attack")
     pool = pool_of(again)
     if shadows < 1 or not has_shadows(again):
-        return _without_shadows(again, pool, attacks)
-    found = _shadows(again, pool, shadows, minutes, cache, onlooker)
-    logits, robustness = asker(again, pool)(again.params)
+        return _attack_without_shadows(again, pool, attacks)
+    found = _train_shadows(again, pool, shadows, minutes, cache, observer)
+    logits, robustness = ask_about_pool(again, pool)(again.params)
     target = Target(logits=logits, is_member=pool.is_member, robustness=robustness)
-    with onlooker.watch("attacks") as on_progress:
+    with observer.watch("attacks") as on_progress:
         return battery.run(
             found, target=target, attacks=attacks, tolerance=_tolerance(found), on_progress=on_progress
         )
 
 
-def _shadows(
-    again: Again, pool: Pool, count: int, minutes: float | None, cache: Path | None, onlooker: Onlooker
+def _train_shadows(
+    again: Again, pool: Pool, count: int, minutes: float | None, cache: Path | None, observer: Observer
 ) -> Shadows:
     recipe, is_traceable = shadow_recipe(again)
     always = pool.always if len(pool.always["y"]) else None
-    with onlooker.watch("shadow models") as tell:
+    with observer.watch("shadow models") as show_fraction:
 
         def on_progress(progress: Progress) -> None:
-            tell(progress.fraction)
+            show_fraction(progress.fraction)
 
         if not is_traceable:
             return train_one_by_one(
                 recipe,
-                asker(again, pool),
+                ask_about_pool(again, pool),
                 pool.records,
                 always=always,
                 shadows=count,
@@ -92,19 +91,19 @@ def _shadows(
             queries=Queries(disturb=add_noise(DISTURBED), copies=COPIES),
             minutes=minutes,
             cache=cache,
-            name=str(again.record["number"]),
+            name=again.record.number,
             on_progress=on_progress,
         )
 
 
 def _tolerance(shadows: Shadows) -> float:
-    """How far the target may be from the mean shadow: private models differ among themselves."""
+    """How far the target's accuracy may be from the shadows' mean: private models differ among themselves."""
     right = shadows.signals.is_right
     each = [float(row[~inside].mean()) for row, inside in zip(right, shadows.is_member, strict=True)]
     return 0.05 + 4 * float(np.std(each))
 
 
-def _without_shadows(again: Again, pool: Pool, attacks: Sequence[str] | None) -> Battery:
+def _attack_without_shadows(again: Again, pool: Pool, attacks: Sequence[str] | None) -> Battery:
     sides = []
     for name, which in (("members", pool.is_member), ("outsiders", ~pool.is_member)):
         logits = predicted(again.learner, again.params, pool.records["x"][which])
@@ -112,11 +111,11 @@ def _without_shadows(again: Again, pool: Pool, attacks: Sequence[str] | None) ->
     return battery.run_without_shadows(*sides, attacks=attacks)
 
 
-def infer(again: Again, column: str) -> AttributeReport:
-    """Guesses a category of the table from a record's other columns, its class and the model.
+def infer_column(again: Again, column: str) -> AttributeReport:
+    """Infers a category of the table from a record's other columns, its class and the model.
 
     Raises:
-        DataError: there is no such column, or it is no category.
+        DataError: there is no such column, or it is not a category.
     """
     sensitive = sensitive_column(again, column)
     pool = pool_of(again)
@@ -134,23 +133,23 @@ def infer(again: Again, column: str) -> AttributeReport:
 
 
 def categories(again: Again) -> list[str]:
-    """The columns of words that the run was trained on; none for images."""
+    """Names the categorical columns that the run was trained on; none for images."""
     features = () if again.domain is None else feature_names(again.domain)
     return sorted({name.partition(" = ")[0] for name in features if " = " in name})
 
 
 def sensitive_column(again: Again, column: str) -> Sensitive:
-    """A category as the features that it became.
+    """Finds the features that a category was encoded as.
 
     Raises:
-        DataError: there is no such column, it is no category, or the run predicts a number.
+        DataError: there is no such column, it is not a category, or the run predicts a number.
     """
     require_classes(again, "Attribute inference")
     features = () if again.domain is None else feature_names(again.domain)
     places = [place for place, name in enumerate(features) if name.startswith(f"{column} = ")]
     if len(places) < 2:
         raise DataError(
-            f"'{column}' is no category that this run was trained on.",
+            f"'{column}' is not a category that this run was trained on.",
             remedy=suggest(column, categories(again)),
         )
     names = tuple(features[place].partition(" = ")[2] for place in places)

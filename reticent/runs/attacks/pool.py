@@ -16,7 +16,7 @@ from reticent.data.encoding import has_target
 from reticent.runs.arrays import Arrays
 from reticent.runs.reopen import Again
 
-MOST = 2500  # records on each side: more sharpen nothing that a reader would notice
+MOST = 2500  # records on each side: more would not change what a reader sees
 DISTURBED = 0.1  # the deviation of the noise on inputs, for the label-only attack
 COPIES = 8  # of each record, with that noise
 
@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 2048
 
 
 class Pool(NamedTuple):
-    """Records to play with, members first, and those that every model is trained on."""
+    """Records to attack, members first, and those that every model is trained on."""
 
     records: Arrays
     always: Arrays
@@ -36,13 +36,13 @@ class Pool(NamedTuple):
 def require_classes(again: Again, what: str) -> None:
     if not again.problem.is_classification:
         raise DataError(
-            f"{what} is about classes, and this run predicts a number.",
+            f"{what} needs classes, and this run predicts a number.",
             remedy="Attack a run with a class as its target.",
         )
 
 
 def pool_of(again: Again) -> Pool:
-    """As many members as outsiders; the other members are in every shadow model's training set.
+    """Chooses as many members as outsiders; the other members are in every shadow model's training set.
 
     Raises:
         DataError: there are too few rows on a side.
@@ -65,10 +65,10 @@ def pool_of(again: Again) -> Pool:
     return Pool(records, always, np.repeat([True, False], count), members, outsiders)
 
 
-def asker(again: Again, pool: Pool) -> Callable[[Any], tuple[np.ndarray, np.ndarray]]:
-    """From parameters to logits, and to how often the label stays right when noise is on the record.
+def ask_about_pool(again: Again, pool: Pool) -> Callable[[Any], tuple[np.ndarray, np.ndarray]]:
+    """Makes a function from parameters to logits, and to how often the label stays right under noise.
 
-    Every model is asked about the same copies.
+    Every model is asked about the same noisy copies.
     """
     x, y = jnp.asarray(pool.records["x"]), jnp.asarray(pool.records["y"])
     disturb, root = add_noise(DISTURBED), jax.random.key(1, impl="threefry2x32")
@@ -86,8 +86,8 @@ def asker(again: Again, pool: Pool) -> Callable[[Any], tuple[np.ndarray, np.ndar
         right, _ = jax.lax.scan(count_right, jnp.zeros(len(y), jnp.float32), jnp.arange(COPIES))
         return answers(x).astype(jnp.float32), right / COPIES
 
-    def asked(params: Any) -> tuple[np.ndarray, np.ndarray]:
+    def ask_with_numpy(params: Any) -> tuple[np.ndarray, np.ndarray]:
         logits, robustness = ask(jax.tree.map(jnp.asarray, params))
         return np.asarray(logits), np.asarray(robustness)
 
-    return asked
+    return ask_with_numpy

@@ -1,8 +1,8 @@
 """Property inference on a run: is the share of some rows in its training set above the usual?
 
-Shadow models are trained as the run was, noise and all and on as many rows. Their rows come from the held-out
-ones, which are fewer, so each of those stands in a training set several times. One half of the held-out rows
-teaches; models of the other half say how good the guess is. Then the run itself is guessed.
+Shadow models are trained as the run was, with the same noise and on as many rows. Their rows come from the
+held-out ones, which are fewer, so each of those is repeated in a training set. Models of one half of the
+held-out rows teach the attack, and models of the other half measure it. Then the run itself is attacked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reticent.attacks.scores import FEWEST
 from reticent.attacks.shadows.recipes import PlainRecipe, Recipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument, suggest
-from reticent.core.observer import NOBODY, Onlooker
+from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Category, Domain, Label
 from reticent.data.encoding import feature_names, has_target
 from reticent.data.kinds import classes_of
@@ -44,8 +44,8 @@ class Property:
         return f"{self.column} = {self.value}"
 
     @classmethod
-    def read(cls, words: str, again: Again) -> Property:
-        """One that the rows of a run can have.
+    def parse(cls, words: str, again: Again) -> Property:
+        """Parses a property that the rows of a run can have.
 
         Raises:
             InvalidArgument: it does not read COLUMN = VALUE.
@@ -60,13 +60,13 @@ class Property:
         column, sign, value = (part.strip() for part in words.partition("="))
         if not (sign and column and value):
             raise InvalidArgument(
-                f"'{words}' is no property.",
-                remedy='Write COLUMN = VALUE, such as --property "sex = Female".',
+                f"'{words}' is not a property.",
+                remedy='Pass COLUMN = VALUE, such as --property "sex = Female".',
             )
         values = _values(domain, column)
         if not values:
             raise DataError(
-                f"'{column}' is no category that this run was trained on.",
+                f"'{column}' is not a category that this run was trained on.",
                 remedy=suggest(column, [name for name in domain.columns if _values(domain, name)]),
             )
         if value not in values:
@@ -74,7 +74,7 @@ class Property:
         return cls(column=column, value=value)
 
     def holds(self, again: Again, rows: Arrays) -> np.ndarray:
-        """(rows,) of truth values."""
+        """Says for each row whether it has the property: (rows,)."""
         domain = again.domain
         assert domain is not None
         if self.column == domain.target:
@@ -83,7 +83,7 @@ class Property:
 
 
 def _values(domain: Domain, column: str) -> tuple[str, ...]:
-    """The words that a column may hold; none if it holds numbers, or nothing that a model sees."""
+    """The values of a categorical column; none if it holds numbers, or nothing that a model sees."""
     kind = domain.columns.get(column)
     if isinstance(kind, Label):
         return classes_of(kind) if column == domain.target else ()
@@ -94,13 +94,13 @@ def _values(domain: Domain, column: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PropertyOfRun:
-    """How often the property of unknown models was guessed, and the guess about this run.
+class RunProperty:
+    """How often the property of unseen models was inferred, and what was inferred about this run.
 
     Args:
-        usual: the share among held-out rows, from which the other share is told.
-        share: the share among the run's own rows: the truth that is guessed.
-        probability: that the run was trained with the higher of the two shares, by the attack.
+        usual: the share among held-out rows.
+        share: the share among the run's own rows: the truth.
+        probability: that the run was trained with the higher of the two shares, according to the attack.
         rows: how many different rows each shadow model saw.
     """
 
@@ -110,9 +110,9 @@ class PropertyOfRun:
     probability: float
     rows: int
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {
-            **self.report.as_json(),
+            **self.report.to_json(),
             "usual_share": self.usual,
             "different_rows": self.rows,
             "this_run": {"share": self.share, "probability_of_high": self.probability},
@@ -122,38 +122,39 @@ class PropertyOfRun:
     def in_words(self) -> list[str]:
         found, right = self.report, self.report.accuracy
         if max(right.low, found.auc.low) > 0.5:
-            verdict = "What the rows have in common can be read off the parameters."
+            verdict = "The parameters give the property away."
         else:
-            verdict = "That is no better than luck would explain."
+            verdict = "That is no better than chance."
         return [
-            f"Of {found.held_out} models whose training set had {found.low:.1%} or {found.high:.1%} rows "
-            f"with '{found.name}', {right.value:.1%} were guessed right "
-            f"({right.low:.1%} to {right.high:.1%}); a coin guesses 50%. {verdict}",
-            f"Of this run the attack says with {self.probability:.0%} that {found.high:.1%} of its rows had "
-            f"it, and else {found.low:.1%}; in truth {self.share:.1%} had.",
+            f"{found.held_out} unseen models were trained on sets of which {found.low:.1%} or "
+            f"{found.high:.1%} of the rows have '{found.name}'. The attack told the two apart "
+            f"{right.value:.1%} of the time ({right.low:.1%} to {right.high:.1%}); guessing gives 50%. "
+            f"{verdict}",
+            f"For this run it gives a probability of {self.probability:.0%} to {found.high:.1%} rather than "
+            f"{found.low:.1%}; the true share is {self.share:.1%}.",
             "A guarantee for records does not hide a property of all of them, and is not meant to.",
         ]
 
 
-def guess_property(
+def infer_run_property(
     again: Again,
     wanted: Property,
     *,
     share: float | None = None,
     shadows: int = 16,
     minutes: float | None = None,
-    onlooker: Onlooker = NOBODY,
-) -> PropertyOfRun:
-    """Tells training sets with the usual share of a property from sets with another one.
+    observer: Observer = NOBODY,
+) -> RunProperty:
+    """Tells training sets with the usual share of a property from sets with another share.
 
     Args:
-        share: the other one; half way from the usual one to all rows unless given.
-        shadows: an eighth of the models that teach, and a quarter of those that judge.
-        minutes: train no more models after so long.
+        share: the other share; half way from the usual one to 1 unless given.
+        shadows: eight times as many models teach the attack, and four times as many measure it.
+        minutes: stop training models after this time.
 
     Raises:
         DataError: too few held-out rows have the property, or lack it.
-        InvalidArgument: shares that are none, or no shadow models.
+        InvalidArgument: a share outside 0 to 1, equal shares, or no shadow models.
     """
     if shadows < 1:
         raise InvalidArgument(
@@ -169,10 +170,10 @@ def guess_property(
     size = _set_size(wanted, in_group, low, high)
     rows = len(again.train_on["y"])
     recipe, is_traceable = shadow_recipe(again)
-    repeated = _repeated if is_traceable else _repeated_by_numpy
-    with onlooker.watch("models with and without the property") as on_progress:
+    repeat_rows = _repeat_rows if is_traceable else _repeat_rows_in_numpy
+    with observer.watch("models with and without the property") as on_progress:
         report = infer_property(
-            repeated(recipe, size, rows),
+            repeat_rows(recipe, size, rows),
             data,
             in_group,
             set_size=size,
@@ -185,7 +186,7 @@ def guess_property(
             minutes=minutes,
             on_progress=on_progress,
         )
-    return PropertyOfRun(
+    return RunProperty(
         report=report,
         usual=usual,
         share=float(wanted.holds(again, again.train_on).mean()),
@@ -195,36 +196,37 @@ def guess_property(
 
 
 def _set_size(wanted: Property, in_group: np.ndarray, low: float, high: float) -> int:
-    """How many different rows a training set has, so that both shares can be drawn from half of the rows."""
+    """Chooses the number of different rows of a training set: half of the rows must allow both shares."""
     inside, outside = int(in_group.sum()), int((~in_group).sum())
     if high - low < 0.01:
         raise InvalidArgument(
-            f"Shares of {low:.1%} and {high:.1%} are the same.", remedy="Choose a --share further from it."
+            f"Shares of {low:.1%} and {high:.1%} are too close.",
+            remedy="Choose a --share further from the usual one.",
         )
     # With so many of each kind in a half, no random half has too few.
     size = int(_USED * min(inside / 2 / high, outside / 2 / max(1 - low, 1e-9)))
     if min(inside, outside) < 2 * FEWEST or size < 2 * FEWEST:
         raise DataError(
-            f"{inside} of {len(in_group)} held-out rows have '{wanted.name}': too few rows to make training "
-            f"sets of which {low:.1%} and {high:.1%} have it.",
+            f"{inside} of {len(in_group)} held-out rows have '{wanted.name}': too few to make training sets "
+            f"with shares of {low:.1%} and {high:.1%}.",
             remedy="Choose another property or a milder --share, or a run with more rows held out.",
         )
     return size
 
 
-def _repeated(recipe: Recipe, size: int, rows: int) -> Recipe:
-    """The recipe on as many rows as the run had: those of the mask, again and again."""
+def _repeat_rows(recipe: Recipe, size: int, rows: int) -> Recipe:
+    """Follows the recipe on as many rows as the run had, by repeating those of the mask."""
 
-    def repeated(key: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Any:
+    def train_on_repeated(key: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Any:
         chosen = jnp.flatnonzero(mask, size=size)[jnp.arange(rows) % size]
         return recipe(key, x[chosen], y[chosen], jnp.ones(rows, bool))
 
-    return repeated
+    return train_on_repeated
 
 
-def _repeated_by_numpy(recipe: PlainRecipe, size: int, rows: int) -> PlainRecipe:
-    def repeated(key: jax.Array, x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Any:
+def _repeat_rows_in_numpy(recipe: PlainRecipe, size: int, rows: int) -> PlainRecipe:
+    def train_on_repeated(key: jax.Array, x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Any:
         chosen = np.flatnonzero(mask)[np.arange(rows) % size]
         return recipe(key, x[chosen], y[chosen], np.ones(rows, bool))
 
-    return repeated
+    return train_on_repeated

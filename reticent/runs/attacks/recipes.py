@@ -1,4 +1,4 @@
-"""The recipe of a run as the training of shadow models: the same noise, for whatever rows a mask selects."""
+"""The recipe of a run as the training of shadow models: the same noise, on the rows that a mask selects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from reticent.attacks.shadows.recipes import PlainRecipe
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
-from reticent.runs.method import Ingredients
+from reticent.runs.method import Inputs
 from reticent.runs.methods import table
 from reticent.runs.methods.descent import Descent
 from reticent.runs.reopen import Again
@@ -20,20 +20,20 @@ from reticent.training.vectorised import private_recipe
 
 
 def descent_of(again: Again) -> Descent | None:
-    """How the run was trained, if that was in steps."""
-    recipe = table.read(again.record["recipe"])
+    """Reads how the run was trained, if that was in steps."""
+    recipe = table.read(again.record.recipe)
     return recipe if isinstance(recipe, Descent) else None
 
 
 def has_shadows(again: Again) -> bool:
     """Whether shadow models can be trained as the run was."""
-    return table.method_of(again.record["recipe"]).has_shadows
+    return table.method_of(again.record.recipe).has_shadows
 
 
 def shadow_recipe(again: Again) -> tuple[Any, bool]:
-    """Trains one model as the run was trained: a `Recipe` or a `PlainRecipe`, and whether it is the former.
+    """Makes a recipe that trains like the run: a `Recipe` or a `PlainRecipe`, and whether it is the former.
 
-    What is not in steps is followed as it is: such a recipe takes one model at a time. For measurements only:
+    A method without steps gives a `PlainRecipe`, which trains one model at a time. For measurements only:
     shadow models are thrown away, so their randomness may come from a seed and nothing is charged for them.
 
     Raises:
@@ -46,14 +46,14 @@ def shadow_recipe(again: Again) -> tuple[Any, bool]:
     if not has_shadows(again):
         able = [name for name, method in table.METHODS.items() if method.has_shadows]
         raise InvalidArgument(
-            f"There are no shadow models for the method '{again.record['recipe']['method']}'.",
+            f"There are no shadow models for the method '{again.record.recipe.method}'.",
             remedy=f"Attack a run that was trained with {', '.join(able)}.",
         )
-    return _fitted(again), False
+    return _plain_recipe_of(again), False
 
 
-def _fitted(again: Again) -> PlainRecipe:
-    followed = table.read(again.record["recipe"])
+def _plain_recipe_of(again: Again) -> PlainRecipe:
+    followed = table.read(again.record.recipe)
     nowhere = Checkpoints(path=Path(), stamp="")  # a fit without steps keeps none
 
     def recipe(key: jax.Array, x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Any:
@@ -61,7 +61,7 @@ def _fitted(again: Again) -> PlainRecipe:
         part = {"x": x[rows], "y": y[rows]}
         keys = Keys.seeded(int(jax.random.bits(key)))
         return followed.follow(
-            Ingredients(
+            Inputs(
                 learner=again.learner,
                 problem=again.problem,
                 train_on=part,

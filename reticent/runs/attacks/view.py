@@ -1,4 +1,4 @@
-"""How a record of a run looks to a person: a picture, or the cells of a table in words."""
+"""How a record of a run looks to a person: a picture, or the cells of a table."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from reticent.core.observer import NOBODY
 from reticent.data.domain import Category, Domain, Integer, Number
 from reticent.data.encoding import feature_names
 from reticent.runs.arrays import divided_by
-from reticent.runs.order import Material, Order
 from reticent.runs.reopen import Again
+from reticent.runs.request import request_of
+from reticent.runs.source import Source
 
 _PUBLIC = 2000  # held-out records that an attacker is given, as records of the same kind
 _RIDGE = 1e-3  # of the map from features to pixels, as a share of their mean variance
@@ -27,7 +28,7 @@ class View(NamedTuple):
     Args:
         records: as numbers; bytes became numbers from 0 to 1.
         box: in which they lie.
-        draw: from such records to pictures (records, height, width) from 0 to 1; None where there are none.
+        draw: from such records to pictures (records, height, width) from 0 to 1; None for tables.
         pictures: those of the held-out records, where there are pictures.
         is_direct: whether the pixels of a picture are what the model takes, and not features of them.
     """
@@ -45,10 +46,10 @@ class View(NamedTuple):
 
 
 def view_of(again: Again) -> View:
-    """Images are seen as they are; features of images through the best linear map back to pixels."""
+    """Shows images as they are, and features of images through the best linear map back to pixels."""
     x, y = again.held_out["x"], again.held_out["y"]
     if again.learner.name == "scattering":
-        return _of_features(again)
+        return _view_of_features(again)
     records = (x / 255 if x.dtype == np.uint8 else x).astype(np.float32)
     shape = _picture_shape(again)
     if shape is None:
@@ -73,20 +74,20 @@ def _picture_shape(again: Again) -> tuple[int, int] | None:
     return (side, side) if again.domain is None and side * side == math.prod(problem.shape) else None
 
 
-def _of_features(again: Again) -> View:
-    material = Material(Order(**again.record["order"]))
-    material.split = again.split
-    images = divided_by(again.record, material, again.domain, NOBODY).held_out["x"]
+def _view_of_features(again: Again) -> View:
+    source = Source(request_of(again.record))
+    source.split = again.split
+    images = divided_by(source, again.domain, NOBODY).held_out["x"]
     pictures = np.asarray(images, np.float64) / (255 if images.dtype == np.uint8 else 1)
     features = np.asarray(again.held_out["x"], np.float64)
     half = len(features) // 2
-    draw = _decoder(features[half:][: 2 * _PUBLIC], pictures[half:][: 2 * _PUBLIC])
+    draw = _fit_decoder(features[half:][: 2 * _PUBLIC], pictures[half:][: 2 * _PUBLIC])
     box = (float(features.min()), float(features.max()))
     return View(again.held_out["x"], again.held_out["y"], box, draw, pictures, False)
 
 
-def _decoder(features: np.ndarray, pictures: np.ndarray) -> Draw:
-    """Ridge regression from features to pixels: what an attacker makes of public images."""
+def _fit_decoder(features: np.ndarray, pictures: np.ndarray) -> Draw:
+    """Fits a ridge regression from features to pixels, as an attacker would on public images."""
     centre, mean = features.mean(axis=0), pictures.mean(axis=0)
     away, target = features - centre, (pictures - mean).reshape(len(pictures), -1)
     square = away.T @ away
@@ -101,9 +102,9 @@ def _decoder(features: np.ndarray, pictures: np.ndarray) -> Draw:
 
 
 def cells(domain: Domain, row: np.ndarray) -> dict[str, str]:
-    """A row of features, before it is scaled for a model, as the cells that it came from.
+    """Decodes a row of features, before scaling, into the cells that it came from.
 
-    Of the words of a category the one with the largest feature; numbers in the units of their column.
+    A category becomes the value with the largest feature; numbers are in the units of their column.
     """
     found, places = {}, {name: place for place, name in enumerate(feature_names(domain))}
     for name, column in domain.columns.items():

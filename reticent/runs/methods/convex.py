@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reticent import convex
-from reticent.accounting.epsilon import upper_bound
 from reticent.accounting.guarantee import Unit
 from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.tight_epsilon import cost_within
 from reticent.convex import losses
 from reticent.core.errors import InvalidArgument
 from reticent.data.encoding import has_target
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Event
-from reticent.runs.method import Ingredients, Method, Terms, Trained, require_enough
+from reticent.runs.method import Inputs, Method, Terms, Trained, require_enough
 from reticent.runs.payment import claim_beside
 from reticent.runs.problem import Problem
 
@@ -39,8 +39,8 @@ class Convex(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         return self._asdict()
 
-    def follow(self, ingredients: Ingredients) -> Trained:
-        problem, x, y = ingredients.problem, ingredients.train_on["x"], ingredients.train_on["y"]
+    def follow(self, inputs: Inputs) -> Trained:
+        problem, x, y = inputs.problem, inputs.train_on["x"], inputs.train_on["y"]
         # How many rows coins left, and how many of them have a target, is private: what is declared is how
         # many can be expected, and a row without a target adds nothing to any sum.
         known = has_target(y)
@@ -54,14 +54,14 @@ class Convex(NamedTuple):
             delta=self.delta,
             norm=1.0,  # by the scale of the problem
             adjacency=Adjacency.ADD_OR_REMOVE,
-            keys=ingredients.keys,
+            keys=inputs.keys,
             budget=self,
         )
         return Trained(_params(problem, found), found.guarantee.assumptions)
 
     def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit) -> None:
         """The budget of the fit: what it releases was priced and paid before, and may not cost more."""
-        cost = upper_bound(event, self.delta, Neighbours(adjacency))
+        cost = cost_within(event, self.epsilon, self.delta, Neighbours(adjacency))
         if adjacency is not Adjacency.ADD_OR_REMOVE or not (cost <= self.epsilon * (1 + 1e-6)):
             raise AssertionError(f"{purpose}: priced at {self.epsilon}, and costs {cost} under {adjacency}")
 

@@ -17,7 +17,8 @@ from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
 from reticent.runs.folder import WHOLE_PLAN
 from reticent.runs.learners import Learner
-from reticent.runs.method import Ingredients, Terms, Trained, require_enough
+from reticent.runs.method import Inputs, Terms, Trained, require_enough
+from reticent.runs.record import HistoryPoint
 from reticent.training.evaluation import Moment
 from reticent.training.loop import train
 from reticent.training.plan import Plan
@@ -59,19 +60,19 @@ class Descent(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         return {"plan": to_json(self.plan), "learning_rate": self.learning_rate, "share": self.share}
 
-    def follow(self, ingredients: Ingredients) -> Trained:
-        learner, keys = ingredients.learner, ingredients.keys
+    def follow(self, inputs: Inputs) -> Trained:
+        learner, keys = inputs.learner, inputs.keys
         run = train(
             learner.loss,
             learner.model.init(keys.take(Stream.INITIALISATION)),
-            ingredients.train_on,
+            inputs.train_on,
             self.plan,
             optimizer=self.optimizer,
-            evaluate=ingredients.held_out,
-            metrics={"accuracy": _is_right(learner)} if ingredients.problem.is_classification else {},
+            evaluate=inputs.held_out,
+            metrics={"accuracy": _is_right(learner)} if inputs.problem.is_classification else {},
             keys=keys,
-            checkpoints=ingredients.checkpoints,
-            beside=ingredients.beside,
+            checkpoints=inputs.checkpoints,
+            beside=inputs.beside,
         )
         if not run.is_complete:
             raise Interrupted(
@@ -79,7 +80,7 @@ class Descent(NamedTuple):
                 remedy=f"What was done is kept. {WHOLE_PLAN}",
             )
         return Trained(
-            run.params, run.guarantee.assumptions, tuple(_as_json(moment) for moment in run.history)
+            run.params, run.guarantee.assumptions, tuple(_history_point(moment) for moment in run.history)
         )
 
 
@@ -137,5 +138,5 @@ def _is_right(learner: Learner) -> Callable[[Any, Any], jax.Array]:
     return lambda params, example: jnp.argmax(learner.scores(params, example["x"])) == example["y"]
 
 
-def _as_json(moment: Moment) -> dict[str, Any]:
-    return {"epoch": moment.epoch, "epsilon": moment.epsilon, "held_out": dict(moment.held_out)}
+def _history_point(moment: Moment) -> HistoryPoint:
+    return HistoryPoint(epoch=moment.epoch, epsilon=moment.epsilon, held_out=dict(moment.held_out))

@@ -16,21 +16,20 @@ import optax
 
 from reticent.accounting.theorems import gaussian_dp
 from reticent.core.errors import CannotMeet, DataError, Inconclusive, IntegrityError
+from reticent.core.files import write_whole
 from reticent.core.generators import generator
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
-from reticent.pate import Answers, Confident, GaussianMax, Questions, Teller, Votes, unreleased
+from reticent.pate import Answers, Confident, GaussianMax, Questions, Teller, Votes, unreleased_cost
 from reticent.pate.allowance import about_samplers, allowance_of, multiplier_for, release_of
-from reticent.pate.defaults import Settings, settings
+from reticent.pate.asking import Settings, choose_far_apart, choose_settings
 from reticent.pate.learning import learn
 from reticent.pate.partition import partition
 from reticent.pate.propagation import Graph, neighbour_graph
 from reticent.pate.scaling import PoolScale
-from reticent.pate.selection import far_apart
 from reticent.pate.student import fit_student
 from reticent.pate.teachers import teach
-from reticent.runs.method import Ingredients, Method, Terms, Trained, require_enough
-from reticent.training.checkpoint import write_whole
+from reticent.runs.method import Inputs, Method, Terms, Trained, require_enough
 
 ANSWERS = "answers.json"
 
@@ -45,11 +44,11 @@ class _View:
     In pictures neighbours are mostly of one class, and votes may be smoothed over them.
     """
 
-    def __init__(self, ingredients: Ingredients) -> None:
-        assert ingredients.public is not None
-        self.pool, self.rows = ingredients.public, ingredients.train_on["x"]
+    def __init__(self, inputs: Inputs) -> None:
+        assert inputs.public is not None
+        self.pool, self.rows = inputs.public, inputs.train_on["x"]
         self.graph: Graph | None = None
-        if ingredients.problem.is_image:
+        if inputs.problem.is_image:
             self.graph = neighbour_graph(self.pool)
         else:
             scale = PoolScale.of(self.pool)
@@ -83,24 +82,24 @@ class Pate(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         return self._asdict()
 
-    def follow(self, ingredients: Ingredients) -> Trained:
-        problem, public = ingredients.problem, ingredients.public
+    def follow(self, inputs: Inputs) -> Trained:
+        problem, public = inputs.problem, inputs.public
         assert public is not None
         assert problem.is_classification
-        view = _View(ingredients)
-        kept = ingredients.checkpoints.path.parent / ANSWERS
-        found = _read(kept, ingredients.checkpoints.stamp, len(public), problem.outputs)
+        view = _View(inputs)
+        kept = inputs.checkpoints.path.parent / ANSWERS
+        found = _read(kept, inputs.checkpoints.stamp, len(public), problem.outputs)
         if found is None:
-            found = self._ask(ingredients, view)
-            if ingredients.checkpoints.stamp:  # before anybody learns from them
-                _write(kept, ingredients.checkpoints.stamp, *found)
+            found = self._ask(inputs, view)
+            if inputs.checkpoints.stamp:  # before anybody learns from them
+                _write(kept, inputs.checkpoints.stamp, *found)
         answers, seen = found
         if not len(answers):
             raise Inconclusive(
                 f"None of {answers.asked} questions was answered: the teachers disagree.",
                 remedy="Use fewer teachers, so that each knows more, or a larger --epsilon.",
             )
-        with ingredients.onlooker.watch("student") as on_progress:
+        with inputs.observer.watch("student") as on_progress:
             student = learn(
                 view.pool,
                 answers.questions.rows,
@@ -112,7 +111,7 @@ class Pate(NamedTuple):
                 on_progress=lambda done: on_progress(done / 2),
             )
             params = fit_student(
-                ingredients.learner.model,
+                inputs.learner.model,
                 public,
                 student.shares,
                 optimizer=_optimizer(self.model, 150),
@@ -123,34 +122,34 @@ class Pate(NamedTuple):
         return Trained(params, said, unreleased=seen)
 
     def _settings(self, view: _View, classes: int) -> Settings:
-        return settings(self.teachers, classes, len(view.pool), self._epsilon, self.delta)
+        return choose_settings(self.teachers, classes, len(view.pool), self._epsilon, self.delta)
 
-    def _ask(self, ingredients: Ingredients, view: _View) -> tuple[Answers, dict[str, Any]]:
+    def _ask(self, inputs: Inputs, view: _View) -> tuple[Answers, dict[str, Any]]:
         """Teaches, and buys as many answers as the allowance covers."""
-        chosen = self._settings(view, ingredients.problem.outputs)
+        chosen = self._settings(view, inputs.problem.outputs)
         noise = chosen.aggregator
-        teller = Teller(noise, allowance_of(noise, self.noise_multiplier), ingredients.keys)
-        votes = self._votes(ingredients, view)
-        questions = far_apart(view.pool, chosen.queries, seed=0)
-        with ingredients.onlooker.watch("questions") as on_progress:
+        teller = Teller(noise, allowance_of(noise, self.noise_multiplier), inputs.keys)
+        votes = self._votes(inputs, view)
+        questions = choose_far_apart(view.pool, chosen.queries, seed=0)
+        with inputs.observer.watch("questions") as on_progress:
             answers = teller.answer(votes, Questions(rows=questions))
             on_progress(1.0)
-        ingredients.onlooker.say(
+        inputs.observer.say(
             f"{len(answers)} of {answers.asked} questions about {len(view.pool):,} public rows were answered"
         )
         return answers, _seen(votes, Questions(rows=questions[: answers.asked]), answers, noise, self.delta)
 
-    def _votes(self, ingredients: Ingredients, view: _View) -> Votes:
-        y = ingredients.train_on["y"]
+    def _votes(self, inputs: Inputs, view: _View) -> Votes:
+        y = inputs.train_on["y"]
         shards = partition(
             len(y),
             self.teachers,
-            examples=ingredients.problem.rows,  # how many there are is as secret as the coins that chose them
-            seed=generator(ingredients.keys, stream=Stream.SAMPLING),
+            examples=inputs.problem.rows,  # how many there are is as secret as the coins that chose them
+            seed=generator(inputs.keys, stream=Stream.SAMPLING),
             content=(view.rows, y),
         )
-        learner, onlooker = ingredients.learner, ingredients.onlooker
-        with onlooker.watch(f"{self.teachers} teachers") as on_progress:
+        learner, observer = inputs.learner, inputs.observer
+        with observer.watch(f"{self.teachers} teachers") as on_progress:
             teachers = teach(
                 learner.model,
                 shards,
@@ -159,10 +158,10 @@ class Pate(NamedTuple):
                 optimizer=_optimizer(self.model, 100),
                 on_progress=on_progress,
             )
-        with onlooker.watch("votes") as on_progress:
+        with observer.watch("votes") as on_progress:
             smooth = None if view.graph is None else view.graph.smooth
             labels = teachers.vote(view.pool, smooth=smooth, on_progress=on_progress)
-        return Votes.of_labels(labels, classes=ingredients.problem.outputs)
+        return Votes.of_labels(labels, classes=inputs.problem.outputs)
 
 
 METHOD_DESCRIPTION = "PATE: teachers vote with noise on public rows, and a student learns from that"
@@ -224,7 +223,7 @@ def _seen(
     return {
         "label": "unreleased: computed from private votes without noise; not to be published",
         "agreement": counts.tolist(),
-        "epsilon of the answers with their votes in view": unreleased(
+        "epsilon of the answers with their votes in view": unreleased_cost(
             asked, noise, is_answered=answered
         ).epsilon(delta),
         "questions": answers.asked,

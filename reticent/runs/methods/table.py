@@ -1,13 +1,12 @@
-"""The ways to train privately: one row a method."""
+"""The ways to train privately: one row per method. Generators have such a table in `synthetic.pricing`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from reticent.accounting.reserve import TRAINING
 from reticent.core.errors import IntegrityError, InvalidArgument
 from reticent.runs.method import Method, Recipe, Terms
 from reticent.runs.methods import convex, descent, pate
+from reticent.runs.record import RecipeRecord
 
 METHODS: dict[str, Method] = {
     "sgd": Method(
@@ -15,12 +14,16 @@ METHODS: dict[str, Method] = {
         price=descent.stochastic,
         read=descent.read,
         has_shadows=True,
+        is_shared=True,
+        sampler_share=TRAINING,
     ),
     "gd": Method(
         description="DP-GD: everybody in every step",
         price=descent.full,
         read=descent.read,
         has_shadows=True,
+        is_shared=True,
+        sampler_share=TRAINING,
     ),
     "output": convex.method("output", "output perturbation: minimise, then noise on the weights"),
     "objective": convex.method("objective", "objective perturbation: noise on what is minimised"),
@@ -28,9 +31,6 @@ METHODS: dict[str, Method] = {
     "descent": convex.method("descent", "projected DP-GD, with the settings of the convex theory"),
     "pate": pate.method(),
 }
-
-
-SHARED = ("sgd", "gd")  # those that several processes can follow together, each with its own rows
 
 
 def choose(name: str) -> str:
@@ -52,30 +52,30 @@ def price(name: str, terms: Terms) -> Recipe:
     return chosen.price(terms)
 
 
-def method_of(value: Mapping[str, Any]) -> Method:
+def shared() -> list[str]:
+    """The methods that several processes can follow together."""
+    return [name for name, method in METHODS.items() if method.is_shared]
+
+
+def method_of(recipe: RecipeRecord) -> Method:
     """The method that wrote a recipe.
 
     Raises:
         IntegrityError: no method of this version did.
     """
-    try:
-        return METHODS[value["method"]]
-    except (KeyError, TypeError):
-        raise _unknown() from None
+    if recipe.method not in METHODS:
+        raise _unknown()
+    return METHODS[recipe.method]
 
 
-def to_json(name: str, recipe: Recipe) -> dict[str, Any]:
-    return {"method": choose(name), "in_words": recipe.in_words, **recipe.to_json()}
-
-
-def read(value: Mapping[str, Any]) -> Recipe:
-    """The recipe of a run that was begun.
+def read(recipe: RecipeRecord) -> Recipe:
+    """The recipe of a run that was started.
 
     Raises:
         IntegrityError: no method wrote this.
     """
     try:
-        return method_of(value).read(value)
+        return method_of(recipe).read(recipe.settings)
     except (KeyError, TypeError, ValueError):
         raise _unknown() from None
 

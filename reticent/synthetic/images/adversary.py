@@ -45,7 +45,7 @@ class Adversary(NamedTuple):
 
 
 def real_loss(classes: int) -> Callable[[Params, Any], jax.Array]:
-    """What a discriminator loses by taking ONE real record for a fake."""
+    """The loss of a discriminator on ONE real record."""
 
     def loss(params: Params, example: Any) -> jax.Array:
         return jax.nn.softplus(-networks.discriminate(params, example["x"], example["y"], classes))
@@ -65,7 +65,7 @@ def adversary(
     generator_rate: float,
     penalty: float,
 ) -> optax.GradientTransformation:
-    """An optimizer of the discriminator that adds what fakes say, and trains the generator on the way.
+    """An optimizer of the discriminator that adds the gradients of fakes, and also trains the generator.
 
     Args:
         generator: parameters to start from.
@@ -106,7 +106,7 @@ def adversary(
         is_turn = state.taken % each == 0
         return updates, jax.lax.cond(
             is_turn,
-            lambda now: _improved(now, critic, generator_key, of_generator),
+            lambda now: _improve(now, critic, generator_key, of_generator),
             lambda now: now,
             state,
         )
@@ -120,7 +120,7 @@ def _steepness(params: Params, fakes: Any, classes: int, penalty: float) -> jax.
     return penalty / _FAKES * jnp.sum(jnp.square(slopes(params, fakes["x"], fakes["y"], classes)))
 
 
-def _improved(
+def _improve(
     state: Adversary, critic: Any, key: jax.Array, optimizer: optax.GradientTransformation
 ) -> Adversary:
     """One step of the generator against this discriminator."""

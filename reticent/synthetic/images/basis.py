@@ -1,7 +1,7 @@
-"""A public basis for images: what may be known of a kind of picture before any of it is seen.
+"""A public basis for images: what is known of a kind of picture before any is seen.
 
 Noise on a sum grows with the number of coordinates, and 784 pixels are mostly blank corners. The main
-directions of drawings that nobody made (`reticent.models.prior_images`) say in a few dozen numbers most of
+directions of generated drawings (`reticent.models.prior_images`) say in a few dozen numbers most of
 what a private image is; finding them costs no privacy, since no record is involved.
 """
 
@@ -27,7 +27,7 @@ _AT_ONCE = 8192  # rows
 _WHITENED = 0.6
 
 
-class Basis(NamedTuple):
+class ImageBasis(NamedTuple):
     """Orthonormal directions in the space of records, fixed before any record was seen.
 
     centre: (inputs,). directions: (inputs, kept). scales: (kept,), the unit in which a network sees each.
@@ -58,7 +58,7 @@ class Basis(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def public_basis(shape: tuple[int, ...], prior: Prior, kept: int) -> Basis:
+def public_basis(shape: tuple[int, ...], prior: Prior, kept: int) -> ImageBasis:
     """The main `kept` directions of a prior on records of this shape.
 
     Args:
@@ -72,12 +72,12 @@ def public_basis(shape: tuple[int, ...], prior: Prior, kept: int) -> Basis:
     checks.count(kept=kept)
     inputs = math.prod(shape)
     if prior == "none":
-        return Basis(
+        return ImageBasis(
             np.zeros(inputs, np.float32), np.eye(inputs, dtype=np.float32), np.ones(inputs, np.float32)
         )
     if kept > inputs:
         raise InvalidArgument(
-            f"{kept} directions were asked for, and a record has {inputs} numbers.",
+            f"{kept} directions were asked for, but a record has {inputs} numbers.",
             remedy=f"Keep at most {inputs}.",
         )
     if prior == "waves":
@@ -94,10 +94,10 @@ def public_basis(shape: tuple[int, ...], prior: Prior, kept: int) -> Basis:
     largest = slice(-1, -kept - 1, -1)
     spread = np.sqrt(np.maximum(variances[largest], 1e-6))
     parts = centre, directions[:, largest], spread**_WHITENED
-    return Basis(*(np.ascontiguousarray(part, np.float32) for part in parts))
+    return ImageBasis(*(np.ascontiguousarray(part, np.float32) for part in parts))
 
 
-def _waves(shape: tuple[int, ...], kept: int) -> Basis:
+def _waves(shape: tuple[int, ...], kept: int) -> ImageBasis:
     """The cosines of lowest frequency, for every colour; natural images have most of their energy there."""
     if len(shape) not in (2, 3):
         raise InvalidArgument(
@@ -114,7 +114,7 @@ def _waves(shape: tuple[int, ...], kept: int) -> Basis:
     frequency = np.array([1 + np.hypot(*at[:2]) for at in order[:kept]])
     spread = 0.25 * math.sqrt(height * width) / frequency**1.5
     parts = np.full(math.prod(shape), 0.5), directions.reshape(-1, kept), spread**_WHITENED
-    return Basis(*(np.ascontiguousarray(part, np.float32) for part in parts))
+    return ImageBasis(*(np.ascontiguousarray(part, np.float32) for part in parts))
 
 
 def _cosines(side: int) -> np.ndarray:
@@ -145,7 +145,7 @@ def exact_product(rows: np.ndarray, matrix: np.ndarray, of_rows: float, of_matri
 
 def unit_pixels(records: np.ndarray) -> np.ndarray:
     """Records as rows of numbers from 0 to 1, whatever they hold: bytes are divided by 255, other numbers
-    cut off at both ends, and what is no number is 0."""
+    cut off at both ends, and what is not a number is 0."""
     rows = records.reshape(len(records), -1)
     if records.dtype == np.uint8:
         return rows.astype(np.float32) / 255
@@ -153,8 +153,8 @@ def unit_pixels(records: np.ndarray) -> np.ndarray:
         return np.clip(np.nan_to_num(rows.astype(np.float32), nan=0.0, posinf=1.0, neginf=0.0), 0, 1)
 
 
-def checked_records(x: Any, y: Any, classes: int, examples: int) -> tuple[np.ndarray, np.ndarray]:
-    """Records and labels that fit together and to what was declared.
+def check_records(x: Any, y: Any, classes: int, examples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Checks records and labels against each other and against what was declared.
 
     There may be fewer records than declared, however many coins held out, and up to twice as many: as many
     as sums are exact for.

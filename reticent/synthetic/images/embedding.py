@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -29,27 +28,34 @@ import numpy as np
 
 from reticent.accounting import calibrate
 from reticent.accounting.budget import Budget
-from reticent.accounting.epsilon import guarantee, upper_bound
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.accounting.reserve import TRAINING, left_of
+from reticent.accounting.reserve import TRAINING, delta_left
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import guarantee, upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.core.generators import generator
 from reticent.core.keys import Keys, Stream
+from reticent.core.observer import OnProgress
 from reticent.distributed.consensus import require_alone
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, Gaussian
 from reticent.mechanisms.sensitivity import BoundedSum
 from reticent.mechanisms.whole import add_whole_normals
-from reticent.synthetic.images.basis import PRIORS, Basis, Prior, checked_records, exact_product, public_basis
-from reticent.synthetic.images.image_model import ImageModel, Tensors, flat, released_frequencies
+from reticent.synthetic.images.basis import (
+    PRIORS,
+    ImageBasis,
+    Prior,
+    check_records,
+    exact_product,
+    public_basis,
+)
+from reticent.synthetic.images.image_model import ImageModel, Tensors, flatten, released_frequencies
 from reticent.synthetic.images.matching import match
 
 Features = Literal["moments", "fourier"]
-Progress = Callable[[float], None]
 
 MAX_NORM = 1.0  # of phi, hence of what one record adds to the released sum
 # What of phi is the count, the first and the second part: squares that add up to 1.
@@ -126,7 +132,7 @@ class EmbeddingPlan:
             if isinstance(error, InvalidArgument):
                 raise
             raise InvalidArgument(
-                "This is no plan of an embedding.", remedy="Write one such as to_json makes."
+                "This is not a plan of an embedding.", remedy="Write one with to_json."
             ) from None
 
 
@@ -160,14 +166,16 @@ def plan(
     near = Neighbours(Adjacency.ADD_OR_REMOVE)
     if beside is not None and not (spent := upper_bound(beside, delta, near)) < epsilon:  # NaN too
         raise CannotMeet(
-            f"What is released beside the embedding costs epsilon {spent:.4g} of {epsilon:.4g} by itself.",
+            f"What is released alongside the embedding costs epsilon {spent:.4g} of {epsilon:.4g} by itself.",
             remedy="Add noise there, or ask for a larger epsilon.",
         )
     noise = calibrate.noise_for(
         lambda value: replace(draft, noise_multiplier=value).whole,
         near,
         epsilon=epsilon,
-        delta=left_of(delta, TRAINING * delta),  # the rest pays for samplers that are a little off their law
+        delta=delta_left(
+            delta, TRAINING * delta
+        ),  # the rest pays for samplers that are a little off their law
         guess=gaussian_dp.noise_multiplier(epsilon, delta),
     )
     return replace(draft, noise_multiplier=noise)
@@ -181,7 +189,7 @@ def fit(
     classes: int,
     keys: Keys | None = None,
     budget: Budget | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ImageModel:
     """A class-conditional generator of records like these.
 
@@ -192,7 +200,7 @@ def fit(
 
     Guarantee:
         The model costs `plan.event`: it is a function of one noisy sum, to which a record adds a vector of
-        length at most `MAX_NORM`, whatever it holds (see `embedded`).
+        length at most `MAX_NORM`, whatever it holds (see `embed`).
 
     Raises:
         DataError: records and labels do not fit together or to the plan. BudgetExceeded: nothing was drawn.
@@ -200,12 +208,12 @@ def fit(
     require_alone("A generator of images")
     keys = Keys.from_os() if keys is None else keys
     tell = on_progress or (lambda share: None)
-    records, labels = checked_records(x, y, classes, plan.examples)
+    records, labels = check_records(x, y, classes, plan.examples)
     basis = public_basis(records.shape[1:], plan.prior, plan.kept)
     tell(0.1)
     if budget is not None:
         budget.charge(plan.event, adjacency=Adjacency.ADD_OR_REMOVE, purpose="synthesize", unit="record")
-    total = embedded_sum(records, labels, basis, plan, classes)
+    total = sum_embeddings(records, labels, basis, plan, classes)
     tell(0.2)
     noisy = release(total, plan, generator(keys, stream=Stream.NOISE))
     counts = noisy[:, 0] / _COUNT
@@ -217,7 +225,7 @@ def fit(
         init = keys.take(Stream.INITIALISATION)
         waves = _frequencies(basis)
         found = match(target, waves, basis.scales / plan.radius, init, lambda part: tell(0.2 + 0.8 * part))
-        maker, tensors = "network", flat(found)
+        maker, tensors = "network", flatten(found)
     tell(1.0)
     return ImageModel(
         method="embedding",
@@ -232,13 +240,13 @@ def fit(
     )
 
 
-def embedded(records: np.ndarray, basis: Basis, plan: EmbeddingPlan) -> np.ndarray:
+def embed(records: np.ndarray, basis: ImageBasis, plan: EmbeddingPlan) -> np.ndarray:
     """phi of each record, (records, features), in float64.
 
     Guarantee:
         Every row has length at most 1, for all records, and numbers on a grid so coarse that sums of up to
         twice `plan.examples` rows are exact in any order. u is the vector of coordinates over the radius,
-        finite since what is no number was made 0 before. With g^2 + a^2 + b^2 = 1:
+        finite since NaN and infinity became 0 before. With g^2 + a^2 + b^2 = 1:
         moments   u is shortened to length at most 1; |phi|^2 = g^2 + a^2 |u|^2 + b^2 |uu'|^2, and
                   |uu'| = |u|^2 <= 1 (entries off the diagonal are kept once, times the root of 2);
         fourier   |phi|^2 = g^2 + (1 - g^2) mean(cos^2 + sin^2) = 1, for every u.
@@ -270,8 +278,8 @@ def _lengths(rows: np.ndarray) -> np.ndarray:
     return np.sqrt(squares)
 
 
-def embedded_sum(
-    records: np.ndarray, labels: np.ndarray, basis: Basis, plan: EmbeddingPlan, classes: int
+def sum_embeddings(
+    records: np.ndarray, labels: np.ndarray, basis: ImageBasis, plan: EmbeddingPlan, classes: int
 ) -> BoundedSum:
     """The sum of phi over the records of each class, (classes, features): private until noise is added.
 
@@ -279,11 +287,11 @@ def embedded_sum(
         Exact: one record more or less moves it by its own phi, which depends on that record alone, to the
         last bit.
     """
-    total = np.zeros((classes, embedded(records[:0], basis, plan).shape[1]))
+    total = np.zeros((classes, embed(records[:0], basis, plan).shape[1]))
     size = max(_AT_ONCE // total.shape[1], 1)
     for start in range(0, len(records), size):
         here = slice(start, start + size)
-        total += np.eye(classes)[:, labels[here]] @ embedded(records[here], basis, plan)
+        total += np.eye(classes)[:, labels[here]] @ embed(records[here], basis, plan)
     return BoundedSum(value=total, max_norm=MAX_NORM)
 
 
@@ -291,7 +299,7 @@ def release(total: BoundedSum, plan: EmbeddingPlan, rng: np.random.Generator) ->
     """The sum with Gaussian noise on every number of it, on a grid: the one thing that leaves the data.
 
     Guarantee:
-        Costs `plan.event`, up to 2^-64 a number. Moving the sum to the grid is part of what the noise hides.
+        Costs `plan.event`, up to 2^-64 per number. Moving the sum to the grid is hidden by the noise too.
     """
     deviation = plan.noise_multiplier * total.max_norm
     return add_whole_normals(rng, total.value, max_norm=total.max_norm, deviation=deviation)
@@ -320,7 +328,7 @@ def gaussians(noisy: np.ndarray, radius: float, kept: int) -> Tensors:
     }
 
 
-def _frequencies(basis: Basis) -> np.ndarray:
+def _frequencies(basis: ImageBasis) -> np.ndarray:
     """The same random frequencies for everybody, (coordinates, waves): public, from a fixed seed."""
     return np.random.default_rng(0).standard_normal((basis.directions.shape[1], _WAVES))
 

@@ -15,7 +15,6 @@ Reference:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -25,14 +24,15 @@ import numpy as np
 import optax
 
 from reticent.accounting.budget import Budget
-from reticent.accounting.epsilon import guarantee
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.reserve import TRAINING
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import guarantee
 from reticent.core import checks
 from reticent.core.errors import Interrupted, InvalidArgument
 from reticent.core.generators import generator_of
 from reticent.core.keys import Keys, Stream, step_key
+from reticent.core.observer import OnProgress
 from reticent.distributed.consensus import require_alone
 from reticent.mechanisms import events
 from reticent.mechanisms.events import Composed, Event, Gaussian
@@ -40,14 +40,12 @@ from reticent.mechanisms.whole import add_whole_normals
 from reticent.models.model import Params
 from reticent.synthetic.images import networks
 from reticent.synthetic.images.adversary import adversary, real_loss
-from reticent.synthetic.images.basis import PRIORS, Prior, checked_records, public_basis
-from reticent.synthetic.images.image_model import ImageModel, flat, released_frequencies
+from reticent.synthetic.images.basis import PRIORS, Prior, check_records, public_basis
+from reticent.synthetic.images.image_model import ImageModel, flatten, released_frequencies
 from reticent.training import plan_json
 from reticent.training.checkpoint import Checkpoints, stamp_of
 from reticent.training.loop import Run, train
 from reticent.training.plan import Plan
-
-Progress = Callable[[float], None]
 
 _BATCH = 2000  # records; of more, a step would cost as much and take longer
 _COUNTS = 10.0  # noise on class counts, over that of a single release that would spend the whole budget
@@ -139,7 +137,7 @@ class GanPlan:
         except (TypeError, KeyError, ValueError, RecursionError) as error:
             if isinstance(error, InvalidArgument):
                 raise
-            raise InvalidArgument("This is no plan of a GAN.", remedy="Write one as to_json does.") from None
+            raise InvalidArgument("This is not a plan of a GAN.", remedy="Write one with to_json.") from None
 
 
 def _together(counts: Event, beside: Event | None) -> Event:
@@ -192,33 +190,33 @@ def fit(
     keys: Keys | None = None,
     budget: Budget | None = None,
     checkpoints: Checkpoints | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ImageModel:
     """A class-conditional generator of records like these.
 
     Args:
         x: (n, height, width), (n, height, width, colours) or (n, columns); bytes, or numbers from 0 to 1.
         y: (n,) classes from 0 to `classes` - 1, a public number.
-        budget: charged with the plan's event before any noise is drawn; not again by a run that goes on.
-        checkpoints: where to save the state, and to go on from: after an interrupt, or when killed.
+        budget: charged with the plan's event before any noise is drawn; not again by a resumed run.
+        checkpoints: where to save the state and resume from, after an interrupt or a kill.
 
     Guarantee:
         The model costs `plan.event`. A record adds 1 to one class count. In each step it adds to the sum of
         gradients at most one, that of its own loss, cut to the plan's norm: the loss sees one record and
         the discriminator's parameters; there are no batch statistics and no penalty between records. Fakes
-        are drawn from released values alone, and enter after the noise. What is no number in a record
+        are drawn from released values alone, and enter after the noise. What is not a number in a record
         counts as 0. Assumed is what the keys of every process that took some of the steps assume.
 
     Raises:
         DataError: records and labels do not fit together or to the plan. BudgetExceeded: nothing was drawn.
-        Interrupted: from the keyboard; what was reached is no generator yet.
+        Interrupted: from the keyboard; what was reached is not a generator yet.
     """
     require_alone("A generator of images")
     keys = Keys.from_os() if keys is None else keys
     steps = plan.training.steps
     if checkpoints is not None:  # they belong to all of the plan; `train` knows a part of it
         checkpoints = replace(checkpoints, stamp=stamp_of(checkpoints.stamp, plan.to_json()))
-    records, labels = checked_records(x, y, classes, plan.training.sampler.examples)
+    records, labels = check_records(x, y, classes, plan.training.sampler.examples)
     basis = public_basis(records.shape[1:], plan.prior, plan.kept)
     if budget is not None and not (checkpoints is not None and checkpoints.path.exists()):
         adjacency = plan.training.adjacency
@@ -238,11 +236,11 @@ def fit(
         beside=plan.beside_training,
     )
     _require_complete(run, checkpoints)
-    game = run.state.optimizer
+    game = run.state.opt_state
     return ImageModel(
         method="gan",
         maker="network",
-        tensors=flat(game.average),
+        tensors=flatten(game.average),
         basis=basis,
         frequencies=released_frequencies(game.frequencies),
         shape=records.shape[1:],
@@ -254,7 +252,7 @@ def fit(
 
 def _require_complete(run: Run, checkpoints: Checkpoints | None) -> None:
     if not run.is_complete:
-        kept = "Nothing is kept, and what was charged stays spent: fit with checkpoints, to go on from them."
+        kept = "Nothing is kept, and what was charged stays spent. Pass checkpoints to be able to resume."
         raise Interrupted(
             f"Interrupted after {int(run.state.step)} of {run.plan.steps} steps.",
             remedy=kept if checkpoints is None else f"What was done is kept in {checkpoints.path}.",

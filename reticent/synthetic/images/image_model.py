@@ -1,4 +1,4 @@
-"""A generator of images or vectors of declared classes: what a private fit leaves behind.
+"""A generator of images or vectors of declared classes: the result of a private fit.
 
     images, labels = model.sample(1000, 7)              # classes as often as they were found to be
     sevens, _ = model.sample(100, 8, given=7)
@@ -9,7 +9,6 @@ Everything in it was released with noise, so sampling and sharing cost nothing m
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from dataclasses import dataclass
@@ -21,11 +20,11 @@ import numpy as np
 from reticent.accounting.guarantee import Guarantee
 from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
+from reticent.core.files import digest_of, write_whole
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
-from reticent.synthetic.images.basis import Basis
+from reticent.synthetic.images.basis import ImageBasis
 from reticent.synthetic.images.networks import NOISE, generate_many
-from reticent.training.checkpoint import write_whole
 
 RECORD, TENSORS = "generator.json", "generator.safetensors"
 MAKERS = ("gaussians", "network")
@@ -56,7 +55,7 @@ class ImageModel:
     method: str
     maker: str
     tensors: Tensors
-    basis: Basis
+    basis: ImageBasis
     frequencies: np.ndarray
     shape: tuple[int, ...]
     is_bytes: bool
@@ -97,7 +96,7 @@ class ImageModel:
         kept = self.basis.directions.shape[1]
         if self.maker == "network":
             noise = rng.standard_normal((len(labels), NOISE))
-            return generate_many(nested(self.tensors), noise, labels, self.classes) * self.basis.scales
+            return generate_many(nest(self.tensors), noise, labels, self.classes) * self.basis.scales
         normals = rng.standard_normal((len(labels), kept))
         found = np.empty((len(labels), kept))
         for label in np.unique(labels):
@@ -140,9 +139,9 @@ class ImageModel:
 
 
 def complete(path: str | Path) -> bool:
-    """Ends what `save` began in a folder; False if it had not begun, and there is nothing to end.
+    """Completes an interrupted `save` in a folder; False if none had started.
 
-    The rule by which a run that was stopped goes on:
+    The rule by which an interrupted run resumes:
     no tensors              nothing is out, and a fit may draw;
     tensors                 they are out, and others would be a second release that nobody paid for; what
                             is missing beside them follows from their header;
@@ -155,15 +154,15 @@ def complete(path: str | Path) -> bool:
     if not (folder / TENSORS).exists():
         if (folder / RECORD).exists():
             raise IntegrityError(
-                f"{folder / TENSORS} is gone, and {RECORD} tells of it.",
-                remedy="Restore it from a copy: another one was not paid for.",
+                f"{folder / TENSORS} is missing, although {RECORD} describes it.",
+                remedy="Restore it from a copy: a new one was not paid for.",
             )
         return False
     if not (folder / RECORD).exists():
         try:
             _write_record(folder, (folder / TENSORS).read_bytes())
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            raise _damaged(folder) from None
+            raise _damage_error(folder) from None
     load(folder)
     return True
 
@@ -176,10 +175,10 @@ def _record_of(content: bytes) -> dict[str, Any]:
     """What `generator.json` says of these tensors: what their header says, and their digest."""
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     said = dict(json.loads(header["__metadata__"]["generator"]))
-    return said | {"sha256": hashlib.sha256(content).hexdigest()}
+    return said | {"sha256": digest_of(content)}
 
 
-def _damaged(folder: Path) -> IntegrityError:
+def _damage_error(folder: Path) -> IntegrityError:
     return IntegrityError(
         f"The generator in {folder} is damaged, or of another version.", remedy="Restore it from a copy."
     )
@@ -207,11 +206,11 @@ def load(path: str | Path) -> ImageModel:
             raise ValueError
         return _model(record, load_tensors(content))
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise _damaged(folder) from None
+        raise _damage_error(folder) from None
 
 
 def _model(record: dict[str, Any], found: Tensors) -> ImageModel:
-    basis = Basis(*(found[f"basis/{name}"] for name in Basis._fields))
+    basis = ImageBasis(*(found[f"basis/{name}"] for name in ImageBasis._fields))
     tensors = {name[6:]: value for name, value in found.items() if name.startswith("maker/")}
     frequencies = found["frequencies"].astype(np.float64)
     shape, said = tuple(map(int, record["shape"])), dict(record["guarantee"])
@@ -236,13 +235,13 @@ def _model(record: dict[str, Any], found: Tensors) -> ImageModel:
 
 
 def released_frequencies(noisy_counts: Any) -> np.ndarray:
-    """Class frequencies from counts with noise; a class that drowned in it is rare, not impossible."""
+    """Class frequencies from noisy counts; a class lost in the noise is rare, not impossible."""
     counts = np.asarray(noisy_counts, np.float64)
     counts = np.maximum(counts, 1e-6 * max(np.max(counts), 1e-3))
     return counts / counts.sum()
 
 
-def nested(tensors: Tensors) -> dict[str, Tensors]:
+def nest(tensors: Tensors) -> dict[str, Tensors]:
     """`{"dense0/w": ...}` as a tree of layers."""
     layers: dict[str, Tensors] = {}
     for name, value in tensors.items():
@@ -251,7 +250,7 @@ def nested(tensors: Tensors) -> dict[str, Tensors]:
     return layers
 
 
-def flat(params: Any) -> Tensors:
+def flatten(params: Any) -> Tensors:
     """A tree of layers as `{"dense0/w": ...}`."""
     return {
         f"{layer}/{part}": np.asarray(value)

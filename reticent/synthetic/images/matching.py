@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from reticent.core.observer import OnProgress
 from reticent.synthetic.images import networks
 
 _HIDDEN = (200, 200)
 _STEPS, _BATCH, _RATE = 2000, 500, 5e-3
 _SHY = 0.1  # how far apart the first records are, of what they would be
-_TOLD = 50  # times that progress is told
+_TOLD = 50  # progress reports
 
 
 def match(
@@ -23,7 +23,7 @@ def match(
     waves: np.ndarray,
     scales: np.ndarray,
     key: jax.Array,
-    on_progress: Callable[[float], None],
+    on_progress: OnProgress,
 ) -> Any:
     """Parameters of a generator whose records have nearly these mean features in each class.
 

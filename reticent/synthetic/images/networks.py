@@ -1,4 +1,4 @@
-"""Two small networks that know of classes: one makes records from noise, one tells them from real ones.
+"""Two small class-conditional networks: a generator, and a discriminator.
 
 Plain functions of a parameter tree and ONE example, so that a discriminator cannot mix two records.
 """

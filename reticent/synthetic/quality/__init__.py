@@ -1,4 +1,4 @@
-"""How good synthetic rows are, and what they give away.
+"""The quality of synthetic rows, and what they reveal.
 
 utility            distances of marginals, a self-test, what models learn from them
 privacy_metrics    how near they are to the rows a model learned from

@@ -1,4 +1,4 @@
-"""How good a generator is, against the rows it came from and rows that were kept away from it.
+"""Evaluates a generator against its training rows and held-out rows.
 
 All of it but the self-test is computed from private rows without noise: unreleased.
 """
@@ -11,16 +11,16 @@ import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
 from reticent.synthetic.generators import Generator
-from reticent.synthetic.ordering import SynthMaterial
 from reticent.synthetic.pipeline import is_held_out
 from reticent.synthetic.quality import utility
 from reticent.synthetic.quality.privacy_metrics import density_attack, nearness
+from reticent.synthetic.request import SynthSource
 
 LABEL = "unreleased: computed from private rows without noise; not to be published"
 
 
 def evaluate(generator: Generator, *, rows: int | None = None, seed: int = 0) -> dict[str, Any]:
-    """Everything that is worth knowing about synthetic rows, as plain values.
+    """Measures the quality and the privacy of synthetic rows, as plain values.
 
     Args:
         rows: how many to make and judge; as many as were learned from, unless given.
@@ -29,14 +29,16 @@ def evaluate(generator: Generator, *, rows: int | None = None, seed: int = 0) ->
         DataError: nothing was held out to judge by, the data are not there any more, or the folder came
             without its private part.
     """
-    material = SynthMaterial(generator.order)
-    if material.rows != generator.record["records"]:
-        raise IntegrityError("The data are not those it was made from.", remedy="Put them back.")
-    others = np.flatnonzero(is_held_out(generator.folder, generator.order, material.rows))
+    material = SynthSource(generator.request)
+    if material.rows != generator.record.records:
+        raise IntegrityError(
+            "The data are not those the generator was made from.", remedy="Restore the original data."
+        )
+    others = np.flatnonzero(is_held_out(generator.folder, generator.request, material.rows))
     if len(others) < 20:
         raise DataError(
-            f"{len(others)} rows were kept away from this generator, too few to judge it by.",
-            remedy="Make one with --evaluate, which keeps a fifth of the rows away.",
+            f"{len(others)} rows were held out from this generator, too few to evaluate it.",
+            remedy="Make one with --evaluate, which holds out a fifth of the rows.",
         )
     if generator.is_images:
         return _images(generator, material, others, rows, seed)
@@ -44,7 +46,7 @@ def evaluate(generator: Generator, *, rows: int | None = None, seed: int = 0) ->
 
 
 def _table(
-    generator: Generator, material: SynthMaterial, others: np.ndarray, rows: int | None, seed: int
+    generator: Generator, material: SynthSource, others: np.ndarray, rows: int | None, seed: int
 ) -> dict[str, Any]:
     assert material.table is not None
     coder, model = generator.coder, generator.model
@@ -79,13 +81,13 @@ def _table(
 
 
 def _images(
-    generator: Generator, material: SynthMaterial, others: np.ndarray, rows: int | None, seed: int
+    generator: Generator, material: SynthSource, others: np.ndarray, rows: int | None, seed: int
 ) -> dict[str, Any]:
-    """What classifiers learn of synthetic images, and of real ones."""
+    """The accuracy of classifiers trained on synthetic images, and on real ones."""
     assert material.splits is not None
     x, y = (np.asarray(material.splits.train[name]) for name in ("x", "y"))
     scale = 255.0 if x.dtype == np.uint8 else 1.0
-    made = generator.images.sample(rows or generator.record["rows"], seed)
+    made = generator.images.sample(rows or generator.record.rows, seed)
     test = (x[others].reshape(len(others), -1) / scale, y[others])
     kept = np.delete(np.arange(len(y)), others)
     found: dict[str, Any] = {"label": LABEL}

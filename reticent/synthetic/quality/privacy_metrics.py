@@ -1,7 +1,7 @@
-"""What synthetic rows give away: how near they are to those a model learned from, and to others like them.
+"""What synthetic rows reveal: how near they are to training rows, and to held-out rows.
 
-Near is no harm by itself: a row of a common kind is near to everybody. What counts is whether records that
-were in the training table are nearer than records of the same kind that were not. None of these numbers is
+Being near is not a harm in itself: a row of a common kind is near to everybody. What counts is whether
+records of the training table are nearer than records of the same kind outside it. None of these numbers is
 noisy, so all of them are `unreleased`.
 """
 
@@ -17,7 +17,7 @@ from reticent.attacks import metrics
 from reticent.attacks.scores import FEWEST, Scores
 from reticent.core import checks
 from reticent.core.errors import DataError
-from reticent.synthetic.tables.codes import checked_codes
+from reticent.synthetic.tables.codes import check_codes
 from reticent.synthetic.tables.table_model import TableModel
 
 _BLOCK = 128  # rows that are compared with all others at once
@@ -47,7 +47,7 @@ class Membership:
     unreleased: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        return {"attack": self.attack, **self.measured.as_json(), "unreleased": self.unreleased}
+        return {"attack": self.attack, **self.measured.to_json(), "unreleased": self.unreleased}
 
 
 def nearest(
@@ -57,7 +57,7 @@ def nearest(
 
     Words differ or they do not; bins differ by their distance, as a part of the column's range.
     """
-    records, made = checked_codes(records, sizes), checked_codes(made, sizes)
+    records, made = check_codes(records, sizes), check_codes(made, sizes)
     scales = [
         1.0 / max(size - 1, 1) if is_ordered else 0.0 for size, is_ordered in zip(sizes, ordered, strict=True)
     ]
@@ -119,7 +119,7 @@ def density_attack(
 def _some(records: np.ndarray, seed: int) -> np.ndarray:
     if len(records) < FEWEST:
         raise DataError(
-            f"{len(records)} records are too few to say anything about.", remedy=f"Give at least {FEWEST}."
+            f"{len(records)} records are too few to draw conclusions.", remedy=f"Give at least {FEWEST}."
         )
     checks.count(minimum=0, seed=seed)
     if len(records) <= MOST_RECORDS:

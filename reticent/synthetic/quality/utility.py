@@ -1,7 +1,7 @@
-"""How good synthetic rows are: distances of marginals, correlations, a self-test, what models learn of them.
+"""The quality of synthetic rows: distances of marginals, correlations, a self-test, usefulness.
 
 Everything here but the self-test compares with real rows, and nothing of it is noisy: such a number is for
-whoever may see the rows. It is marked `unreleased`, in its type and in its JSON, and belongs in no report.
+the holder of the rows. It is marked `unreleased`, in its type and in its JSON, and never appears in a report.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import DataError
-from reticent.synthetic.tables.codes import checked_codes
+from reticent.synthetic.tables.codes import check_codes
 from reticent.synthetic.tables.junction import Clique
 from reticent.synthetic.tables.marginals import count
 from reticent.synthetic.tables.table_model import TableModel
@@ -75,7 +75,7 @@ class Correlations:
 
 @dataclass(frozen=True, kw_only=True)
 class Usefulness:
-    """What a classifier reaches on real rows after learning from some rows. No AUROC of a single class."""
+    """How well a classifier trained on some rows does on real rows. No AUROC for a single class."""
 
     classifier: str
     accuracy: float
@@ -88,7 +88,7 @@ class Usefulness:
 
 def distances(made: np.ndarray, real: np.ndarray, sizes: Sequence[int]) -> Distances:
     """Of all marginals of one and of two columns, synthetic codes against real ones."""
-    made, real = checked_codes(made, sizes), checked_codes(real, sizes)
+    made, real = check_codes(made, sizes), check_codes(real, sizes)
     _require_rows(made, real)
 
     def distance(columns: Clique) -> float:
@@ -117,7 +117,7 @@ def total_variation(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def self_test(model: TableModel, source: np.random.Generator, *, rows: int = 20_000) -> SelfTest:
-    """Draws a sample and holds its pairs to the model's own: a sampler that invents correlations fails.
+    """Compares the pairs of a sample with the model's own: a sampler that invents correlations fails.
 
     The distance of an independent sample from its model is on average at most sum sqrt(p (1 - p) / n) / 2,
     and above that by t with probability exp(-2 n t^2) (McDiarmid 1989). Samples here are closer still.
@@ -156,8 +156,8 @@ def correlations(made: Mapping[str, np.ndarray], real: Mapping[str, np.ndarray])
 
 
 def one_hot(codes: np.ndarray, sizes: Sequence[int], *, without: int | None = None) -> np.ndarray:
-    """Codes as features for a classifier, one a value, without those of one column: float32."""
-    codes = checked_codes(codes, sizes)
+    """Codes as features for a classifier, one per value, without those of one column: float32."""
+    codes = check_codes(codes, sizes)
     kept = [column for column in range(len(sizes)) if column != without]
     blocks = [codes[:, column, None] == np.arange(sizes[column]) for column in kept]
     return np.concatenate(blocks, axis=1).astype(np.float32)
@@ -176,7 +176,7 @@ def usefulness(
     classifiers = _classifiers(seed)  # first, for only libraries that are loaded can be limited
     with threadpool_limits(limits=1):  # threads that wait for each other are slow on a busy machine
         return [
-            _tested(name, classifier, (x, np.asarray(y)), (x_test, np.asarray(y_test)))
+            _test(name, classifier, (x, np.asarray(y)), (x_test, np.asarray(y_test)))
             for name, classifier in classifiers.items()
         ]
 
@@ -193,7 +193,7 @@ def _classifiers(seed: int) -> dict[str, Any]:
     }
 
 
-def _tested(
+def _test(
     name: str, classifier: Any, learned: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]
 ) -> Usefulness:
     from sklearn.metrics import roc_auc_score

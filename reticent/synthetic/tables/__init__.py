@@ -1,8 +1,8 @@
 """Synthetic tables: marginals counted with noise, and a graphical model that explains them.
 
-planning       what will be released, decided before anybody looks
+planning       what will be released, decided before anyone looks at the data
 codes, bins    rows as whole numbers by a domain alone, and back
-marginals      noisy counts of combinations; merging: rare codes made one
+marginals      noisy counts of combinations; merging: rare codes become one
 selection      which pairs are worth measuring, chosen privately
 graphical      the distribution with the most entropy; junction: the trees it runs on
 table_model    all of it together; storage: the model in a file

@@ -44,7 +44,7 @@ class Bins:
         codes = np.asarray(codes)
         edges = np.asarray(self.edges)
         at = np.minimum(codes, len(edges) - 2)
-        # Weighted rather than edge + u * width: the width of the widest bounds is no finite number.
+        # Weighted rather than edge + u * width: the width of the widest bounds is not finite.
         u = source.random(len(codes))
         drawn = np.round((1 - u) * edges[at] + u * edges[at + 1], self.decimals)
         unit = 10.0**-self.decimals
@@ -57,7 +57,7 @@ class Bins:
 
 
 def bins_for(bounds: tuple[float, float], *, is_whole: bool, bins: int = BINS) -> Bins:
-    """Bins within declared bounds: at most about `bins`, and one a value where there are no more values.
+    """Bins within declared bounds: at most about `bins`, or one per value if there are fewer values.
 
     Bounds that reach from about zero to a thousand or beyond are those of money, of counts, of distances:
     such bins widen away from zero by a constant factor, and an exact zero has one of its own.

@@ -12,17 +12,18 @@ the records, or a list of words read off them, would be a release that nobody pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import DataError, DomainError
-from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Label, Number, listed
+from reticent.core.observer import OnProgress
+from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Label, Number, abbreviate
 from reticent.data.encoding import ColumnCells
-from reticent.data.files import Rows, Table
-from reticent.data.kinds import OTHER, quoted
+from reticent.data.files import RowBatch, Table
+from reticent.data.kinds import OTHER, quote
 from reticent.synthetic.tables.bins import BINS, Bins, bins_for
 
 MANY_VALUES = 200  # a category with more of them is warned about
@@ -68,14 +69,14 @@ class Coder:
         self.domain = domain
         used = {name: column for name, column in domain.columns.items() if name not in set(ignore)}
         _require_usable(domain, used)
-        self.columns = tuple(_coded(name, column, bins) for name, column in used.items())
+        self.columns = tuple(_code_column(name, column, bins) for name, column in used.items())
         self.names = tuple(column.name for column in self.columns)
         self.sizes = tuple(column.size for column in self.columns)
         self.ordered = tuple(column.bins is not None for column in self.columns)
         self.target = self.names.index(domain.target) if domain.target in self.names else None
         self.warnings = tuple(_warnings(self.columns))
 
-    def encode(self, table: Table, *, on_progress: Callable[[float], None] = lambda done: None) -> np.ndarray:
+    def encode(self, table: Table, *, on_progress: OnProgress = lambda done: None) -> np.ndarray:
         """The rows of a table as codes: (rows, columns) int32. A batch of rows at a time.
 
         Guarantee:
@@ -98,7 +99,7 @@ class Coder:
             )
         return codes
 
-    def _column(self, coded: CodedColumn, rows: Rows, table: Table) -> np.ndarray:
+    def _column(self, coded: CodedColumn, rows: RowBatch, table: Table) -> np.ndarray:
         cells = ColumnCells(rows, table, self.domain, coded.name)
         cells.forgive(coded.column)
         if cells.missing.any() and not coded.has_missing:
@@ -107,7 +108,7 @@ class Coder:
             case Category(values=values, other=other) | Label(values=values, other=other):
                 is_lenient = isinstance(coded.column, Label) and coded.column.lenient
                 codes = cells.codes(values or (), may_be_other=other or is_lenient)
-                codes = np.minimum(codes, coded.size - 1)  # a word that is no class counts as none
+                codes = np.minimum(codes, coded.size - 1)  # a word that is not a class counts as missing
             case Number() | Integer():
                 assert coded.bins is not None
                 codes = coded.bins.encode(cells.numbers(coded.column))
@@ -120,7 +121,7 @@ class Coder:
 
         A missing cell is empty, whatever marked it in the original; another word is "(other)".
         """
-        codes = self.checked(codes)
+        codes = self.check(codes)
         return {
             column.name: _cells(column, codes[:, position], source)
             for position, column in enumerate(self.columns)
@@ -128,7 +129,7 @@ class Coder:
 
     def numbers(self, codes: np.ndarray, source: np.random.Generator) -> Mapping[str, np.ndarray]:
         """The numeric columns as float64, NaN where missing; for measuring correlations."""
-        codes = self.checked(codes)
+        codes = self.check(codes)
         found = {}
         for position, column in enumerate(self.columns):
             if column.bins is not None:
@@ -136,16 +137,16 @@ class Coder:
                 found[column.name] = np.where(codes[:, position] < column.bins.size, drawn, np.nan)
         return found
 
-    def checked(self, codes: np.ndarray) -> np.ndarray:
-        """The codes, if they can be this table's.
+    def check(self, codes: np.ndarray) -> np.ndarray:
+        """Checks that codes can belong to this table, and returns them as an array.
 
         Raises:
             DataError: they are not whole numbers of the right shape and range.
         """
-        return checked_codes(codes, self.sizes)
+        return check_codes(codes, self.sizes)
 
 
-def checked_codes(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+def check_codes(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """Codes as an array (rows, columns) of whole numbers within `sizes`, or a `DataError`."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(sizes) or not np.issubdtype(codes.dtype, np.integer):
@@ -160,7 +161,7 @@ def checked_codes(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     return codes
 
 
-def _coded(name: str, column: Column, bins: int) -> CodedColumn:
+def _code_column(name: str, column: Column, bins: int) -> CodedColumn:
     match column:
         case Category(values=values, other=other, missing=missing):
             words = (values or ()) + (OTHER,) * other
@@ -202,14 +203,14 @@ def _require_usable(domain: Domain, columns: Mapping[str, Column]) -> None:
     ignored = [name for name, column in columns.items() if isinstance(column, Ignored)]
     if ignored:
         raise DomainError(
-            f"{domain.source}: {len(ignored)} columns hold identifiers or free text ({listed(ignored)}), "
-            "and nothing private can be learned about those.",
+            f"{domain.source}: {len(ignored)} columns hold identifiers or free text ({abbreviate(ignored)}), "
+            "which cannot be learned privately.",
             remedy="Leave them out (ignore=...), or declare the words or bounds that they may have.",
         )
     pending = [key for key in domain.undeclared() if key.rpartition(".")[0] in columns]
     if pending:
         raise DomainError(
-            f"{domain.source}: {len(pending)} values are not declared ({listed(pending)}).",
+            f"{domain.source}: {len(pending)} values are not declared ({abbreviate(pending)}).",
             remedy="Declare them in a domain file, leave out identifiers and free text, "
             "or let a part of the budget find them: --prepare private.",
         )
@@ -217,7 +218,7 @@ def _require_usable(domain: Domain, columns: Mapping[str, Column]) -> None:
         values = getattr(column, "values", None) or ()
         if len(values) > MOST_VALUES:
             raise DomainError(
-                f"{domain.source}, column {quoted(name)}: {len(values)} values are more than the "
+                f"{domain.source}, column {quote(name)}: {len(values)} values are more than the "
                 f"{MOST_VALUES} that can be counted.",
                 remedy='Group them, or declare kind = "ignored" and leave the column out.',
             )
@@ -225,7 +226,7 @@ def _require_usable(domain: Domain, columns: Mapping[str, Column]) -> None:
 
 def _warnings(columns: Sequence[CodedColumn]) -> list[str]:
     return [
-        f"{quoted(column.name)} has {len(column.words)} values: those that few rows have are made together, "
+        f"{quote(column.name)} has {len(column.words)} values: rare ones are generated together, "
         "in proportion to their noisy counts. Group them if they matter."
         for column in columns
         if len(column.words) > MANY_VALUES

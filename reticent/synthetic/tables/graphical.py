@@ -13,7 +13,7 @@ for every unit of log-odds that its factor would need to meet them. So what nois
 away, and what it cannot have made is kept. The problem is smooth and strictly convex: it has one solution,
 which does not depend on where the search starts. All of this is post-processing.
 
-Why not the package `mbi`, which solves the same kind of problem: see docs/architecture.md.
+Why not the package `mbi`, which solves the same kind of problem: see docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.synthetic.tables.junction import Clique, JunctionTree
-from reticent.synthetic.tables.marginals import Marginal, combined
+from reticent.synthetic.tables.marginals import Marginal, combine
 
 _SMOOTHING = 0.3  # k above: by how many deviations a count is missed for a unit of log-odds
 ITERATIONS = 300
@@ -45,7 +45,7 @@ class GraphicalModel:
     @cached_property
     def beliefs(self) -> list[np.ndarray]:
         """The probabilities of each node's columns."""
-        return self.tree.calibrated(self.potentials)[0]
+        return self.tree.calibrate(self.potentials)[0]
 
     def pairs(self) -> dict[Clique, np.ndarray]:
         """The probabilities of every pair of columns, exactly."""
@@ -83,9 +83,7 @@ class GraphicalModel:
             potentials[node] = potentials[node] + self.tree.spread(allowed, (column,), node)
         model = GraphicalModel(self.tree, potentials)
         if values and not all(np.isfinite(belief).all() for belief in model.beliefs):
-            raise InvalidArgument(
-                "No row can have these values together.", remedy="Give fewer of them, or others."
-            )
+            raise InvalidArgument("No row has these values together.", remedy="Give fewer values, or others.")
         return model
 
     def log_probabilities(self, codes: np.ndarray) -> np.ndarray:
@@ -115,7 +113,7 @@ class GraphicalModel:
             groups = np.zeros(rows, int)
             if known:
                 groups = np.asarray(np.ravel_multi_index(tuple(codes[:, known].T), self.tree.shape(known)))
-            cells = _drawn(table, groups, source)
+            cells = _draw(table, groups, source)
             codes[:, new] = np.stack(np.unravel_index(cells, self.tree.shape(new)), axis=1)
         return codes
 
@@ -137,12 +135,12 @@ def estimate(
     from scipy.optimize import minimize
     from threadpoolctl import threadpool_limits
 
-    problem = _Problem(combined(marginals), sizes, rows)
+    problem = _Problem(combine(marginals), sizes, rows)
     # Its products are short: on a busy machine threads that wait for each other take four times as long.
     with threadpool_limits(limits=1, user_api="blas"):
         found = minimize(
             problem.loss,
-            problem.started(start or {}),
+            problem.start_from(start or {}),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-7, "gtol": 1e-6},
@@ -169,7 +167,7 @@ class _Problem:
             for clique, table in zip(self.cliques, tables, strict=True)
         }
 
-    def started(self, known: Factors) -> np.ndarray:
+    def start_from(self, known: Factors) -> np.ndarray:
         """Factors of an earlier search; a column that is new has that of its own counts, a group none."""
         shares, least = self.split(self._shares), self.split(self._slack)
         tables = []
@@ -189,7 +187,7 @@ class _Problem:
         return tables
 
     def loss(self, factors: np.ndarray) -> tuple[float, np.ndarray]:
-        beliefs, log_total = self.tree.calibrated(self.potentials(factors))
+        beliefs, log_total = self.tree.calibrate(self.potentials(factors))
         expected = [
             beliefs[node].sum(axis=self.tree.axes_without(node, clique)).ravel()
             for clique, node in zip(self.cliques, self._homes, strict=True)
@@ -199,7 +197,7 @@ class _Problem:
         return float(value), np.concatenate(expected) - self._shares + penalty
 
 
-def _drawn(table: np.ndarray, groups: np.ndarray, source: np.random.Generator) -> np.ndarray:
+def _draw(table: np.ndarray, groups: np.ndarray, source: np.random.Generator) -> np.ndarray:
     """A column of `table` for each row of it that `groups` names, with the probabilities of that row."""
     order = source.permutation(len(groups))
     order = order[np.argsort(groups[order], kind="stable")]  # group by group, shuffled within each

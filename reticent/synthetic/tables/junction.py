@@ -1,7 +1,7 @@
 """Junction trees: groups of columns, joined so that one pass each way gives all their distributions.
 
     tree = JunctionTree.of(cliques, sizes)
-    beliefs, log_total = tree.calibrated(potentials)     # one table of probabilities a node
+    beliefs, log_total = tree.calibrate(potentials)      # one table of probabilities per node
 
 Everything is a table over few columns in float64; a node's columns are in rising order, one axis each.
 """
@@ -33,7 +33,7 @@ class JunctionTree:
     @classmethod
     def of(cls, cliques: Iterable[Clique], sizes: Sequence[int]) -> JunctionTree:
         """A tree in which every clique, and every single column, is within some node."""
-        nodes = maximal(eliminated([tuple(sorted(clique)) for clique in cliques], sizes))
+        nodes = maximal(eliminate([tuple(sorted(clique)) for clique in cliques], sizes))
         order, parents = _spanning_tree(nodes)
         return cls(tuple(sizes), tuple(nodes[node] for node in order), parents)
 
@@ -58,7 +58,7 @@ class JunctionTree:
         """Potentials by which every row is as likely as any other."""
         return [np.zeros(self.shape(node)) for node in self.nodes]
 
-    def calibrated(self, potentials: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:
+    def calibrate(self, potentials: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:
         """The probabilities of each node's columns under exp(sum of potentials), and the log total.
 
         Messages go from the leaves to the root and back; each is a logarithm, so nothing underflows.
@@ -172,8 +172,8 @@ def cells_of(clique: Iterable[int], sizes: Sequence[int]) -> int:
     return math.prod(sizes[column] for column in clique)
 
 
-def eliminated(cliques: Sequence[Clique], sizes: Sequence[int]) -> list[Clique]:
-    """What is joined when columns are removed one by one, each time the one that joins the fewest cells."""
+def eliminate(cliques: Sequence[Clique], sizes: Sequence[int]) -> list[Clique]:
+    """The cliques of eliminating columns one by one, each time the one with the fewest cells."""
     neighbours: dict[int, set[int]] = {column: set() for column in range(len(sizes))}
     for clique in cliques:
         for column in clique:
@@ -192,7 +192,7 @@ def eliminated(cliques: Sequence[Clique], sizes: Sequence[int]) -> list[Clique]:
 
 
 def maximal(cliques: Iterable[Clique]) -> list[Clique]:
-    """Those that are within no other."""
+    """The cliques that are not part of another one."""
     found: list[Clique] = []
     for clique in sorted(set(cliques), key=lambda clique: (-len(clique), clique)):
         if not any(set(clique) <= set(other) for other in found):

@@ -24,12 +24,12 @@ class Marginal(NamedTuple):
     """A released table of counts: noisy, some of them negative, and the deviation of their noise."""
 
     columns: Clique
-    counts: np.ndarray  # one axis a column, float64
+    counts: np.ndarray  # one axis per column, float64
     deviation: float
 
 
 def count(codes: np.ndarray, columns: Clique, sizes: Sequence[int]) -> np.ndarray:
-    """The exact counts: private, and never to be released."""
+    """The exact counts: private, never released."""
     shape = [sizes[column] for column in columns]
     cells = np.ravel_multi_index(tuple(codes[:, column] for column in columns), shape)
     return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
@@ -41,8 +41,8 @@ def measure(
     """The counts of a marginal with independent Gaussian noise on every cell, empty ones among them.
 
     Guarantee:
-        Costs `event`, up to 2^-64 a cell. For codes that differ by one record the counts differ by one in one
-        cell: an L2 distance of 1, and the noise has the deviation `event.noise_multiplier` times that.
+        Costs `event`, up to 2^-64 per cell. For codes that differ by one record the counts differ by one in
+        one cell: an L2 distance of 1, and the noise has the deviation `event.noise_multiplier` times that.
     """
     deviation = event.noise_multiplier * ONE_RECORD_COUNTS
     exact = count(codes, columns, sizes)
@@ -50,8 +50,8 @@ def measure(
     return Marginal(columns, noisy, deviation)
 
 
-def combined(marginals: Iterable[Marginal]) -> list[Marginal]:
-    """One marginal for each set of columns: several of the same are averaged by their precision."""
+def combine(marginals: Iterable[Marginal]) -> list[Marginal]:
+    """Combines marginals of the same columns into one, averaged by their precision."""
     groups: dict[Clique, list[Marginal]] = {}
     for marginal in marginals:
         groups.setdefault(marginal.columns, []).append(marginal)

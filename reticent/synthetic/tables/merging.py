@@ -1,4 +1,4 @@
-"""Codes that hardly any row has, made one: by the noisy counts of each column, which are paid for already.
+"""Merges rare codes, by the noisy counts of each column, which are already paid for.
 
 A pair of columns with forty values each has 1,600 cells, most of them empty and all of them noisy. Values
 that the counts of a column cannot tell from none are measured together in pairs, and taken apart again in a
@@ -29,8 +29,8 @@ class Merging:
         """How many groups each column has."""
         return tuple(int(group.max()) + 1 for group in self.groups)
 
-    def merged(self, codes: np.ndarray) -> np.ndarray:
-        """Codes as groups: (rows, columns)."""
+    def merge(self, codes: np.ndarray) -> np.ndarray:
+        """Replaces codes by their groups: (rows, columns)."""
         columns = [group[codes[:, column]] for column, group in enumerate(self.groups)]
         return np.stack(columns, axis=1).astype(np.int32)
 
@@ -45,8 +45,8 @@ class Merging:
         mean = np.sqrt(len(group) / len(counts))
         return Marginal(marginal.columns, counts, marginal.deviation * float(mean))
 
-    def taken_apart(self, rows: np.ndarray, source: np.random.Generator) -> np.ndarray:
-        """Groups as codes, each drawn by its share: (rows, columns) int32."""
+    def split_groups(self, rows: np.ndarray, source: np.random.Generator) -> np.ndarray:
+        """Replaces groups by codes, each drawn by its share: (rows, columns) int32."""
         codes = np.empty(rows.shape, np.int32)
         for column, (group, share) in enumerate(zip(self.groups, self.shares, strict=True)):
             for at in range(int(group.max()) + 1):
@@ -79,7 +79,7 @@ def merging_of(singles: Sequence[Marginal], ordered: Sequence[bool]) -> Merging:
 
 
 def _rare(counts: np.ndarray, least: float) -> np.ndarray:
-    """Each frequent code is a group, and all the rare ones are one together."""
+    """Makes each frequent code a group, and all rare codes one group."""
     is_rare = counts < least
     if is_rare.sum() < 2:
         return np.arange(len(counts))

@@ -1,4 +1,4 @@
-"""What will be released about a table, and how noisy: decided before anybody looks at it.
+"""The plan of what will be released about a table, and how noisy: made before anyone looks at it.
 
     plan = planning.plan(coder.sizes, rows=30_000, epsilon=1.0, delta=1e-9, target=coder.target)
     plan.event                        # everything that `tables.fit` will draw, in its order
@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from reticent.accounting import calibrate
-from reticent.accounting.epsilon import tight
 from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.accounting.reserve import TRAINING, left_of
+from reticent.accounting.reserve import TRAINING, delta_left
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import tight
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.mechanisms import events
@@ -40,7 +40,7 @@ _LOUDEST = 0.25  # of the rows: more noise than that on each count, and nothing 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """So many pairs, each chosen at `epsilon` and then counted with noise of `deviation`."""
+    """A number of pairs, each chosen at `epsilon` and then counted with noise of `deviation`."""
 
     choices: int
     epsilon: float
@@ -123,7 +123,7 @@ class TablePlan:
 
     @classmethod
     def read(cls, text: str) -> TablePlan:
-        """The plan that `to_json` wrote. Everything is checked: the file may be a stranger's.
+        """The plan that `to_json` wrote. Everything is checked: the file may not be trusted.
 
         Raises:
             InvalidArgument: it is not JSON, or a field is missing, unknown or out of its range.
@@ -138,7 +138,7 @@ class TablePlan:
             if isinstance(error, InvalidArgument):
                 raise
             raise InvalidArgument(
-                "This is no plan of a synthetic table.", remedy="Write one such as to_json makes."
+                "This is not a plan of a synthetic table.", remedy="Write one with to_json."
             ) from None
 
 
@@ -180,19 +180,21 @@ def plan(
         beside=beside,
     )
     noise = calibrate.noise_for(
-        lambda scale: _scaled(draft, scale).whole,
+        lambda scale: _scale(draft, scale).whole,
         Neighbours(Adjacency.ADD_OR_REMOVE),
         epsilon=epsilon,
-        delta=left_of(delta, TRAINING * delta),  # the rest pays for samplers that are a little off their law
+        delta=delta_left(
+            delta, TRAINING * delta
+        ),  # the rest pays for samplers that are a little off their law
         guess=gaussian_dp.noise_multiplier(epsilon, delta),
         accountant=lambda event, delta, near: tight(event, delta, near.adjacency).upper,
     )
-    found = _scaled(draft, noise)
+    found = _scale(draft, noise)
     _require_audible(found, noise)
     return found
 
 
-def _scaled(draft: TablePlan, scale: float) -> TablePlan:
+def _scale(draft: TablePlan, scale: float) -> TablePlan:
     """The plan whose releases are together about as loud as one with noise multiplier `scale`.
 
     A choice at epsilon e counts as a Gaussian of noise 2 / e: both have e^2 / 8 of concentrated privacy.
@@ -250,5 +252,5 @@ def _require_audible(found: TablePlan, noise: float) -> None:
     raise CannotMeet(
         f"At epsilon {found.epsilon:g} and delta {found.delta:g} the noise on each count of {columns} "
         f"columns would be {found.single_deviation:.0f}, and there are {found.rows} rows.",
-        remedy=f"Spend an epsilon of about {needed:.2g} or more{fewer}, or bring more rows.",
+        remedy=f"Use an epsilon of about {needed:.2g} or more{fewer}, or more rows.",
     )

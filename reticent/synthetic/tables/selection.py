@@ -35,7 +35,7 @@ MOST_CELLS = 1 << 16  # of a model: above it a search would take minutes
 Fits = Callable[[Sequence[Clique], Clique], bool]  # whether a pair may be added to those of this round
 
 
-def chosen_at(
+def choose_at(
     scores: np.ndarray,
     event: ExponentialMechanism,
     source: np.random.Generator,
@@ -67,7 +67,7 @@ def errors(
     rows: int,
     deviation: float,
 ) -> dict[Clique, float]:
-    """How wrong the model is about each pair, less what the noise of measuring it would be. Private.
+    """The error of the model on each pair, minus the expected noise of measuring it. Private.
 
     Numbers on the grid of `STEP`.
 
@@ -105,7 +105,7 @@ def select(
     *,
     again: Sequence[Clique] = (),
 ) -> list[Clique]:
-    """One pair for each event: a new one that fits, else one that was measured before, else any.
+    """Selects one pair per event: a new one that fits, otherwise a measured one, otherwise any.
 
     Guarantee:
         Costs all of `events`: what fits depends on sizes and on earlier choices only, and is asked of all
@@ -115,12 +115,12 @@ def select(
     for event in events:
         new = [pair for pair in pairs if pair not in chosen and fits(chosen, pair)]
         among = new or [pair for pair in pairs if pair in chosen or pair in again] or pairs
-        chosen.append(among[chosen_at(np.array([scores[pair] for pair in among]), event, source)])
+        chosen.append(among[choose_at(np.array([scores[pair] for pair in among]), event, source)])
     return chosen
 
 
 def candidates(columns: int, target: int | None = None) -> list[Clique]:
-    """All pairs, or all without those of the target."""
+    """All pairs of columns, or all except those with the target."""
     return [pair for pair in itertools.combinations(range(columns), 2) if target not in pair]
 
 

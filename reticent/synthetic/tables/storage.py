@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
+from reticent.core.files import write_whole
 from reticent.synthetic.tables.graphical import GraphicalModel
 from reticent.synthetic.tables.junction import JunctionTree
 from reticent.synthetic.tables.merging import Merging
@@ -22,7 +23,7 @@ _VERSION = "reticent table model 1"
 
 
 def write(path: str | os.PathLike[str], plan: TablePlan, model: GraphicalModel, merging: Merging) -> None:
-    """Writes a model in one piece: a crash leaves the old file, or the new one."""
+    """Writes a model atomically: a crash leaves the old file, or the new one."""
     from safetensors.numpy import save
 
     tensors = {f"potential {at}": np.ascontiguousarray(p) for at, p in enumerate(model.potentials)}
@@ -30,23 +31,11 @@ def write(path: str | os.PathLike[str], plan: TablePlan, model: GraphicalModel, 
     tensors |= {f"shares {at}": share for at, share in enumerate(merging.shares)}
     tree = {"nodes": model.tree.nodes, "parents": model.tree.parents}
     metadata = {"version": _VERSION, "plan": plan.to_json(), "tree": json.dumps(tree)}
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        try:
-            partial.write_bytes(save(tensors, metadata=metadata))
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise DataError(
-            f"Cannot write the model {path}: {error.strerror}.",
-            remedy="Choose a folder that exists and that you may write to.",
-        ) from error
+    write_whole(Path(path), save(tensors, metadata=metadata))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[TablePlan, GraphicalModel, Merging]:
-    """What `write` wrote. Everything is checked: the file may be a stranger's.
+    """What `write` wrote. Everything is checked: the file may not be trusted.
 
     Raises:
         DataError: there is no such file.
@@ -67,14 +56,14 @@ def read(path: str | os.PathLike[str]) -> tuple[TablePlan, GraphicalModel, Mergi
         if header["version"] != _VERSION:
             raise ValueError("another version")
         plan = TablePlan.read(header["plan"])
-        return plan, *_assembled(plan, json.loads(header["tree"]), tensors)
+        return plan, *_assemble(plan, json.loads(header["tree"]), tensors)
     except (SafetensorError, ValueError, KeyError, TypeError, IndexError, InvalidArgument) as error:
         raise IntegrityError(
-            f"{path} is no model of a synthetic table, or is damaged.", remedy="Restore it from a copy."
+            f"{path} is not a model of a synthetic table, or is damaged.", remedy="Restore it from a copy."
         ) from error
 
 
-def _assembled(
+def _assemble(
     plan: TablePlan, tree: dict[str, Any], tensors: dict[str, np.ndarray]
 ) -> tuple[GraphicalModel, Merging]:
     columns = range(len(plan.sizes))

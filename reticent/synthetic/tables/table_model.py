@@ -1,4 +1,4 @@
-"""Private synthetic tables: measure what was planned, model it, draw as many rows as anybody likes.
+"""Private synthetic tables: measure what was planned, model it, sample any number of rows.
 
 coder = Coder(domain, ignore=["name"])
 codes = coder.encode(table)
@@ -9,7 +9,7 @@ coder.decode(made.sample(10_000, seed), source)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,10 +18,11 @@ import numpy as np
 from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
+from reticent.core.observer import OnProgress
 from reticent.distributed.consensus import require_alone
 from reticent.mechanisms.events import Event, ExponentialMechanism, Gaussian
 from reticent.synthetic.tables import storage
-from reticent.synthetic.tables.codes import checked_codes
+from reticent.synthetic.tables.codes import check_codes
 from reticent.synthetic.tables.graphical import ITERATIONS, Factors, GraphicalModel, estimate
 from reticent.synthetic.tables.junction import Clique
 from reticent.synthetic.tables.marginals import Marginal, measure
@@ -31,7 +32,6 @@ from reticent.synthetic.tables.selection import candidates, errors, joins, selec
 
 __all__ = ["TableModel", "TablePlan", "fit", "plan"]
 
-Progress = Callable[[float], None]
 _LOOK = 60  # iterations of the search between two rounds
 _Kind = TypeVar("_Kind", Gaussian, ExponentialMechanism)
 
@@ -47,7 +47,7 @@ class TableModel:
     def sample(
         self, n: int, source: int | np.random.Generator, given: Mapping[int, int] | None = None
     ) -> np.ndarray:
-        """Rows of codes, (n, columns) int32; as many and as often as anybody likes, at no further cost.
+        """Rows of codes, (n, columns) int32; any number, at no further cost.
 
         Args:
             source: a generator, or a seed for one.
@@ -62,7 +62,7 @@ class TableModel:
                     remedy=f"Columns count from 0 to {len(self.plan.sizes) - 1}, codes up to plan.sizes.",
                 )
         groups = {column: int(self.merging.groups[column][code]) for column, code in given.items()}
-        codes = self.merging.taken_apart(self.model.given(groups).sample(n, source), source)
+        codes = self.merging.split_groups(self.model.given(groups).sample(n, source), source)
         for column, code in given.items():
             codes[:, column] = code
         return codes
@@ -82,9 +82,9 @@ class TableModel:
 
     def log_probabilities(self, codes: np.ndarray) -> np.ndarray:
         """How likely each row of codes is under the model: (rows,)."""
-        codes = checked_codes(codes, self.plan.sizes)
+        codes = check_codes(codes, self.plan.sizes)
         shares = [share[codes[:, column]] for column, share in enumerate(self.merging.shares)]
-        return self.model.log_probabilities(self.merging.merged(codes)) + np.log(shares).sum(axis=0)
+        return self.model.log_probabilities(self.merging.merge(codes)) + np.log(shares).sum(axis=0)
 
     def pairs(self) -> dict[Clique, np.ndarray]:
         """The probabilities of every pair of columns, by which a sample can be tested."""
@@ -96,7 +96,7 @@ class TableModel:
 
 
 def fit(
-    codes: np.ndarray, plan: TablePlan, *, keys: Keys, on_progress: Progress = lambda done: None
+    codes: np.ndarray, plan: TablePlan, *, keys: Keys, on_progress: OnProgress = lambda done: None
 ) -> TableModel:
     """A model of a table, from as many noisy releases as were planned.
 
@@ -105,12 +105,12 @@ def fit(
         at the codes, in the plan's order; there is no other way to draw. `keys` serve nothing else.
 
     Raises:
-        DataError: the codes do not have the plan's columns, or more than twice as many rows. Fewer are no
-            error: coins may have held out any number of them.
+        DataError: the codes do not have the plan's columns, or more than twice as many rows. Fewer are not
+            an error: coins may have held out any number of them.
         KeyReuse: `keys` were used before.
     """
     require_alone("A generator of tables")
-    codes = checked_codes(codes, plan.sizes)
+    codes = check_codes(codes, plan.sizes)
     if not (len(codes) <= 2 * plan.rows + 1):
         raise DataError(
             f"The plan is for {plan.rows} rows, and there are {len(codes)}.",
@@ -123,7 +123,7 @@ class _Fitting:
     """The releases about one table, and what has been learned from them so far."""
 
     def __init__(
-        self, codes: np.ndarray, plan: TablePlan, source: np.random.Generator, on_progress: Progress
+        self, codes: np.ndarray, plan: TablePlan, source: np.random.Generator, on_progress: OnProgress
     ) -> None:
         self._codes, self._plan, self._source, self._on_progress = codes, plan, source, on_progress
         self._planned = iter(plan.releases)
@@ -139,7 +139,7 @@ class _Fitting:
         ]
         merging = merging_of(singles, plan.ordered)
         self._marginals = [merging.counts(single) for single in singles]
-        rows, sizes = merging.merged(self._codes), merging.sizes
+        rows, sizes = merging.merge(self._codes), merging.sizes
         if plan.target is not None:
             others = [column for column in columns if column != plan.target]
             self._measure(rows, sizes, [_pair(column, plan.target) for column in others])
@@ -147,7 +147,7 @@ class _Fitting:
             self._measure(rows, sizes, self._select(rows, sizes, item))
         model = self._estimate(sizes)
         if next(self._planned, None) is not None:
-            raise AssertionError("something that was planned was not released")
+            raise AssertionError("a planned release was not made")
         self._on_progress(1.0)
         return TableModel(plan, model, merging)
 

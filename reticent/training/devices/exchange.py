@@ -22,7 +22,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from reticent.core.errors import InvalidArgument
-from reticent.core.whole_normals import Part
+from reticent.core.whole_normals import DrawPart
 
 Tree = TypeVar("Tree")
 
@@ -44,7 +44,7 @@ class Exchange(Protocol):
         """
         ...
 
-    def parts(self, total: Any) -> Sequence[Part] | None:
+    def parts(self, total: Any) -> Sequence[DrawPart] | None:
         """Which part of the noise each leaf gets; None where all of it is drawn."""
         ...
 
@@ -145,11 +145,11 @@ class Divided:
         found = _summed(_as_floats(counts), self.axes)
         return jax.tree.unflatten(jax.tree.structure(sums), own), _like(counts, found)
 
-    def parts(self, total: Any) -> Sequence[Part]:
+    def parts(self, total: Any) -> Sequence[DrawPart]:
         *starts, end = np.cumsum([0, *self.sizes]).tolist()
         own = jax.lax.axis_index(self.axes).astype(jnp.uint32)
         return [
-            Part(jnp.uint32(start) + (own * jnp.uint32(leaf.size) if is_divided else 0), end)
+            DrawPart(jnp.uint32(start) + (own * jnp.uint32(leaf.size) if is_divided else 0), end)
             for start, leaf, is_divided in zip(starts, jax.tree.leaves(total), self.is_divided, strict=True)
         ]
 

@@ -74,17 +74,17 @@ def feed_for(
     drawing = _Drawing(keys, order if isinstance(plan.sampler, Shuffled) else None)
     is_large = sum(np.asarray(dataset[key]).nbytes for key in dataset) > buffer
     stays = is_large and any(is_on_disk(dataset[key]) for key in dataset)
-    if collectives.everyones(stays).any():
+    if collectives.gather_arrays(stays).any():
         return _Streamed(dataset, plan, layout, drawing, buffer)
     return _Resident(dataset, plan, layout, drawing)
 
 
-def _an_epoch(plan: Plan) -> int:
+def _steps_per_epoch(plan: Plan) -> int:
     return -(-plan.sampler.examples // plan.sampler.batch_size)
 
 
 def _most_steps(plan: Plan) -> int:
-    return max(min(MOST_STEPS, _an_epoch(plan), plan.steps), 1)
+    return max(min(MOST_STEPS, _steps_per_epoch(plan), plan.steps), 1)
 
 
 class _Drawing(NamedTuple):
@@ -210,7 +210,7 @@ class _Streamed:
         self._all = _all_places(layout, places.total)
         self._places = _places(layout, plan, places.total)
         fitting = by_all(lambda: self._fitting(buffer))
-        self.steps_at_once = int(collectives.everyones(fitting).min())
+        self.steps_at_once = int(collectives.gather_arrays(fitting).min())
         self._disk = by_all(lambda: DiskRows(self._like))
         self._draw = jax.jit(lambda root, numbers: plan.sampler.draw(root, numbers, self._all))
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reticent-rows")

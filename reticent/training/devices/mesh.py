@@ -132,11 +132,11 @@ class Layout:
         """A tree as arrays of one device, or as it is where it may be too large for one."""
         if self.mesh is None or self._divides:
             return tree
-        return jax.tree.map(jnp.asarray, collectives.copied(tree))
+        return jax.tree.map(jnp.asarray, collectives.copy_to_host(tree))
 
     def copied(self, tree: Any) -> Any:
         """A tree that this process alone may compute with."""
-        return tree if self.mesh is None else collectives.copied(tree)
+        return tree if self.mesh is None else collectives.copy_to_host(tree)
 
     def in_pieces(self, pieces: list[Any]) -> Any:
         """One tree of arrays over all devices, from a tree of NumPy arrays for each of this process's own."""
@@ -154,7 +154,7 @@ class Layout:
     def ranges(self, places: int) -> list[Range]:
         """Which places each device of the mesh holds, given how many this process has."""
         assert self.mesh is not None
-        counts = collectives.everyones(np.int64(places))
+        counts = collectives.gather_arrays(np.int64(places))
         starts = np.concatenate([[0], np.cumsum(counts)])
         owners = [device.process_index for device in self.mesh.devices.flat]
         found = []
@@ -193,12 +193,12 @@ def brought(layout: Layout, dataset: Dataset, plan: Plan) -> Brought:
     """
     require_unit(dataset, plan)
     own, members = len(dataset), None
-    if dataset.users is not None and plan.rows_a_user is not None:
-        users, rows_a_user = dataset.users, plan.rows_a_user
-        members = by_all(lambda: user_table(users, rows_a_user))
+    if dataset.users is not None and plan.rows_per_user is not None:
+        users, rows_per_user = dataset.users, plan.rows_per_user
+        members = by_all(lambda: user_table(users, rows_per_user))
         _check_users_apart(dataset)
         own = len(members[0])
-    everyones = [own] if layout.mesh is None else collectives.everyones(np.int64(own))
+    everyones = [own] if layout.mesh is None else collectives.gather_arrays(np.int64(own))
     return Brought(members, own, int(np.sum(everyones)))
 
 
@@ -267,7 +267,7 @@ def _check_users_apart(dataset: Dataset) -> None:
         return
     kind, names = by_all(lambda: user_names(np.asarray(dataset.users)))
     own = [hashlib.blake2b(name, digest_size=8).hexdigest() for name in sorted(names)]
-    everyones = collectives.everyones_json((kind, own))
+    everyones = collectives.gather_json((kind, own))
     first_kind, seen = everyones[0][0], set[str]()
     for process, (their_kind, theirs) in enumerate(everyones):
         if their_kind != first_kind:

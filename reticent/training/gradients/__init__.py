@@ -193,8 +193,15 @@ def clipped_gradient_sum(
 
     Returns:
         A function of the parameters, a batch (a tree of arrays with one row an example) and the mask of the
-        rows that are no padding. It returns the sum, a tree like the parameters in float32, and what is
+        rows that are not padding. It returns the sum, a tree like the parameters in float32, and what is
         not to be released. Its own `max_norm` replaces the bound for one call, and may be traced.
+
+    | edge | what happens |
+    |---|---|
+    | `max_norm` of 0, infinity or NaN | InvalidArgument |
+    | a batch without rows, or of padding alone | a sum of zeros |
+    | a gradient of zeros | adds zeros |
+    | a gradient with NaN or infinity, or longer than 1e19 | adds nothing, as padding does |
 
     Guarantee:
         One example moves the computed sum by at most `clipping.sensitivity` in L2 norm, whatever it holds:
@@ -213,10 +220,18 @@ def clipped_gradient_sum(
         -1.0
     """
     clipping = _one_clipping(max_norm, clipping)
-    checks.one_of(get_args(Strategy), strategy=strategy)
+    require_strategy(strategy)
     if microbatch is not None:
         checks.count(microbatch=microbatch)
     return GradientSum(loss, clipping, strategy, microbatch)
+
+
+def require_strategy(strategy: str) -> None:
+    """
+    Raises:
+        InvalidArgument: there is no such strategy.
+    """
+    checks.one_of(get_args(Strategy), strategy=strategy)
 
 
 def _one_clipping(max_norm: float | None, clipping: Clipping | None) -> Clipping:

@@ -8,7 +8,7 @@ from reticent.data.domain import Domain
 
 
 def public_domain(name: str) -> Domain | None:
-    """The domain of a named dataset, or None for one that is no table with a public description."""
+    """The domain of a named dataset, or None if it is not a table with a public description."""
     file = resources.files("reticent.data.catalog.domains").joinpath(f"{name}.toml")
     if not file.is_file():
         return None

@@ -11,7 +11,7 @@ from reticent.accounting.loss_distribution import dominating
 from reticent.accounting.loss_distribution.distribution import (
     RELATIVE_WIDTH,
     Bracket,
-    Release,
+    RepeatedPair,
     lower_epsilon,
     upper_epsilon,
 )
@@ -22,11 +22,11 @@ from reticent.accounting.reserve import (
     OFF,
     ROOM,
     USUAL,
+    delta_left,
+    delta_left_for,
+    delta_owed,
     ends_show,
     is_paid,
-    left_for,
-    left_of,
-    owed,
 )
 from reticent.accounting.theorems import gaussian_dp, renyi, zcdp
 from reticent.core import checks
@@ -41,23 +41,32 @@ _NEXT = 1.01  # times a cost: the epsilon at which samplers' dues are found
 
 
 class Cost(NamedTuple):
-    """Bounds on epsilon, and which accountant gave the upper one."""
+    """Bounds on epsilon, and which accountant gave the upper one.
+
+    is_numerical: whether the upper bound comes from a computation on a lattice, not from a closed formula.
+    """
 
     lower: float
     upper: float
     accountant: str
+    is_numerical: bool = False
 
     @property
     def name(self) -> str:
-        """Of the accountant, as it is printed."""
-        is_numerical = "loss" in self.accountant
-        return f"{self.accountant}, numerical upper bound" if is_numerical else self.accountant
+        """The accountant, as it is printed.
+
+        Example:
+            >>> Cost(0.9, 1.0, "privacy loss distribution", is_numerical=True).name
+            'privacy loss distribution, numerical upper bound'
+        """
+        return f"{self.accountant}, numerical upper bound" if self.is_numerical else self.accountant
 
 
-class Settled(NamedTuple):
+class SettledCost(NamedTuple):
     """A cost that may be printed.
 
-    is_paid: whether delta covers how far samplers are from their laws; else `NEARLY_EXACT` has to be said.
+    is_paid: whether delta covers how far samplers are from their laws. If not, `NEARLY_EXACT` is one of the
+        assumptions.
     """
 
     cost: Cost
@@ -80,6 +89,12 @@ def tight(
 
     Raises:
         Unproven: no accountant has a theorem for the event under this adjacency.
+
+    Edge cases:
+        nothing released (no events, or `times=0`)   0
+        `NonPrivate`, or a claim whose delta is too large   infinity
+        `PureDp(epsilon=0)`   0 at every delta
+        delta of 0, 1, or NaN   refused with `InvalidArgument`
     """
     checks.inside_unit(delta=delta)
     neighbours = Neighbours(adjacency, group)
@@ -95,13 +110,28 @@ def tight(
     try:
         bracket = bracket_event(event, delta, neighbours)
     except Unproven:
-        return Cost(0.0, or_infinite(renyi.epsilon_of_approximated(event, delta, neighbours)), "renyi")
+        return Cost(0.0, or_infinite(renyi.epsilon_with_slack(event, delta, neighbours)), "renyi")
     is_narrow = bracket.upper - bracket.lower <= 2 * RELATIVE_WIDTH * bracket.upper < math.inf
     if not is_narrow:  # else nothing is left to gain
         other, name = _best_other(event, delta, neighbours)
         if other < bracket.upper:
             return Cost(min(bracket.lower, other), other, name)
-    return Cost(bracket.lower, bracket.upper, "privacy loss distribution")
+    return Cost(bracket.lower, bracket.upper, "privacy loss distribution", is_numerical=True)
+
+
+def epsilon(
+    event: Event, delta: float, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE, *, group: int = 1
+) -> float:
+    """The smallest valid epsilon of an event at `delta`: the upper end of `tight`.
+
+    >>> from reticent.mechanisms.events import Gaussian
+    >>> round(epsilon(Gaussian(noise_multiplier=2.0), 1e-5), 4)
+    1.9931
+
+    Raises:
+        Unproven: no accountant has a theorem for the event under this adjacency.
+    """
+    return tight(event, delta, adjacency, group=group).upper
 
 
 def guarantee(
@@ -120,8 +150,13 @@ def guarantee(
     Args:
         arithmetic: how much of delta is set aside for samplers, if more than the usual share; see `reserve`.
         distance: of the samplers of all its noise from their laws, in total variation.
+
+    Example:
+        >>> from reticent.mechanisms.events import Gaussian
+        >>> round(guarantee(Gaussian(noise_multiplier=2.0), 1e-5).epsilon, 3)
+        1.993
     """
-    cost, is_paid = settled(
+    cost, is_paid = settle(
         event, delta, Neighbours(adjacency, group), arithmetic=arithmetic, distance=distance
     )
     if not is_paid and NEARLY_EXACT not in assumptions:
@@ -138,7 +173,7 @@ def guarantee(
     )
 
 
-def settled(
+def settle(
     event: Event,
     delta: float,
     neighbours: Neighbours,
@@ -146,7 +181,7 @@ def settled(
     arithmetic: float = 0.0,
     distance: float = USUAL,
     price: Callable[[float], Cost] | None = None,
-) -> Settled:
+) -> SettledCost:
     """What an event costs at `delta`, samplers included: the one rule for everything that is printed.
 
     Args:
@@ -155,25 +190,25 @@ def settled(
     Guarantee:
         Paid, the cost is that of samplers within `distance` of their laws: (1 + e^epsilon) distance was
         taken off delta first. Unpaid, it is that of the laws, and infinite where a release by itself costs so
-        much that the end of its sampler shows (`is_beyond`).
+        much that the end of its sampler shows (`has_visible_ends`).
     """
     price = price or (lambda left: tight(event, left, neighbours.adjacency, group=neighbours.group))
-    taken = delta - left_of(delta, arithmetic)
+    taken = delta - delta_left(delta, arithmetic)
     first = cost = price(delta - taken)
     while math.isfinite(cost.upper):
-        if owed(distance, cost.upper) <= taken:
-            return Settled(_with_lower(cost, price, delta, taken), True)
-        taken = ROOM * owed(distance, cost.upper)
+        if delta_owed(distance, cost.upper) <= taken:
+            return SettledCost(_with_lower(cost, price, delta, taken), True)
+        taken = ROOM * delta_owed(distance, cost.upper)
         if not taken <= delta / 2:
             break
         cost = price(delta - taken)
     if not math.isfinite(first.upper):  # a claim that uses all of delta leaves nothing for its sampler
         first = price(delta)
     if not math.isfinite(first.upper):
-        return Settled(first, True)
-    if is_beyond(event, delta, neighbours):
-        return Settled(Cost(first.lower, math.inf, first.accountant), True)
-    return Settled(first, False)
+        return SettledCost(first, True)
+    if has_visible_ends(event, delta, neighbours):
+        return SettledCost(first._replace(upper=math.inf), True)
+    return SettledCost(first, False)
 
 
 def _with_lower(cost: Cost, price: Callable[[float], Cost], delta: float, taken: float) -> Cost:
@@ -183,7 +218,7 @@ def _with_lower(cost: Cost, price: Callable[[float], Cost], delta: float, taken:
     return cost._replace(lower=min(price(min(delta + taken, 1 - 1e-12)).lower, cost.lower))
 
 
-def is_beyond(event: Event, delta: float, neighbours: Neighbours) -> bool:
+def has_visible_ends(event: Event, delta: float, neighbours: Neighbours) -> bool:
     """Whether releases by themselves cost so much that the ends of their samplers show.
 
     Laplace noise ends at 64 scales and Gaussian noise at 10 deviations: a neighbour that is farther away
@@ -192,7 +227,7 @@ def is_beyond(event: Event, delta: float, neighbours: Neighbours) -> bool:
     failing = 0.0
     for item, times in dominating.releases(event).items():
         if not isinstance(item, events.PureDp | events.ApproximateDp):
-            failing += times * owed(OFF, upper_bound(item, delta / 2, neighbours))
+            failing += times * delta_owed(OFF, upper_bound(item, delta / 2, neighbours))
     return ends_show(failing, delta)
 
 
@@ -201,16 +236,16 @@ def cost_within(event: Event, epsilon: float, delta: float, neighbours: Neighbou
 
     A claim that was proved elsewhere costs what it says, even where it uses all of delta.
     """
-    if not is_paid(epsilon, delta) and is_beyond(event, delta, neighbours):
+    if not is_paid(epsilon, delta) and has_visible_ends(event, delta, neighbours):
         return math.inf
     # Samplers owe what they owe at the event's own cost: a larger budget never holds less.
-    target, cost = 0.0, or_infinite(upper_bound(event, left_of(delta), neighbours))
+    target, cost = 0.0, or_infinite(upper_bound(event, delta_left(delta), neighbours))
     while target < cost <= epsilon:
         target = min(_NEXT * cost, epsilon)
-        cost = or_infinite(upper_bound(event, left_for(target, delta), neighbours))
+        cost = or_infinite(upper_bound(event, delta_left_for(target, delta), neighbours))
         if target == epsilon:
             break
-    return cost if cost <= epsilon else min(cost, or_infinite(claimed(event, delta, neighbours)))
+    return cost if cost <= epsilon else min(cost, or_infinite(sum_of_claims(event, delta, neighbours)))
 
 
 def bracket_event(event: Event, delta: float, neighbours: Neighbours) -> Bracket:
@@ -231,7 +266,7 @@ def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
     try:
         parts = _directions(event, neighbours)
     except Unproven:
-        return or_infinite(renyi.epsilon_of_approximated(event, delta, neighbours))
+        return or_infinite(renyi.epsilon_with_slack(event, delta, neighbours))
     upper = _upper_with_slack(parts, delta, _slack(parts))[0]
     return upper if math.isfinite(upper) else _best_other(event, delta, neighbours)[0]
 
@@ -276,10 +311,10 @@ def _upper(parts: _Parts, delta: float, *, relative_width: float = RELATIVE_WIDT
     return upper
 
 
-def _sides(parts: _Parts, *, attained: bool) -> list[list[Release]]:
+def _sides(parts: _Parts, *, attained: bool) -> list[list[RepeatedPair]]:
     """The releases with the record removed and with it added; one list when the two look alike."""
-    removed = [Release(part.attained[0] if attained else part.removed, times) for part, times in parts]
-    added = [Release(part.attained[1] if attained else part.added, times) for part, times in parts]
+    removed = [RepeatedPair(part.attained[0] if attained else part.removed, times) for part, times in parts]
+    added = [RepeatedPair(part.attained[1] if attained else part.added, times) for part, times in parts]
     return [removed] if removed == added else [removed, added]
 
 
@@ -313,7 +348,7 @@ def _upper_with_slack(parts: _Parts, delta: float, slack: float) -> tuple[float,
 
 def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[float, str]:
     """The smallest epsilon of the accountants that add up numbers, and which of them found it."""
-    found = [(or_infinite(claimed(event, delta, neighbours)), "basic composition")]
+    found = [(or_infinite(sum_of_claims(event, delta, neighbours)), "basic composition")]
     for name, accountant in (("renyi", renyi.epsilon), ("concentrated", zcdp.epsilon)):
         try:
             found.append((or_infinite(accountant(event, delta, neighbours)), name))
@@ -322,7 +357,7 @@ def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[flo
     return min(found)
 
 
-def claimed(event: Event, delta: float, neighbours: Neighbours) -> float:
+def sum_of_claims(event: Event, delta: float, neighbours: Neighbours) -> float:
     """The sum of epsilons that were proved elsewhere, where their deltas fit; else infinity.
 
     A loss distribution whose last bit of delta is spent on accidents has none left for rounding.

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from reticent.core import checks
-from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.data import catalog
 from reticent.data.domain import Domain, Ignored
 from reticent.data.files import Table, open_table
+from reticent.data.held_out import Split, expected_rows
 from reticent.data.preparation import releases_for
-from reticent.data.preparation.noise import Release
-from reticent.runs.order import require_protecting
+from reticent.data.preparation.noise import PreparationRelease
+from reticent.runs.record import RunRecord
+from reticent.runs.request import require_protecting
+from reticent.runs.source import digest_of_tables
 
 TABLE_METHODS, IMAGE_METHODS = ("mst", "aim"), ("embedding", "gan")
 _FEWEST = 50  # rows: of fewer nothing but noise comes out
 
 
 @dataclass(frozen=True, kw_only=True)
-class SynthOrder:
+class SynthRequest:
     """Everything that decides a generator besides the data.
 
     Args:
@@ -65,23 +66,39 @@ class SynthOrder:
             )
 
 
-class SynthMaterial:
-    """What an order is about: a table with its domain, or images of the catalog."""
+class SynthSource:
+    """What a request is about: a table with its domain, or images of the catalog."""
 
-    def __init__(self, order: SynthOrder) -> None:
-        self.order = order
+    def __init__(self, request: SynthRequest) -> None:
+        self.request = request
         self.table: Table | None = None
         self.splits: catalog.Splits | None = None
         self.declared: Domain | None = None
-        if order.source in catalog.names() and not Path(order.source).exists():
-            self._open_images(order)
+        self.split: Split | None = None
+        if request.source in catalog.names() and not Path(request.source).exists():
+            self._open_images(request)
         else:
-            self._open_table(order)
+            self._open_table(request)
         if self.rows < _FEWEST:
             raise DataError(
-                f"{order.source} has {self.rows} rows, and nothing private can be learned from so few.",
+                f"{request.source} has {self.rows} rows, and nothing private can be learned from so few.",
                 remedy=f"Collect at least {_FEWEST}, and expect little below a thousand.",
             )
+
+    @property
+    def has_coins(self) -> bool:
+        """Whether rows are kept away from the generator, by coins."""
+        return bool(self.request.test)
+
+    @property
+    def train_rows(self) -> int:
+        """How many rows can be expected to be learned from: public."""
+        return expected_rows(self.rows, self.request.test)
+
+    @property
+    def public_domain(self) -> Domain | None:
+        """What is declared about a table; None for images."""
+        return self.declared
 
     @property
     def is_images(self) -> bool:
@@ -91,7 +108,9 @@ class SynthMaterial:
     def method(self) -> str:
         known = IMAGE_METHODS if self.is_images else TABLE_METHODS
         chosen = (
-            ("embedding" if self.is_images else "aim") if self.order.method == "auto" else self.order.method
+            ("embedding" if self.is_images else "aim")
+            if self.request.method == "auto"
+            else self.request.method
         )
         if chosen not in known:
             what = "images" if self.is_images else "a table"
@@ -101,39 +120,40 @@ class SynthMaterial:
             )
         return chosen
 
-    def _open_images(self, order: SynthOrder) -> None:
-        self.splits = catalog.load(order.source)
+    def _open_images(self, request: SynthRequest) -> None:
+        self.splits = catalog.load(request.source)
         found = self.splits.train
         if "x" not in found or "y" not in found or found["x"].ndim < 2 or self.splits.domain is not None:
             raise DataError(
-                f"'{order.source}' holds no images with classes.",
+                f"'{request.source}' holds no images with classes.",
                 remedy="Name a file with a table, or images such as mnist or digits.",
             )
-        self.classes = catalog.describe(order.source).classes
+        self.classes = catalog.describe(request.source).classes
         self.rows = len(found)
 
-    def _open_table(self, order: SynthOrder) -> None:
-        self.table = open_table(order.source, **order.layout)
-        self.table.require([*order.ignore, *([order.target] if order.target else [])])
-        if order.target in order.ignore:
+    def _open_table(self, request: SynthRequest) -> None:
+        self.table = open_table(request.source, **request.layout)
+        self.table.require([*request.ignore, *([request.target] if request.target else [])])
+        if request.target in request.ignore:
             raise InvalidArgument(
-                f"'{order.target}' is the target, and to be left out.", remedy="Choose one of the two."
+                f"'{request.target}' is the target, and to be left out.", remedy="Choose one of the two."
             )
         self.rows = self.table.row_count
-        if order.domain is not None:
-            self.declared = _without(Domain.read(order.domain), order.ignore)
-            if order.target is not None:
-                self.declared = self.declared.with_target(order.target)
+        if request.domain is not None:
+            self.declared = _without(Domain.read(request.domain), request.ignore)
+            if request.target is not None:
+                self.declared = self.declared.with_target(request.target)
 
-    def releases(self) -> tuple[Release, ...]:
+    def releases(self) -> tuple[PreparationRelease, ...]:
         """What has to be found privately."""
         if self.table is None:
             return ()
-        needed = releases_for(self.declared, self.order.target)
-        if needed and self.order.prepare == "public":
+        needed = releases_for(self.declared, self.request.target)
+        if needed and self.request.prepare == "public":
             if self.declared is None:
                 raise DataError(
-                    f"Nothing is declared about the {len(self.table.names)} columns of {self.order.source}.",
+                    f"Nothing is declared about the {len(self.table.names)} columns of "
+                    f"{self.request.source}.",
                     remedy="Write a domain file (reticent domain TABLE -o FILE) and pass --domain, "
                     "or let a tenth of the budget find it: --prepare private.",
                 )
@@ -142,18 +162,22 @@ class SynthMaterial:
 
     def digest(self, key: str) -> str:
         """Of the table's bytes; images of the catalog have a checksum of their own."""
-        if self.table is None:
-            return ""
-        hashed = hashlib.blake2b(key=key.encode(), digest_size=16)
-        with open(self.table.path, "rb") as file:
-            while piece := file.read(1 << 22):
-                hashed.update(piece)
-        return hashed.hexdigest()
+        return "" if self.table is None else digest_of_tables([self.table.path], key)
 
 
-def order_of(value: Mapping[str, Any]) -> SynthOrder:
-    """The order in a record."""
-    return SynthOrder(**{**value, "ignore": tuple(value["ignore"])})
+def request_of(record: RunRecord) -> SynthRequest:
+    """The request that a record keeps.
+
+    Raises:
+        IntegrityError: it is not a request for a generator of this version.
+    """
+    try:
+        return SynthRequest(**record.request.to_json())
+    except (TypeError, ValueError, AttributeError):
+        raise IntegrityError(
+            "The request in run.json is not one that this version can follow.",
+            remedy="Restore run.json from a copy.",
+        ) from None
 
 
 def usable(domain: Domain, ignore: tuple[str, ...]) -> tuple[Domain, tuple[str, ...]]:
@@ -165,7 +189,5 @@ def usable(domain: Domain, ignore: tuple[str, ...]) -> tuple[Domain, tuple[str, 
 
 
 def _without(domain: Domain, names: tuple[str, ...]) -> Domain:
-    from dataclasses import replace
-
     kept = {name: column for name, column in domain.columns.items() if name not in names}
     return replace(domain, columns=kept, target=domain.target if domain.target in kept else None)

@@ -1,13 +1,15 @@
-"""The cells of one column: which are missing, and what the others say as numbers or as words."""
+"""The cells of an Arrow column: which are missing, and the others as numbers or as words."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import compute as _compute
 
-from reticent.data.arrow import compute
+compute: Any = _compute  # Arrow creates its functions on import, where no type checker can see them
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
@@ -39,7 +41,7 @@ def as_numbers(column: pa.Array, missing: np.ndarray, *, decimal: str) -> np.nda
 
 
 def unreadable_cells(column: pa.Array, missing: np.ndarray, *, decimal: str) -> np.ndarray:
-    """Which cells are there, and are no finite number."""
+    """Which cells are present but not finite numbers."""
     try:
         found = as_numbers(column, missing, decimal=decimal)
     except pa.ArrowInvalid:

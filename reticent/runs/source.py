@@ -1,0 +1,210 @@
+"""What a request is about: the rows, and what is public about them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from reticent.core.errors import DataError, DomainError, InvalidArgument
+from reticent.core.files import PIECES, digest_of_ends, digest_of_piece
+from reticent.data import catalog
+from reticent.data.domain import Domain, Integer, Label, Number
+from reticent.data.files import Table, open_table
+from reticent.data.files.shards import shard_of
+from reticent.data.held_out import Split, expected_rows
+from reticent.data.preparation import releases_for
+from reticent.data.preparation.noise import PreparationRelease
+from reticent.distributed import collectives
+from reticent.distributed.consensus import by_all, require_same
+from reticent.runs.method import TargetKind
+from reticent.runs.request import HELD_OUT, Request
+
+
+class Source:
+    """What an request is about: a table with its domain, or a dataset of the catalog.
+
+    Args:
+        is_shared: this process has its own shard of the rows, as each of the others has; see `of`.
+
+    Attributes:
+        rows: of all processes together.
+        first: how many of them come before those of this process.
+        split: which rows are held out; None where whoever made the dataset held some out.
+    """
+
+    def __init__(self, request: Request, *, is_shared: bool = False) -> None:
+        self.request = request
+        self.is_shared = is_shared
+        self.splits: catalog.Splits | None = None
+        self.table: Table | None = None
+        if request.source in catalog.names() and not Path(request.source).exists():
+            self.splits = catalog.load(request.source)
+            self.rows = len(self.splits.train)
+        else:
+            whole = open_table(request.source, **request.layout)
+            self.table = shard_of(whole, collectives.number(), collectives.count()) if is_shared else whole
+            if request.target is None:
+                raise InvalidArgument(
+                    f"Which column of {request.source} is to be predicted?",
+                    remedy=f"Pass --target; there is: {', '.join(self.table.names[:12])}.",
+                )
+            self.table.require([request.target])
+            if len(self.table.names) == 1:
+                raise DataError(
+                    f"{request.source} has no column besides the target '{request.target}'.",
+                    remedy="Give one with columns to predict it from; if there are more, pass --delimiter.",
+                )
+            if request.model in ("cnn", "scattering"):
+                raise InvalidArgument(
+                    f"model='{request.model}' is for images, and {request.source} is a table.",
+                    remedy="Choose linear or mlp, or leave it to auto.",
+                )
+            self.rows = self.table.row_count
+        self.first = 0
+        self.split: Split | None = None
+        self.declared = Domain.read(request.domain) if request.domain else None
+        self.public = None if request.public in (None, HELD_OUT) else self._opened_public(request.public)
+
+    @classmethod
+    def of(cls, request: Request) -> Source:
+        """What an request is about, its rows shared by all processes.
+
+        Raises:
+            InvalidArgument: they see different files, or were given different requests.
+        """
+        source = by_all(lambda: cls(request, is_shared=True))
+        require_same({"request": repr(request), **source._facts()})
+        if source.table is not None:
+            counts = collectives.gather_arrays(np.int64(source.rows))
+            source.rows, source.first = int(counts.sum()), int(counts[: collectives.number()].sum())
+        return source
+
+    def _facts(self) -> dict[str, str]:
+        """What every process has to see alike."""
+        declared = {} if self.declared is None else {"domain": self.declared.to_toml()}
+        if self.table is None:
+            return declared
+        return declared | {
+            "list of columns": ", ".join(self.table.names),
+            "format of the table": self.table.dialect.describe(),
+            "size of the table": f"{self.table.path.stat().st_size} bytes",
+            "content at the ends of the table": digest_of_ends(self.table.path),
+        }
+
+    def _opened_public(self, path: str) -> Table:
+        """Unlabelled rows with the same columns; if the target is among theirs, it is not read."""
+        if self.table is None:
+            raise InvalidArgument(
+                f"'{self.request.source}' is a dataset of the catalog, and {path} a table.",
+                remedy="Pass --public held-out, which takes nine tenths of its test rows.",
+            )
+        public = open_table(path, **self.request.layout)
+        if missing := [name for name in self.table.names if name not in (*public.names, self.request.target)]:
+            raise DataError(
+                f"{path} lacks {len(missing)} columns of {self.request.source}: {', '.join(missing[:8])}.",
+                remedy="Give the public rows the same columns, under the same names.",
+            )
+        return public
+
+    @property
+    def public_rows(self) -> int:
+        """How many unlabelled rows there are to ask about."""
+        if self.request.public is None:
+            return 0
+        if self.public is not None:
+            return self.public.row_count
+        assert self.splits is not None or self.table is not None
+        if self.splits is not None and self.splits.test is not None:
+            return public_of_held_out(len(self.splits.test))
+        return public_of_held_out(self.rows - self.train_rows)
+
+    def digest(self, key: str) -> str:
+        """Of the table's bytes; nothing for a dataset of the catalog, which has a checksum of its own.
+
+        Each process reads its share of the bytes, and all come to the same digest, however many there are.
+        """
+        if self.table is None:
+            return ""
+        paths = [table.path for table in (self.table, self.public) if table is not None]
+        return digest_of_tables(paths, key)
+
+    @property
+    def has_test(self) -> bool:
+        """Whether whoever made the dataset held rows out."""
+        return self.splits is not None and self.splits.test is not None
+
+    @property
+    def has_coins(self) -> bool:
+        """Whether rows are held out by coins: nobody held any out before."""
+        return not self.has_test
+
+    @property
+    def train_rows(self) -> int:
+        """How many rows are trained on: public, so where coins decide, as many as can be expected."""
+        return self.rows if self.has_test else expected_rows(self.rows, self.request.test)
+
+    @property
+    def public_domain(self) -> Domain | None:
+        """What is declared about a table, with its target; None for a dataset of the catalog."""
+        if self.declared is None or self.request.target is None:
+            return None
+        return self.declared.with_target(self.request.target)
+
+    @property
+    def target_kind(self) -> TargetKind | None:
+        """What is predicted, by what is public; None if preparation may find either."""
+        domain = self.public_domain if self.splits is None else self.splits.domain
+        if domain is None or domain.target is None:
+            return None if self.splits is None else "classes"  # a dataset without a domain counts its classes
+        match domain.columns.get(domain.target):
+            case Label():
+                return "classes"
+            case Number() | Integer() as column if column.bounds and "bounds" not in column.looked_up:
+                return "number"
+        return None  # a number whose bounds have to be found is a class if it has few values
+
+    @property
+    def model(self) -> str:
+        """The model that suits it, by what is public."""
+        if self.splits is None or len(self.splits.train["x"].shape) == 2:
+            return "linear"
+        return "scattering" if len(self.splits.train["x"].shape) == 3 else "cnn"
+
+    def releases(self) -> tuple[PreparationRelease, ...]:
+        """What has to be found privately.
+
+        Raises:
+            DomainError: something is not public, and the request says to refuse.
+        """
+        if self.table is None:
+            return ()
+        needed = releases_for(self.declared, self.request.target)
+        if needed and self.request.prepare == "public":
+            if self.declared is None:
+                raise DomainError(
+                    f"Nothing is declared about the {len(self.table.names)} columns of {self.request.source} "
+                    f"({', '.join(self.table.names[:8])}).",
+                    remedy="Write a domain file (reticent domain TABLE -o FILE) and pass --domain, "
+                    "or let a tenth of the budget find it: --prepare private.",
+                )
+            self.declared.require_public()
+        return needed
+
+
+def digest_of_tables(paths: Sequence[Path], key: str) -> str:
+    """A keyed digest of files: each process reads its share of the bytes, and all come to the same."""
+    own = {
+        f"{at} {piece}": digest_of_piece(path, piece, key)
+        for at, path in enumerate(paths)
+        for piece in range(collectives.number(), PIECES, collectives.count())
+    }
+    found = {name: digest for theirs in collectives.gather_json(own) for name, digest in theirs.items()}
+    return hashlib.blake2b(repr(sorted(found.items())).encode(), digest_size=16).hexdigest()
+
+
+def public_of_held_out(rows: int) -> int:
+    """How many of the held-out rows are taken for public; the others are scored on."""
+    return max(rows - max(round(rows / 10), 1), 0)
