@@ -49,11 +49,13 @@ def make(
         DataError, DomainError, InvalidArgument, CannotMeet: before anything was charged.
         BudgetExceeded: the ledger does not cover it; nothing was charged.
     """
+    require_alone("A generator")
     return lifecycle.start(GENERATOR_PRODUCT, request, folder, keys=keys, observer=observer)
 
 
 def resume(folder: Path, *, keys: Keys | None = None, observer: Observer = NOBODY) -> FinishedRun:
     """Resumes a run that was stopped, as it was requested; a finished generator is returned as it is."""
+    require_alone("A generator")
     return lifecycle.resume(GENERATOR_PRODUCT, folder, keys=keys, observer=observer)
 
 
@@ -77,7 +79,6 @@ class GeneratorProduct:
     says_what_is_left_out = True
 
     def open(self, request: SynthRequest) -> SynthSource:
-        require_alone("A generator")
         source = SynthSource(request)
         delta = checked_delta(request.delta, source.rows)
         source.request = replace(request, delta=delta, method=source.method)

@@ -97,7 +97,8 @@ def test_the_history_says_what_it_is_and_leaves_nothing_out(table: Path, tmp_pat
     assert len(history) > 5
     for moment in history:
         steps = round(moment.epoch * plan.sampler.examples / plan.sampler.batch_size)
-        assert moment.epsilon is not None and record.preparation is not None
+        assert moment.epsilon is not None
+        assert record.preparation is not None
         assert moment.epsilon > plan.epsilon_after(steps)  # which is that of training alone
         assert moment.epsilon > record.preparation.epsilon
     assert history[-1].epsilon == pytest.approx(record.result.guarantee.epsilon, rel=1e-3)
@@ -122,7 +123,8 @@ def test_what_is_not_declared_is_refused_where_only_public_values_may_be_used(
 
 def test_a_number_is_regressed_on(table: Path, tmp_path: Path) -> None:
     record = fit(ordered(table, target="score"), tmp_path / "run", keys=Keys.seeded(1)).record
-    assert record.result.problem is not None and record.result.problem.bounds is not None
+    assert record.result.problem is not None
+    assert record.result.problem.bounds is not None
     assert record.result.metrics["of the target's spread"] < 0.8
 
 
