@@ -151,7 +151,7 @@ def _require_classes(run: OpenRun, problem: Problem) -> None:
         return
     error = Inconclusive(
         f"The method '{recipe.method}' is for classes, and the target was found to be a number.",
-        remedy="Start anew in another folder, with another --method or a target that has classes.",
+        remedy="Start a new run in another folder, with another --method or a target that has classes.",
     )
     run.fail(error)
     raise error

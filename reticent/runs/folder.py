@@ -202,7 +202,7 @@ def require_finished(folder: Path, record: RunRecord) -> Outcome:
     if record.state == "failed":
         raise DataError(
             f"The run in {folder} has failed for good: {record.failure}",
-            remedy="Start anew in another folder; what this one cost stays spent.",
+            remedy="Start a new run in another folder; what this one cost stays spent.",
         )
     if record.outcome is None:
         resume = f"Go on with: reticent {record.command} --resume {folder}."

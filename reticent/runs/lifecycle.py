@@ -1,14 +1,14 @@
-"""The whole way of a run, from a request to a folder: open, price, pay, prepare, learn, write; and resume.
+"""The life of a run, from a request to a folder: open, price, pay, prepare, learn, write; and resume.
 
 A run makes a model or a generator. What differs between the two is a `Product`; everything else is here,
 once. The states of a run are those of its record (`record`).
 
-A run that was stopped goes on from what is in its folder. It is never charged twice: the run's own number
-is the purpose of its charge, and is looked for before another is made. Nothing is released twice: what was
-found is on the disk before it is said, and one process at a time works in a folder.
+A run that was stopped resumes from what is in its folder. It is never charged twice: its number is the
+purpose of its charge, and is looked up before another charge is made. Nothing is released twice: each result
+is on disk before it is printed, and only one process at a time works in a folder.
 
-Of several processes that train together, each reads its own shard of the table. The first one has the
-folder, and pays before any of them draws noise.
+When several processes train together, each reads its own shard of the table. The first one owns the folder,
+and pays before any of them draws noise.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from reticent.runs.record import (
 )
 
 # Of a run whose processes each read a part of a file.
-COPIES = "all processes of this run read the same file: compared are its size, its columns and its ends"
+COPIES = "all processes read the same file (its size, its columns and both of its ends were compared)"
 
 
 class RunSource(Protocol):
@@ -304,14 +304,14 @@ def _resume(
         return FinishedRun(folder=folder, record=record)
     if record.state == "failed":
         raise DataError(
-            f"The run in {folder} has failed, and what was found is not looked for again: {record.failure}",
-            remedy="Start anew in another folder; what this one cost stays spent.",
+            f"The run in {folder} has failed for good: {record.failure}",
+            remedy="Start a new run in another folder; what this one cost stays spent.",
         )
     version = record.versions.get("reticent")
     if version != __version__:
         raise IntegrityError(
             f"{folder} was started with version {version}, and this is {__version__}.",
-            remedy="Go on with that version, or start anew in another folder.",
+            remedy="Resume it with that version, or start a new run in another folder.",
         )
     source = product.open(product.request_of(record))
     noise = _noise(source)
@@ -320,7 +320,7 @@ def _resume(
     if not is_priced or source.digest(record.number) != record.table:
         raise IntegrityError(
             f"The data or the domain of {folder} are not what the run was priced for.",
-            remedy="Put them back as they were, or start anew in another folder.",
+            remedy="Put them back as they were, or start a new run in another folder.",
         )
     if source.has_coins:
         source.split = _split_of_first(folder, source.request.test)

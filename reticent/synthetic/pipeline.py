@@ -161,7 +161,7 @@ GENERATOR_PRODUCT = GeneratorProduct()
 def _unknown() -> IntegrityError:
     return IntegrityError(
         "The recipe of this generator is not one that this version can follow.",
-        remedy="Restore run.json from a copy, or start anew in another folder.",
+        remedy="Restore run.json from a copy, or start a new run in another folder.",
     )
 
 

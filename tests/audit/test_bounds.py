@@ -247,7 +247,7 @@ def test_levels_and_rules_that_make_no_sense_are_refused():
     for options in ({"confidence": 1.0}, {"delta": -1.0}, {"select": 11}, {"select": "best"}, {"test": "t"}):
         with pytest.raises(InvalidArgument):
             audit.one_run(scores, included, **{"delta": 1e-5, **options})
-    with pytest.raises(DataError, match="one number a run"):
+    with pytest.raises(DataError, match="one number per run"):
         audit.many_runs([1.0, 2.0], np.arange(5.0), delta=0.0)
 
 

@@ -139,7 +139,7 @@ def test_coins_pass_and_fixed_batches_do_not():
     assert "variance" in str(audit.replay_sampling(fixed, examples=300, rate=0.1))
     assert "probability" in str(audit.replay_sampling(coins, examples=300, rate=0.08))
     assert "two seeds" in str(audit.replay_sampling(lambda n, s: coins(n, 0), examples=300, rate=0.1))
-    with pytest.raises(InvalidArgument, match="one boolean a record"):
+    with pytest.raises(InvalidArgument, match="one boolean per record"):
         audit.replay_sampling(lambda n, s: np.zeros(n), examples=10, rate=0.1)
 
 

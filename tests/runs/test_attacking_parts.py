@@ -20,6 +20,7 @@ from reticent.runs.attacks.property import Property, _set_size
 from reticent.runs.attacks.recipes import has_shadows, shadow_recipe
 from reticent.runs.attacks.view import _fit_decoder, cells
 from reticent.runs.methods.table import METHODS
+from reticent.runs.record import RecipeRecord
 
 WOMEN = Property(column="sex", value="Female")
 
@@ -45,9 +46,13 @@ def test_a_row_of_features_is_told_as_the_cells_it_came_from(tmp_path: Path) -> 
     ]
 
 
+def recorded(method: str, **settings: Any) -> RecipeRecord:
+    return RecipeRecord(method=method, in_words="", settings=settings)
+
+
 def test_a_method_says_itself_whether_it_has_shadow_models(monkeypatch: pytest.MonkeyPatch) -> None:
     def trained_by(name: str) -> Any:
-        return SimpleNamespace(record={"recipe": {"method": name}})
+        return SimpleNamespace(record=SimpleNamespace(recipe=recorded(name)))
 
     assert {name for name in METHODS if not has_shadows(trained_by(name))} == {"pate"}
     monkeypatch.setitem(METHODS, "mine", replace(METHODS["pate"], has_shadows=True))
@@ -57,8 +62,8 @@ def test_a_method_says_itself_whether_it_has_shadow_models(monkeypatch: pytest.M
 
 
 def test_a_run_without_shadow_models_says_which_have_some() -> None:
-    recipe = {"method": "pate", "teachers": 9, "noise_multiplier": 3.0, "delta": 1e-5, "model": "linear"}
-    again: Any = SimpleNamespace(record={"recipe": recipe}, learner=None)
+    settings = {"teachers": 9, "noise_multiplier": 3.0, "delta": 1e-5, "model": "linear"}
+    again: Any = SimpleNamespace(record=SimpleNamespace(recipe=recorded("pate", **settings)), learner=None)
     with pytest.raises(
         InvalidArgument, match="trained with sgd, gd, output, objective, exponential, descent"
     ):
@@ -83,7 +88,7 @@ def test_too_few_rows_for_a_property_are_counted(rows: int, low: float, high: fl
 
 
 def test_equal_shares_are_nothing_to_tell() -> None:
-    with pytest.raises(InvalidArgument, match="are the same"):
+    with pytest.raises(InvalidArgument, match="are too close"):
         _set_size(WOMEN, np.arange(1000) < 300, 0.3, 0.305)
 
 

@@ -267,5 +267,5 @@ def _read(path: Path, stamp: str, pool: int, classes: int) -> tuple[Answers, dic
         pass
     raise IntegrityError(
         f"{path} does not hold the answers of this run.",
-        remedy="Restore it from a copy, or start anew in another folder.",
+        remedy="Restore it from a copy, or start a new run in another folder.",
     )

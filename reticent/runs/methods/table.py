@@ -83,5 +83,5 @@ def read(recipe: RecipeRecord) -> Recipe:
 def _unknown() -> IntegrityError:
     return IntegrityError(
         "The recipe of this run is not one that this version can follow.",
-        remedy="Restore run.json from a copy, or start anew in another folder.",
+        remedy="Restore run.json from a copy, or start a new run in another folder.",
     )
