@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from reticent import mechanisms as mechanisms
     from reticent import models as models
     from reticent import pate as pate
+    from reticent import report as report
+    from reticent import runs as runs
     from reticent import sklearn as sklearn
     from reticent import synthetic as synthetic
     from reticent import training as training

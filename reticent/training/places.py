@@ -26,7 +26,9 @@ from reticent.core.generators import generator_of
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training.plan import Plan
 
-ROUNDED_ALIKE = "a record is rounded the same way at every position in a batch"  # of runs by several processes
+ROUNDED_ALIKE = (
+    "a record is rounded the same way at every position in a batch"  # of runs by several processes
+)
 
 
 class Places(NamedTuple):

@@ -11,7 +11,8 @@ import pytest
 from reticent.cli import app
 
 _AT_WORK = """if True:
-    import threading
+    import signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     import jax, jax.numpy as jnp
     from reticent.cli import app
     def command(*given, **rest):

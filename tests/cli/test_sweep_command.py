@@ -43,7 +43,7 @@ def test_a_sweep_is_measured_drawn_and_gone_on_with(
     names = {path.name for path in folder.iterdir()}
     assert {"report.html", "report.json", "utility-linear.svg", "leakage-linear.svg"} <= names
     text = (folder / "report.html").read_text()
-    assert "no promise" in text  # the words of caution
+    assert "promises nothing" in text  # the words of caution
 
     def measured_again(*_: object) -> None:
         raise AssertionError("a cell that was done is measured again")
