@@ -166,7 +166,7 @@ def test_rows_that_are_fitted_do_not_score(monkeypatch: pytest.MonkeyPatch):
 def test_the_costliest_event_is_found_or_refused():
     loud, quiet = Gaussian(noise_multiplier=3.0), Gaussian(noise_multiplier=4.0)
     assert costliest((quiet, loud, quiet), _REPLACED) == loud
-    with pytest.raises(InvalidArgument, match="do not cost the same"):
+    with pytest.raises(InvalidArgument, match="differ in cost"):
         costliest((loud, PureDp(epsilon=0.9, adjacency=Adjacency.REPLACE)), _REPLACED)
 
 
@@ -176,9 +176,9 @@ def test_the_costliest_event_is_found_or_refused():
         ({"grid": {"epsilon": [1.0, 2.0]}}, "decides its cost"),
         ({"grid": {"regularization": [1.0]}}, "not a parameter of"),
         ({"grid": {"regularisation": []}}, "no settings"),
-        ({"grid": {"regularisation": [1.0], "method": ["output", "objective"]}}, "do not cost the same"),
+        ({"grid": {"regularisation": [1.0], "method": ["output", "objective"]}}, "differ in cost"),
         ({"estimator": PrivateLogisticRegression(classes=[0, 1], norm=1.0, adjacency="zero-out")}, "replace"),
-        ({"estimator": 3}, "is none"),
+        ({"estimator": 3}, "is not one"),
         ({"mean": 1.0}, "mean_above_one"),
         ({"shape": -1.0}, "shape_above_minus_one"),
         ({"holdout": 1.0}, "holdout must be"),
