@@ -86,7 +86,7 @@ def require_same(facts: Mapping[str, str]) -> None:
                 raise InvalidArgument(
                     f"Process {other} has a different {name} from process 0: "
                     f"{_short(values[other])} and {_short(values[0])}.",
-                    remedy="Start all processes with the same code, the same order and the same data.",
+                    remedy="Start all processes with the same code, request and data.",
                 )
 
 

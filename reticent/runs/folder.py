@@ -27,7 +27,8 @@ from reticent.core.files import digest_of, write_json, write_whole
 from reticent.data.domain import Domain
 from reticent.distributed.consensus import by_first
 from reticent.runs import private
-from reticent.runs.record import OtherVersion, Outcome, RunRecord, Unreadable
+from reticent.runs.json_values import OtherVersion, Unreadable
+from reticent.runs.record import Outcome, RunRecord
 
 RUN, DOMAIN, MODEL, CHECKPOINT = "run.json", "domain.toml", "model.safetensors", "checkpoint"
 LOCK = ".lock"

@@ -13,6 +13,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+class Unreadable(Exception):
+    """A value of `run.json` that is not what it should be; `folder.read_record` says so in words."""
+
+
+class OtherVersion(Unreadable):
+    """A record that another version of reticent wrote, or nobody."""
+
+
 def finite(value: Any) -> Any:
     """The same with text for numbers that JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):

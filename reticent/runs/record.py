@@ -21,12 +21,11 @@ from reticent.core.errors import ReticentError
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
+from reticent.runs import json_values
 from reticent.runs.json_values import count, finite, mapping, number, one_of, or_none, shape, text, texts
 from reticent.runs.problem import Problem
 
-VERSION = (
-    4  # 4: an order is a request; generators have no problem, scores or history; no number of rows scored
-)
+VERSION = 4  # since 3: requests were called orders, and generators had fields of models
 Kind = Literal["model", "generator"]
 State = Literal["started", "paid", "failed", "finished"]
 
@@ -35,14 +34,6 @@ HISTORY = (
     "unreleased estimates on held-out rows; epsilon is what a run costs that was meant from the start to end "
     "there, preparation included"
 )
-
-
-class Unreadable(Exception):
-    """A value of `run.json` that is not what it should be; `folder.read_record` says so in words."""
-
-
-class OtherVersion(Unreadable):
-    """A record that another version of reticent wrote, or nobody."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,15 +235,15 @@ class RunRecord:
             OtherVersion: another version wrote it, or nobody. Unreadable: it is damaged.
         """
         if not isinstance(value, dict) or value.get("state") not in get_args(State):
-            raise OtherVersion
+            raise json_values.OtherVersion
         if value.get("version") not in (3, VERSION):
-            raise OtherVersion
+            raise json_values.OtherVersion
         try:
             return _read(_from_3(value) if value["version"] == 3 else value)
         except (ReticentError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise Unreadable(str(error)) from error
+            raise json_values.Unreadable(str(error)) from error
         except (AssertionError, OverflowError, RecursionError) as error:
-            raise Unreadable(str(error)) from error
+            raise json_values.Unreadable(str(error)) from error
 
 
 def as_requested(request: Any) -> Requested:

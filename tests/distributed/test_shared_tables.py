@@ -84,7 +84,7 @@ SHARED = {"parquet": {"method": "sgd"}, "private": {"domain": None}}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another epsilon": (
         {"in process": {"1": {"epsilon": 2.0}}},
-        "InvalidArgument: Process 1 has a different order from process 0",
+        "InvalidArgument: Process 1 has a different request from process 0",
     ),
     "another domain": (
         {"order": {"domain": "own.toml"}},
@@ -97,13 +97,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another content": (
         {"order": {"source": "content.csv"}},
-        "of the table than process 0",
+        "of the table from process 0",
     ),
     "no table in one": ({"order": {"source": "missing.csv"}}, "missing.csv"),
     "a bad row in one": ({"order": {"source": "bad.csv"}}, "many"),
     "a method for one": (
         {"order": {"method": "output"}},
-        "InvalidArgument: Method 'output' needs all rows at once, and 2 processes share them.",
+        "InvalidArgument: Method 'output' needs all rows, and 2 processes share them.",
     ),
     "too little budget": ({"limit": 1.0}, "BudgetExceeded: "),
     "a folder that is there": ({"folder": "begun alone"}, "DataError: "),
