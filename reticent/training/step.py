@@ -100,7 +100,7 @@ def private_step(
     """
 
     grid = noise_grid(plan.noise_multiplier, plan.sampler.capacity, blocks.main)
-    additions = blocks.additions * exchange.devices
+    additions = blocks.additions  # on each device, whose sum is whole before it meets the others
     sums = Grid(grid.steps, plan.sampler.capacity, additions, rows=blocks.main, moves_others=moves_others)
 
     def block(

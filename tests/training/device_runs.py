@@ -329,7 +329,7 @@ def refused() -> Arrays:
     orders: dict[str, dict[str, Any]] = {
         "too many devices": {
             "recipe": plan(Poisson(examples=ROWS, batch_size=DEVICES - 1)),
-            "mesh": Mesh(np.array(jax.devices()), ("records",)),
+            "execution": Execution(mesh=Mesh(np.array(jax.devices()), ("records",))),
         },
         "looks at all": {"optimizer": optax.lamb(0.1), "execution": Execution(divide_params=True)},
         "projection": {"project": onto_ball(1.0), "execution": Execution(divide_params=True)},
