@@ -151,7 +151,7 @@ def test_no_part_repeats_the_noise_of_another(found: Found) -> None:
 
 
 def test_no_device_draws_the_noise_of_all_parameters(found: Found) -> None:
-    """Numbers come in stretches of 131,072: those of its part, and one more, which it begins in the middle of."""
+    """Numbers come in stretches of 131,072: those of its part, and one that it begins in the middle of."""
     stretch = 2 * 131_072  # words: two for each number
     for devices in MANY:
         (words,) = found[devices]["noise_on_divided_params"]["words"]
