@@ -25,7 +25,7 @@ from reticent.core.alias import DEVIATION, FIRST_BITS, HALF, normal_table
 from reticent.core.words import align, key_words, words_from
 
 _STEP = 256  # what X is multiplied by
-_LANES = 21 * 1024  # groups that are worked on at once, at most: more would be drawn in vain for a part
+_LANES = 21 * 1024  # groups worked on at once, at most: a device that needs a part draws whole stretches
 _NUMBERS = 8  # in a group, of two look-ups each
 _SMOOTHING = 1.6  # the deviation of a discrete normal that hides whether its centre was whole
 
