@@ -124,6 +124,11 @@ class Method:
 
 
 def require_enough(terms: Terms) -> None:
+    """Checks that there are enough rows to learn anything but the people in them.
+
+    Raises:
+        CannotMeet: fewer rows than any method learns from.
+    """
     if not (terms.rows >= _SMALLEST):
         raise CannotMeet(
             f"{terms.rows} rows are too few: what is learned from so few people is about them.",

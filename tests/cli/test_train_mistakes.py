@@ -237,7 +237,8 @@ def test_a_target_of_which_nothing_can_be_learned_fails_once_and_for_good(
     assert "on preparation" not in line  # no option does that
     assert "--resume" not in line
     line, _ = one_line(reticent("train", "--resume", folder))
-    assert "not looked for again" in line
+    assert "has failed for good" in line
+    assert "stays spent" in line
     assert "another folder" in line
     code, out, _ = reticent("show", folder)
     assert (code, "failed for good" in out) == (0, True)
