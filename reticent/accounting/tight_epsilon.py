@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from reticent.accounting.guarantee import Guarantee, Unit
@@ -248,6 +249,7 @@ def cost_within(event: Event, epsilon: float, delta: float, neighbours: Neighbou
     return cost if cost <= epsilon else min(cost, or_infinite(sum_of_claims(event, delta, neighbours)))
 
 
+@lru_cache(maxsize=1024)
 def bracket_event(event: Event, delta: float, neighbours: Neighbours) -> Bracket:
     """Bounds by the loss distribution alone, over both directions."""
     parts = _directions(event, neighbours)
@@ -263,6 +265,11 @@ def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
         return math.inf
     if not counts or (len(counts) == 1 and isinstance(next(iter(counts)), events.Gaussian)):
         return tight(event, delta, neighbours.adjacency, group=neighbours.group).upper
+    return _upper_bound(event, float(delta), neighbours)
+
+
+@lru_cache(maxsize=4096)  # grids, resumed runs and reports ask for the same prices again
+def _upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
     try:
         parts = _directions(event, neighbours)
     except Unproven:
