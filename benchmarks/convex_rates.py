@@ -47,7 +47,7 @@ WEIGHTS = 5
 RADIUS = 1.0
 
 _FAR = 1000.0
-_LOSS = losses.huber(1.0)
+_LOSS = losses.huber(1.0, bound=1e3)
 _SLOPES = np.geomspace(1e-3, 1.0, 19)
 _SIZES = (20, 63, 200, 632, 2000)  # at epsilon 1
 _DESCENT_SIZES = (40, 126, 400, 1265, 4000)  # at epsilon 1; below, the worst slope would be larger than 1

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from reticent.cli import output
 from reticent.core.errors import DataError
+from reticent.core.files import write_whole
 
 
 class AttackOutput(NamedTuple):
@@ -64,8 +65,7 @@ def _write_folder(folder: Path, found: dict[str, Any], pictures: dict[str, Calla
         try:
             for name, draw in pictures.items():
                 draw(partial / name)
-            (partial / "attack.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-            partial.chmod(0o755)
+            write_whole(partial / "attack.json", (json.dumps(found, indent=2) + "\n").encode())
             os.replace(partial, folder)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)

@@ -175,11 +175,11 @@ def _from_chain(
     Where it ends is rounded to a public grid, so that no lower bits of a computation on the data are shown.
     """
     shape = (problem.features, problem.loss.outputs)
-    base = float(problem.loss.value(np.zeros((problem.row_count, shape[1])), problem.labels).sum())
+    base = problem.loss.value(np.zeros((problem.row_count, shape[1])), problem.labels)  # (rows,)
 
     def at(weights: np.ndarray) -> tuple[float, np.ndarray]:
         scores = np.asarray(problem.rows @ weights)
-        value = float(problem.loss.value(scores, problem.labels).sum()) - base
+        value = float((problem.loss.value(scores, problem.labels) - base).sum())
         slope = np.asarray(problem.transposed @ problem.loss.gradient(scores, problem.labels))
         total = value + prior / 2 * float(np.vdot(weights, weights))
         return rate * total, rate * (slope + prior * weights)

@@ -6,8 +6,8 @@ A loss sees a record only through its scores, the products of the record's featu
     huber_hinge(0.5)     the hinge of a support vector machine with its corner rounded; labels 0 and 1
     softmax(7)           cross-entropy over so many classes; labels 0, 1, ..., 6
     squared(1.0)         half the squared residual; targets from -bound to bound
-    huber(1.0)           squared near zero, linear beyond `width`; any target
-    absolute()           the absolute residual, whose minimiser is a median; any target
+    huber(1.0, bound=9)  squared near zero, linear beyond `width`; targets from -bound to bound
+    absolute(bound=9)    the absolute residual, whose minimiser is a median; targets from -bound to bound
 
 All constants are about the scores. A record of norm R multiplies slopes by R and curvatures by R^2; the
 package rescales rows to norm 1 and never has to remember that.
@@ -28,6 +28,8 @@ from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 
 Array = np.ndarray
+_LARGEST = 1e9  # times the largest slope: a target beside which floats still tell losses apart
+
 Targets = Literal["binary", "classes", "numbers"]
 
 
@@ -44,7 +46,8 @@ class Loss:
         corners: for one label, all gradients lie in the hull of 0 and of so many points.
         undecided: no gradient at scores of zero is longer: that of a record about which nothing is known yet.
         targets: what a label is.
-        bound: the largest target; infinite where none is declared.
+        bound: of numbers as targets, the largest one: larger ones are brought back to it. Infinite for
+            classes, which have none.
         value, gradient: of (scores, labels). `value` takes `xp=jax.numpy` as well.
         hessian: of (scores, labels): a function that multiplies each record's Hessian by its direction.
     """
@@ -65,10 +68,12 @@ class Loss:
 
     def __post_init__(self) -> None:
         checks.count(outputs=self.outputs, rank=self.rank, corners=self.corners)
-        if not self.bound > 0:
+        if self.targets == "numbers" and not (0 < self.bound <= _LARGEST * self.lipschitz):
             raise InvalidArgument(
-                f"The loss '{self.name}' has a bound of {self.bound} on its targets, which must be positive.",
-                remedy="Pass the largest possible target, or no bound at all.",
+                f"The loss '{self.name}' has a bound of {self.bound:g} on its targets, beside which floats "
+                f"cannot tell slopes of {self.lipschitz:g} apart: one target would drown all others.",
+                remedy=f"Pass the largest possible target, at most {_LARGEST * self.lipschitz:g}; "
+                "larger ones are clipped to it.",
             )
         for name in ("lipschitz", "smoothness", "trace", "undecided"):
             value = getattr(self, name)
@@ -314,11 +319,11 @@ def squared(bound: float) -> Loss:
     )
 
 
-def huber(width: float = 1.0, *, bound: float = math.inf) -> Loss:
+def huber(width: float = 1.0, *, bound: float) -> Loss:
     """Half the squared residual up to `width`, linear with slope `width` beyond: no target can pull harder.
 
     Args:
-        bound: the largest target, if one is declared; larger ones are brought back to it.
+        bound: the largest target; larger ones are brought back to it.
     """
     checks.positive(width=width)
 
@@ -350,11 +355,11 @@ def huber(width: float = 1.0, *, bound: float = math.inf) -> Loss:
     )
 
 
-def absolute(*, bound: float = math.inf) -> Loss:
+def absolute(*, bound: float) -> Loss:
     """The absolute residual. It has a corner, so no method that needs curvature takes it.
 
     Args:
-        bound: the largest target, if one is declared; larger ones are brought back to it.
+        bound: the largest target; larger ones are brought back to it.
     """
 
     def value(scores: Any, targets: Any, xp: ModuleType = np) -> Any:  # (rows, outputs), (rows,) -> (rows,)

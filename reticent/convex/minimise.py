@@ -87,8 +87,7 @@ def minimise(
             point = objective.at(point.weights)  # its scores were updated many times: here they are exact
         point = objective.lower(point, objective.newton(point, _ROUNDING * gradient_bound))
     raise ReticentError(
-        f"After {_MOST_STEPS} Newton steps the gradient is {float(np.linalg.norm(point.gradient)):.2g} long, "
-        f"above the promised {gradient_bound:.2g}.",
+        f"After {_MOST_STEPS} Newton steps the gradient is still above the promised {gradient_bound:.2g}.",
         remedy="Pass a larger regularisation: with it the problem is better conditioned.",
     )
 
@@ -233,7 +232,7 @@ class _Objective:
                     return next_point
             share /= 2
         raise ReticentError(
-            f"The minimiser stopped at a gradient of length {length:.2g}: no step lowers the objective.",
+            "The minimiser stopped before the promised gradient: no step lowers the objective.",
             remedy="Pass a larger regularisation: with it the problem is better conditioned.",
         )
 

@@ -23,9 +23,10 @@ from scipy import sparse
 
 from reticent.convex.losses import Loss
 from reticent.core import checks
-from reticent.core.errors import DataError
+from reticent.core.errors import DataError, InvalidArgument
 
 INTERCEPT = 0.25  # the constant feature, beside rows of norm 1: fixed, so public
+_SMALLEST_NORM, _LARGEST_NORM = 1e-300, 1e300
 _SPARSE_BELOW = 0.1  # the share of entries that are not zero
 _ROWS_AT_ONCE = 1 << 16
 _BLOCK = 256  # rows that are added up together
@@ -74,8 +75,14 @@ class ConvexProblem:
 
         Raises:
             DataError: an entry is NaN or infinite, or the shapes do not fit together.
+            InvalidArgument: the norm is so small or large that floats cannot divide by it.
         """
         checks.positive(norm=norm)
+        if not _SMALLEST_NORM <= norm <= _LARGEST_NORM:
+            raise InvalidArgument(
+                f"A norm of {norm:g} is beyond what floats can divide by.",
+                remedy=f"Scale the features so that it is between {_SMALLEST_NORM:g} and {_LARGEST_NORM:g}.",
+            )
         if examples is not None:
             checks.count(examples=examples)
         x, labels = _matrix(x, fewest=1 if examples is None else 0), loss.check_labels(y)

@@ -6,8 +6,12 @@ import errno
 import hashlib
 import json
 import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from reticent.core.errors import DataError
 
@@ -16,17 +20,24 @@ _ENDS = 1 << 20  # bytes
 _AT_ONCE = 1 << 22  # bytes
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file so that after a crash it has all of the new content, or all of the old.
+@contextmanager
+def whole_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
+    """Opens a file for writing that gets its name once all of it is on the disk; the old one stays till then.
+
+    It is written under a name that nobody can guess, in the same folder, and never through a symbolic link:
+    a link at `path` is replaced, and what it points to is left alone.
+
+    Args:
+        is_private: only this user may read it.
 
     Raises:
-        DataError: the disk is full, or the folder may not be written to; the old content stays.
+        DataError: the disk is full, or the folder may not be written to; nothing is left behind.
     """
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.partial")
     try:
         try:
-            with open(partial, "wb") as file:
-                file.write(content)
+            with open_new(partial, is_private=is_private) as file:
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, path)
@@ -40,6 +51,62 @@ def write_whole(path: Path, content: bytes) -> None:
             if error.errno in (errno.ENOSPC, errno.EDQUOT)
             else "See that its folder is there, and that you may write there.",
         ) from error
+
+
+def open_new(path: Path, *, is_private: bool = False) -> BinaryIO:
+    """Creates a file, where nothing is yet, not even a symbolic link, and opens it for writing.
+
+    Raises:
+        FileExistsError: there is something of that name.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    return os.fdopen(os.open(path, flags, 0o600 if is_private else 0o666), "wb")
+
+
+def write_whole(path: Path, content: bytes, *, is_private: bool = False) -> None:
+    """Writes a file so that after a crash it has all of the new content, or all of the old.
+
+    Raises:
+        DataError: the disk is full, or the folder may not be written to; the old content stays.
+    """
+    with whole_file(path, is_private=is_private) as file:
+        file.write(content)
+
+
+def read_inside(folder: Path, name: str, *, most: int = 1 << 32) -> bytes:
+    """What a file of a folder holds, which may be a stranger's: nothing outside of it is read.
+
+    Args:
+        name: of the file, or of folders and the file in them.
+        most: bytes that are read at most.
+
+    Raises:
+        OSError: it is not there or may not be read; ELOOP if it, or a folder on the way to it below `folder`,
+            is a symbolic link; EINVAL if it is not a plain file, EFBIG if it is larger than `most`.
+    """
+    *above, last = Path(name).parts
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in above:
+            below = _open_below(at, part, os.O_DIRECTORY)
+            os.close(at)
+            at = below
+        opened = _open_below(at, last, os.O_NONBLOCK)  # a pipe would wait for somebody to write
+    finally:
+        os.close(at)
+    with os.fdopen(opened, "rb") as file:
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "Not a plain file")
+        if status.st_size > most:
+            raise OSError(errno.EFBIG, f"Larger than {most:,} bytes")
+        return file.read()
+
+
+def _open_below(folder: int, name: str, flags: int) -> int:
+    if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        raise OSError(errno.ELOOP, "It is a symbolic link, which is not followed")
+    return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | flags, dir_fd=folder)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reticent.core.errors import DataError, DomainError, suggest
+from reticent.core.files import write_whole
 from reticent.data import domain_toml
 from reticent.data.kinds import (
     MISSING_MARKERS,
@@ -163,19 +164,7 @@ class Domain:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the TOML file atomically: a crash leaves the old file, or the new one."""
-        path = Path(path)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
-            try:
-                partial.write_text(self.to_toml(), encoding="utf-8", newline="\n")
-                os.replace(partial, path)
-            finally:
-                partial.unlink(missing_ok=True)
-        except OSError as error:
-            raise DataError(
-                f"Cannot write the domain file {path}: {error.strerror}.",
-                remedy="Choose a folder that exists and that you may write to.",
-            ) from error
+        write_whole(Path(path), self.to_toml().encode())
 
 
 def abbreviate(names: list[str], limit: int = 8) -> str:

@@ -13,6 +13,7 @@ moves only its own row.
 from __future__ import annotations
 
 import os
+import secrets
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from reticent.core.errors import DataError, DomainError
+from reticent.core.files import open_new
 from reticent.core.observer import OnProgress
 from reticent.data.arrow_cells import (
     as_numbers,
@@ -329,9 +331,9 @@ class _RowsInFile:
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], kind: type) -> None:
-        self._path, self._partial = path, path.with_name(f"{path.name}.partial")
+        self._path, self._partial = path, path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
         self._shape, self._kind = shape, kind
-        self._file = open(self._partial, "wb")  # noqa: SIM115 - closed by finish or discard
+        self._file = open_new(self._partial)
         header = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self._file, header)
 

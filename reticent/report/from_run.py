@@ -10,6 +10,7 @@ from typing import Any
 from reticent import __version__
 from reticent.attacks.strength import is_alarming, strongest_attack
 from reticent.core.errors import DataError, IntegrityError
+from reticent.core.files import read_inside
 from reticent.report.facts import attacks as attack_facts
 from reticent.report.facts import record as record_facts
 from reticent.report.facts import training
@@ -43,8 +44,8 @@ def collect_facts(folder: Path, *, attacks: Path | None = None, audit: Path | No
     """
     record = folders.read_record(folder)
     folders.require_finished(folder, record)
-    attacked = _read_json(attacks / "attack.json" if attacks else None, folder / ATTACKS / "attack.json")
-    audited = _read_json(audit, folder / AUDIT)
+    attacked = _read_json(attacks / "attack.json" if attacks else None, folder, f"{ATTACKS}/attack.json")
+    audited = _read_json(audit, folder, AUDIT)
     try:
         return _facts(folder, record, attacked, audited)
     except (KeyError, TypeError, ValueError, IndexError):
@@ -236,19 +237,19 @@ def _factor(epsilon: float) -> float:
     return exp(min(epsilon, 700.0))
 
 
-def _read_json(named: Path | None, usual: Path) -> dict[str, Any] | None:
-    """Reads a JSON file that was given, or the usual one if it exists."""
-    path = usual if named is None else named
-    if named is None and not usual.exists():
-        return None
+def _read_json(named: Path | None, folder: Path, usual: str) -> dict[str, Any] | None:
+    """Reads a JSON file that was given, or the usual one of the folder if it exists."""
+    path = folder / usual if named is None else named
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_inside(folder, usual) if named is None else named.read_bytes())
     except OSError as error:
+        if named is None and isinstance(error, FileNotFoundError):
+            return None
         raise DataError(
             f"Cannot read {path}: {error.strerror}.",
             remedy="Pass what `reticent attack -o` or `reticent audit -o` wrote.",
         ) from error
-    except ValueError:
+    except (ValueError, RecursionError):
         raise IntegrityError(f"{path} is not JSON.", remedy="Attack or audit again.") from None
     if not isinstance(found, dict):
         raise IntegrityError(f"{path} is not a JSON object.", remedy="Attack or audit again.")

@@ -23,12 +23,14 @@ from pathlib import Path
 import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.core.files import digest_of, write_json, write_whole
+from reticent.core.files import digest_of, read_inside, write_json, write_whole
 from reticent.data.domain import Domain
 from reticent.distributed.consensus import by_first
 from reticent.runs import private
 from reticent.runs.json_values import OtherVersion, Unreadable
 from reticent.runs.record import Outcome, RunRecord
+
+_LARGEST_RECORD = 1 << 28  # bytes
 
 RUN, DOMAIN, MODEL, CHECKPOINT = "run.json", "domain.toml", "model.safetensors", "checkpoint"
 LOCK = ".lock"
@@ -55,7 +57,9 @@ def require_new(folder: Path) -> None:
         raise DataError(
             f"Cannot look into {folder}: {error.strerror}.", remedy="Choose a place you may write to."
         ) from error
-    if names - {LOCK, private.PRIVATE, f".{RUN}.partial"}:  # of a process that was killed before it began
+    # What a process leaves that was killed before it began.
+    begun = {name for name in names if name.startswith(f".{RUN}.") and name.endswith(".partial")}
+    if names - begun - {LOCK, private.PRIVATE}:
         raise DataError(
             f"{folder} exists already, and may hold a model that was paid for.",
             remedy="Choose another name, or go on with it: --resume.",
@@ -119,7 +123,7 @@ def _locked(folder: Path) -> int | None:
     path = folder / LOCK
     while True:
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         except OSError as error:
             raise DataError(
                 f"Cannot write {path}: {error.strerror}.", remedy="Choose a folder that you may write to."
@@ -149,8 +153,26 @@ def write_domain(folder: Path, domain: Domain) -> Domain:
 
 def domain_text(folder: Path) -> str | None:
     """What `domain.toml` says; None if there is none yet."""
-    path = folder / DOMAIN
-    return Domain.read(path).to_toml() if path.exists() else None
+    domain = read_domain(folder)
+    return None if domain is None else domain.to_toml()
+
+
+def read_domain(folder: Path) -> Domain | None:
+    """The domain of a run; None if there is none.
+
+    Raises:
+        IntegrityError: it is not a domain, or a link to another file.
+    """
+    try:
+        return Domain.from_toml(read_inside(folder, DOMAIN).decode(), source=str(folder / DOMAIN))
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise IntegrityError(f"{folder / DOMAIN} is damaged.", remedy="Restore it from a copy.") from None
+    except OSError as error:
+        raise IntegrityError(
+            f"Cannot read {folder / DOMAIN}: {error.strerror}.", remedy="Restore it from a copy."
+        ) from None
 
 
 def write_record(folder: Path, record: RunRecord) -> None:
@@ -166,7 +188,7 @@ def read_record(folder: Path) -> RunRecord:
     """
     path = folder / RUN
     try:
-        return RunRecord.from_json(json.loads(path.read_bytes()))
+        return RunRecord.from_json(json.loads(read_inside(folder, RUN, most=_LARGEST_RECORD)))
     except FileNotFoundError:
         raise DataError(
             f"{folder} holds no run: there is no {RUN} in it.",
@@ -241,15 +263,14 @@ def write_model(folder: Path, leaves: dict[str, np.ndarray], assumptions: tuple[
 
 def assumptions_of_model(folder: Path) -> tuple[str, ...] | None:
     """What the guarantee of the model assumes; None if there is no model yet."""
-    path = folder / MODEL
-    if not path.exists():
-        return None
     try:
-        with open(path, "rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        content = read_inside(folder, MODEL)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         return tuple(map(str, json.loads(header["__metadata__"]["assumptions"])))
-    except (OSError, OverflowError, MemoryError, ValueError, KeyError, TypeError):
-        raise IntegrityError(f"{path} is damaged.", remedy="Restore it from a copy.") from None
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise IntegrityError(f"{folder / MODEL} is damaged.", remedy="Restore it from a copy.") from None
 
 
 def read_model(folder: Path, digest: str | None, like: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
@@ -267,7 +288,7 @@ def read_model(folder: Path, digest: str | None, like: dict[str, tuple[int, ...]
 
     path = folder / MODEL
     try:
-        content = path.read_bytes()
+        content = read_inside(folder, MODEL)
     except OSError as error:
         raise DataError(
             f"Cannot read {path}: {error.strerror}.", remedy="Is the run finished? See: reticent show."

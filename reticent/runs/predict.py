@@ -53,13 +53,12 @@ class Predictor:
 
     def _domain(self) -> Domain:
         """What is public about the columns that the model takes."""
-        path = self.folder / folders.DOMAIN
-        if not path.exists():
+        domain = folders.read_domain(self.folder)
+        if domain is None:
             raise DataError(
                 f"The run in {self.folder} was trained on arrays, not on a table.",
                 remedy="Predict from arrays in Python: reticent.runs.predict.Predictor(folder).scores(x).",
             )
-        domain = Domain.read(path)
         columns = {name: column for name, column in domain.columns.items() if name != domain.target}
         return replace(domain, columns=columns, target=None)
 

@@ -5,17 +5,16 @@ It is in a folder of its own, `private`, that only its owner can open. Whoever s
 
 from __future__ import annotations
 
+import errno
 import json
 from contextlib import suppress
 from pathlib import Path
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.core.files import write_whole
+from reticent.core.files import read_inside, write_whole
 from reticent.data.held_out import SEED_BYTES, Split
 
 PRIVATE, SPLIT = "private", "split.json"
-
-_PARTIAL = f".{SPLIT}.partial"  # left by a killed process
 
 
 def write_split(folder: Path, split: Split) -> None:
@@ -31,9 +30,10 @@ def write_split(folder: Path, split: Split) -> None:
     }
     try:
         place.mkdir(mode=0o700, exist_ok=True)
+        if place.is_symlink():
+            raise OSError(errno.ELOOP, "It is a symbolic link, which is not followed")
         place.chmod(0o700)  # before anything is in it
-        write_whole(place / SPLIT, (json.dumps(said, indent=2) + "\n").encode())
-        (place / SPLIT).chmod(0o600)
+        write_whole(place / SPLIT, (json.dumps(said, indent=2) + "\n").encode(), is_private=True)
     except OSError as error:
         raise DataError(
             f"Cannot write {place / SPLIT}: {error.strerror}.", remedy="Choose a place you may write to."
@@ -48,7 +48,7 @@ def read_split(folder: Path, share: float) -> Split:
     """
     path = folder / PRIVATE / SPLIT
     try:
-        return Split(share=share, seed=int(json.loads(path.read_bytes())["seed"], 16))
+        return Split(share=share, seed=int(json.loads(read_inside(folder, f"{PRIVATE}/{SPLIT}"))["seed"], 16))
     except FileNotFoundError:
         raise DataError(
             f"{path} is missing: it says which rows were held out, and is not shared with a run.",
@@ -64,12 +64,13 @@ def read_split(folder: Path, share: float) -> Split:
 def discard(folder: Path) -> None:
     """Removes it, of a run that was refused."""
     with suppress(OSError):
-        for name in (SPLIT, _PARTIAL):
-            (folder / PRIVATE / name).unlink(missing_ok=True)
+        tidy(folder)
+        (folder / PRIVATE / SPLIT).unlink(missing_ok=True)
         (folder / PRIVATE).rmdir()
 
 
 def tidy(folder: Path) -> None:
     """Removes what killed processes left."""
     with suppress(OSError):
-        (folder / PRIVATE / _PARTIAL).unlink(missing_ok=True)
+        for path in (folder / PRIVATE).glob(".*.partial"):
+            path.unlink(missing_ok=True)

@@ -59,8 +59,7 @@ def reopened(folder: Path, *, observer: Observer = NOBODY) -> Again:
         raise _changed(folder)
     if not source.has_test:
         source.split = read_split(folder, source.request.test)
-    path = folder / folders.DOMAIN
-    domain = Domain.read(path) if path.exists() else None
+    domain = folders.read_domain(folder)
     try:
         divided, public = with_public(source, domain, divided_by(source, domain, observer), observer)
     except DataError as error:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from reticent.core.errors import DataError
+from reticent.core.files import open_new
 from reticent.core.observer import Observer
 from reticent.data.domain import Domain, Label
 from reticent.data.encoding import Encoder, feature_names, has_target
@@ -80,7 +81,7 @@ def written(
             with _disk_reported(into):
                 for key, array in (("x", inputs[~is_held_out]), ("y", y[~is_held_out])):
                     if key not in outputs:
-                        file = stack.enter_context(open(paths[key], "wb"))
+                        file = stack.enter_context(open_new(paths[key], is_private=True))
                         outputs[key] = _begun(file, (rows, *array.shape[1:]), array.dtype)
                     outputs[key].write(np.ascontiguousarray(array).data)
             places = np.flatnonzero(is_held_out)

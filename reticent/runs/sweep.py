@@ -30,7 +30,7 @@ from reticent.attacks.shadows.recipes import plain_recipe
 from reticent.attacks.shadows.training import train_shadows
 from reticent.core import checks
 from reticent.core.errors import DataError, DomainError, IntegrityError, InvalidArgument, ReticentError
-from reticent.core.files import write_whole
+from reticent.core.files import read_inside, write_whole
 from reticent.core.observer import NOBODY, Observer
 from reticent.data.encoding import has_target
 from reticent.data.held_out import Split
@@ -270,11 +270,12 @@ _ORDER = "sweep-order.json"
 
 
 def _same_order(order: SweepOrder, folder: Path) -> None:
-    path = folder / _ORDER
-    if not path.exists():
+    if not (folder / _ORDER).exists():
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise DataError(f"{folder} exists already, and holds no sweep.", remedy="Choose another folder.")
-    elif path.read_text(encoding="utf-8").strip() != _text(order) and any(folder.glob("cells/*.json")):
+        return
+    said = read_inside(folder, _ORDER).decode(errors="replace").strip()
+    if said != _text(order) and any(folder.glob("cells/*.json")):
         raise IntegrityError(
             f"{folder} holds a sweep of something else.",
             remedy="Choose another folder, or the same settings.",
@@ -297,11 +298,11 @@ def _keep(cell: Cell, path: Path) -> None:
 
 def _read(path: Path) -> Cell | None:
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_inside(path.parent, path.name))
         return Cell(**{**value, "epsilon": float(value["epsilon"])})
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         raise IntegrityError(f"{path} is damaged.", remedy="Delete it, and sweep again.") from None
 
 

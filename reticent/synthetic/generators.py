@@ -14,7 +14,6 @@ import numpy as np
 from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument, suggest
 from reticent.core.files import digest_of_file, write_whole
-from reticent.data.domain import Domain
 from reticent.runs import folder as folders
 from reticent.runs.record import TableFormat
 from reticent.synthetic.images import image_model
@@ -52,7 +51,12 @@ class Generator:
         if self.is_images:
             self.images = image_model.load(folder)
         else:
-            self.domain, _ = usable(Domain.read(folder / folders.DOMAIN), self.request.ignore)
+            domain = folders.read_domain(folder)
+            if domain is None:
+                raise IntegrityError(
+                    f"{folder / folders.DOMAIN} is missing.", remedy="Restore it from a copy."
+                )
+            self.domain, _ = usable(domain, self.request.ignore)
             self.coder = Coder(self.domain)
             self.model = TableModel.load(folder / GENERATOR)
             if tuple(self.model.plan.sizes) != self.coder.sizes:

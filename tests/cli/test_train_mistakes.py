@@ -301,20 +301,20 @@ def test_a_place_that_is_taken_or_cannot_be_written(
 
 def _fill_disk(patch: pytest.MonkeyPatch, name: str, *, after: int = 0) -> None:
     """Has the disk full when the file of this name is written, once it was written so many times."""
-    fsync, opened, left = os.fsync, [""], [after]
+    fsync, open_new, opened, left = os.fsync, files.open_new, [""], [after]
 
-    def noting(path: Path, mode: str) -> Any:
+    def noting(path: Path, **how: Any) -> Any:
         opened[0] = path.name
-        return open(path, mode)
+        return open_new(path, **how)
 
     def full(descriptor: int) -> None:
-        if opened[0] == f".{name}.partial" and stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if opened[0].startswith(f".{name}.") and stat.S_ISREG(os.fstat(descriptor).st_mode):
             left[0] -= 1
             if left[0] < 0:
                 raise OSError(errno.ENOSPC, "No space left on device")
         fsync(descriptor)
 
-    patch.setattr(files, "open", noting, raising=False)
+    patch.setattr(files, "open_new", noting)
     patch.setattr(os, "fsync", full)
 
 

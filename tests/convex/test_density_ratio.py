@@ -35,13 +35,14 @@ LOSSES = (
     losses.logistic(0.5),
     losses.huber_hinge(),
     losses.squared(1.0),
-    losses.huber(0.5),
+    losses.huber(0.5, bound=10.0),
 )
 DELTA = 1e-3
 ROUNDING = 1e-6
 
-by_norm = pytest.mark.parametrize("norm", REACHES)
-by_epsilon = pytest.mark.parametrize("epsilon", EPSILONS)
+SETTINGS = [(REACHES[0], EPSILONS[-1]), (REACHES[1], EPSILONS[1]), (REACHES[-1], EPSILONS[0])]
+
+by_setting = pytest.mark.parametrize(("norm", "epsilon"), SETTINGS)
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 by_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 
@@ -82,8 +83,7 @@ def worst_of_tilting(
     return worst
 
 
-@by_norm
-@by_epsilon
+@by_setting
 @by_loss
 @by_adjacency
 def test_objective_perturbation_costs_at_most_its_epsilon(
@@ -95,8 +95,7 @@ def test_objective_perturbation_costs_at_most_its_epsilon(
         assert worst >= 0.3 * epsilon, "the pairs are not bad enough to test anything"
 
 
-@pytest.mark.parametrize("norm", [0.1, 100.0])
-@by_epsilon
+@by_setting
 @by_loss
 @by_adjacency
 def test_objective_perturbation_costs_at_most_its_delta(
@@ -117,8 +116,7 @@ def test_with_little_curvature_lost_the_tilt_is_almost_a_gaussian_mechanism(epsi
     assert scale < 0.7 * published
 
 
-@by_norm
-@by_epsilon
+@by_setting
 @by_loss
 @by_adjacency
 def test_output_perturbation_costs_at_most_what_it_says(
@@ -148,8 +146,7 @@ def test_the_courses_logistic_regression_has_sensitivity_two_over_n():
         assert output.noise_for(losses.logistic(), n, 5, asked, 1.0).scale == pytest.approx(2 / n, rel=1e-6)
 
 
-@by_norm
-@by_epsilon
+@by_setting
 @by_adjacency
 @pytest.mark.parametrize("loss", [*LOSSES[:3], losses.absolute()], ids=lambda loss: loss.name)
 def test_the_exponential_mechanism_costs_at_most_its_epsilon(
@@ -186,8 +183,7 @@ def test_no_record_moves_a_score_by_more_than_is_charged(loss: Loss, monkeypatch
         assert max(spread(record, points, radius) for record in records) > high - low
 
 
-@by_norm
-@by_epsilon
+@by_setting
 @by_adjacency
 def test_input_perturbation_costs_at_most_what_it_says(norm: float, epsilon: float, adjacency: Adjacency):
     worst = 0.0
@@ -200,8 +196,7 @@ def test_input_perturbation_costs_at_most_what_it_says(norm: float, epsilon: flo
     assert 0.2 * epsilon <= worst <= epsilon * (1 + 1e-12)
 
 
-@by_norm
-@by_epsilon
+@by_setting
 @by_adjacency
 def test_descent_costs_at_most_what_it_says(norm: float, epsilon: float, adjacency: Adjacency):
     loss, w = losses.logistic(), np.linspace(-30, 30, 601)

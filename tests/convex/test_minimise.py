@@ -17,7 +17,7 @@ LOSSES = (
     losses.huber_hinge(),
     losses.softmax(3),
     losses.squared(1.0),
-    losses.huber(0.3),
+    losses.huber(0.3, bound=10.0),
 )
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 

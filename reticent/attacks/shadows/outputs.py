@@ -7,8 +7,6 @@ nothing about the one that is attacked.
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +18,7 @@ import numpy as np
 from reticent.attacks.signals import Signals, signals_of
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.files import whole_file
 
 
 class Accuracies(NamedTuple):
@@ -132,20 +131,8 @@ class Shadows:
         if self.robustness is not None:
             arrays["robustness"] = self.robustness
         arrays["fingerprint"] = np.array(self.fingerprint)
-        try:
-            handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".npz")
-            os.close(handle)
-            try:
-                np.savez(partial, **arrays)
-                os.replace(partial, path)
-            except BaseException:
-                os.unlink(partial)
-                raise
-        except OSError as error:
-            raise DataError(
-                f"The shadow outputs could not be written to {path}: {error.strerror}.",
-                remedy="Choose a folder that exists and that you may write to.",
-            ) from None
+        with whole_file(path) as file:
+            np.savez(file, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> Shadows:

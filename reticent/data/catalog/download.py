@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import os
-import secrets
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from reticent import __version__
-from reticent.core.errors import IntegrityError, Unavailable
+from reticent.core.errors import DataError, IntegrityError, Unavailable
+from reticent.core.files import whole_file
 from reticent.core.observer import OnProgress
 from reticent.data.catalog.entries import CatalogEntry, File
 from reticent.data.catalog.sources import Location, cache_folder_of, what_is_missing
@@ -132,20 +131,17 @@ def _in_words(reason: str | BaseException) -> str:
 @contextmanager
 def _write_whole(destination: Path) -> Iterator[IO[bytes]]:
     """Opens a file that gets its name only if everything goes well; otherwise no trace of it is left."""
-    temporary = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}.part")
+    unwritable = "Set RETICENT_CACHE to a folder that you may write to and that has room."
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as partial:
+        with whole_file(destination) as partial:
             yield partial
-        os.replace(temporary, destination)
     except OSError as error:
-        raise Unavailable(
-            f"Cannot write {destination}: {_in_words(error)}.",
-            remedy="Set RETICENT_CACHE to a folder that you may write to and that has room.",
-        ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        raise Unavailable(f"Cannot write {destination}: {_in_words(error)}.", remedy=unwritable) from error
+    except IntegrityError:
+        raise
+    except DataError as error:
+        raise Unavailable(error.happened, remedy=unwritable) from error
 
 
 def _damage_error(what: str) -> IntegrityError:

@@ -56,9 +56,8 @@ def _record(folder: Path, record: RunRecord) -> Section:
         ("The event: what was released", _format_json(events.to_json(record.event))),
     ]
     code.append(("The recipe", _format_json(record.recipe.to_json())))
-    path = folder / folders.DOMAIN
-    if path.exists():
-        code.append(("The domain: what is public about the table", path.read_text(encoding="utf-8")))
+    if (domain := folders.domain_text(folder)) is not None:
+        code.append(("The domain: what is public about the table", domain))
     if entries := _ledger(record.request):
         code.append(("Ledger entries", entries))
     code.append(("The whole record", _format_json(record.to_json())))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.errors import InvalidArgument
+from reticent.core.files import whole_file
 from reticent.report.facts.facts import Chart
 
 FORMATS = (".svg", ".png", ".pdf")
@@ -72,20 +71,8 @@ def check_format(path: Path) -> None:
 
 def save(figure, path: Path) -> None:
     """Writes a figure, whole or not at all."""
-    try:
-        handle, partial = tempfile.mkstemp(dir=path.parent, suffix=path.suffix)
-        os.close(handle)
-        try:
-            figure.savefig(partial, format=path.suffix[1:].lower(), dpi=160)
-            os.replace(partial, path)
-        except BaseException:
-            os.unlink(partial)
-            raise
-    except OSError as error:
-        raise DataError(
-            f"The picture could not be written to {path}: {error.strerror}.",
-            remedy="Choose a folder that exists and that you may write to.",
-        ) from None
+    with whole_file(path) as file:
+        figure.savefig(file, format=path.suffix[1:].lower(), dpi=160)
 
 
 def save_chart(path: Path, chart: Chart) -> None:

@@ -16,7 +16,7 @@ import optax
 
 from reticent.accounting.theorems import gaussian_dp
 from reticent.core.errors import CannotMeet, DataError, Inconclusive, IntegrityError
-from reticent.core.files import write_whole
+from reticent.core.files import read_inside, write_whole
 from reticent.core.generators import generator
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
@@ -240,7 +240,7 @@ def _write(path: Path, stamp: str, answers: Answers, seen: Mapping[str, Any]) ->
         "counts": None if answers.counts is None else answers.counts.tolist(),
         "unreleased": dict(seen),
     }
-    write_whole(path, (json.dumps(content) + "\n").encode())
+    write_whole(path, (json.dumps(content) + "\n").encode(), is_private=True)
 
 
 def _read(path: Path, stamp: str, pool: int, classes: int) -> tuple[Answers, dict[str, Any]] | None:
@@ -252,7 +252,7 @@ def _read(path: Path, stamp: str, pool: int, classes: int) -> tuple[Answers, dic
     if not stamp or not path.exists():
         return None
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_inside(path.parent, path.name))
         answers = Answers(
             questions=Questions(rows=np.asarray(value["rows"], np.int64)),
             labels=np.asarray(value["labels"], np.int64),
