@@ -186,7 +186,7 @@ def _print(promise: Guarantee, rows: dict[str, float | None], delta: float) -> N
         (_NAMES[name], "no theorem" if value is None else f"{value:.4f}") for name, value in rows.items()
     ]
     output.print_table(f"epsilon at delta {delta:g}", {"accountant": "left", "epsilon": "right"}, cells)
-    print()
+    output.print_line()
     output.print_text(str(promise))
 
 
@@ -201,8 +201,8 @@ def _show_curve(setting: Setting, delta: float, plot: Path | None, *, is_quiet: 
     with output.progress("epsilon over epochs", len(runs), unit="points") as advance:
         curve = [0.0, *_each(runs, lambda item: epsilon_of(item, delta), advance)]
     if not is_quiet:
-        print()
-        print(draw_curve(epochs, curve, x_name="epochs", y_name="epsilon"))
+        output.print_line()
+        output.print_line(draw_curve(epochs, curve, x_name="epochs", y_name="epsilon"))
     if plot is not None:
         _save(plot, epochs, curve, runs, delta)
         output.note(f"Saved {plot}.")

@@ -50,9 +50,9 @@ def show_outputs(outputs: Sequence[AttackOutput], write: Path | None, *, as_json
         return
     for number, one in enumerate(outputs):
         if number:
-            print()
+            output.print_line()
         output.print_table(one.title, one.headings, one.rows)
-        print()
+        output.print_line()
         for line in one.sentences:
             output.print_text(line)
 

@@ -110,7 +110,7 @@ def _show(found: Audit, record: RunRecord) -> None:
 
     output.print_text(" ".join([str(found.verdict), *unaudited_part(record)]))
     rows = [(each.threat, each.kind.value, f"{each.epsilon:.2f}", each.method) for each in found.evidence]
-    print()
+    output.print_line()
     headings = {"threat": "left", "kind": "left", "epsilon": "right", "method": "left"}
     output.print_table("Evidence", headings, rows)
 
@@ -118,5 +118,5 @@ def _show(found: Audit, record: RunRecord) -> None:
 def _show_arithmetic(found: Arithmetic) -> None:
     output.print_text(found.sentence)
     rows = [(each.check, each.outcome.value, f"{each.what}.") for each in found.findings]
-    print()
+    output.print_line()
     output.print_table("Findings", {"check": "left", "outcome": "left", "finding": "left"}, rows)

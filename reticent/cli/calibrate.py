@@ -127,5 +127,5 @@ def _print(missing: str, setting: Setting, delta: float, *, as_json: bool) -> No
         (f"{name}  <- solved" if name.replace(" ", "_") == missing else name, value) for name, value in rows
     ]
     output.print_table("calibrated", {"quantity": "left", "value": "right"}, rows)
-    print()
+    output.print_line()
     output.print_text(str(promise))

@@ -101,9 +101,9 @@ def get(name: Name, as_json: output.AsJson = False) -> None:
     if as_json:
         output.print_json({"name": name, "was_here": was_here, **_place(location)})
     elif was_here:
-        print(f"{name} is already here: {location}")
+        output.print_line(f"{name} is already here: {location}")
     else:
-        print(f"{name} is now in {location}")
+        output.print_line(f"{name} is now in {location}")
 
 
 def _entry_to_json(entry: CatalogEntry, found: Location | None) -> dict[str, Any]:
@@ -162,9 +162,9 @@ def _public(column: dict[str, Any]) -> str:
 
 def _print_files(entry: CatalogEntry) -> None:
     for file in entry.files:
-        print(f"\n{file.name}  {file.size:,} bytes\n  sha256 {file.sha256}")
+        output.print_line(f"\n{file.name}  {file.size:,} bytes\n  sha256 {file.sha256}")
         for url in file.urls:
-            print(f"  {url}")
+            output.print_line(f"  {url}")
 
 
 def _rows(entry: CatalogEntry, found: Location | None) -> str:

@@ -37,7 +37,7 @@ def run(
         return
     headings = {name: "left" if place == 0 else "right" for place, name in enumerate(Demonstration.HEADINGS)}
     output.print_table(f"The same network on {data}, twice", headings, list(found.rows))
-    print()
+    output.print_line()
     output.print_text(
         "Guessing gives an AUC of 50%. With privacy no attack, known or unknown, can do better than the "
         "claimed epsilon allows, and the audit tried to contradict that claim."

@@ -40,7 +40,7 @@ def init(file: File, as_json: output.AsJson = False) -> None:
         if as_json:
             output.print_json({"path": str(file), "id": made.id, "head": made.head.hash})
         else:
-            print(
+            output.print_line(
                 f"{file} is an empty ledger. Next: reticent ledger limit {file} NAME --epsilon 3 --delta 1e-6"
             )
 
@@ -85,7 +85,7 @@ def limit(
             said = f"epsilon {agreed.epsilon:g} at delta {agreed.delta:g}"
             whom = agreed.adjacency.sentence.format(unit=agreed.unit)
             kind = "spent adaptively" if agreed.adaptive else "planned"
-            print(f"{dataset} may spend {said}, for {whom}; {kind}.")
+            output.print_line(f"{dataset} may spend {said}, for {whom}; {kind}.")
 
 
 @app.command(epilog="Example:  reticent ledger show clinic.ledger patients")
@@ -142,10 +142,10 @@ def verify(
             {"id": found.id, "entries": found.entries, "head": found.head, "entries_since": found.since}
         )
         return
-    print(f"{file} is intact: {_entries_in_words(found.entries)}.")
+    output.print_line(f"{file} is intact: {_entries_in_words(found.entries)}.")
     if found.since is not None:
-        print(f"The noted head is in it, {_entries_in_words(found.since)} before the last.")
-    print(f"head {found.head}")
+        output.print_line(f"The noted head is in it, {_entries_in_words(found.since)} before the last.")
+    output.print_line(f"head {found.head}")
 
 
 @app.command(epilog="Example:  reticent ledger export clinic.ledger -o clinic.json")
@@ -174,7 +174,7 @@ def export(
     if as_json:
         output.print_json(said)
     else:
-        print(f"{_entries_in_words(len(whole['entries']))} of {file} written to {to}.")
+        output.print_line(f"{_entries_in_words(len(whole['entries']))} of {file} written to {to}.")
 
 
 def _entries_in_words(entries: int) -> str:
@@ -214,7 +214,9 @@ def _print_all(shown: list[dict[str, Any]], file: Path) -> None:
     if rows:
         output.print_table("epsilon by dataset", columns, rows)
     else:
-        print(f"{file} has no datasets yet. Next: reticent ledger limit {file} NAME --epsilon 3 --delta 1e-6")
+        output.print_line(
+            f"{file} has no datasets yet. Next: reticent ledger limit {file} NAME --epsilon 3 --delta 1e-6"
+        )
 
 
 def _spent(fact: dict[str, Any]) -> str:
@@ -242,7 +244,7 @@ def _show_one(account: Account, history: list[Entry], *, as_json: bool) -> None:
     output.print_table(account.name, columns, rows)
     if len(history) > _ROWS:
         output.note(f"These are the last {_ROWS} of {len(history):,} entries; --json shows all.")
-    print()
+    output.print_line()
     if account.charges:
         output.print_text(f"Together: {cost.guarantee(account)}")
     output.print_text(f"{_limit_in_words(account)} {left}")

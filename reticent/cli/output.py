@@ -1,4 +1,7 @@
-"""How every command prints: results on stdout, remarks and progress on stderr."""
+"""How every command prints: results on stdout, remarks and progress on stderr.
+
+Names and words may come from a stranger's file. So everything that is printed passes `printable` here.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reticent.core.printable import printable, printable_json
+
 if TYPE_CHECKING:
     from reticent.core.observer import Observer
 
@@ -18,30 +23,35 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on
 
 def print_json(value: Any) -> None:
     """Prints one JSON document on stdout. Infinity becomes the string "inf": JSON has no word for it."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    print(printable_json(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)))
 
 
 def note(message: str) -> None:
     """Prints a remark for the person at the keyboard."""
-    _stderr().print(message, style="dim", markup=False, highlight=False, soft_wrap=True)
+    _stderr().print(printable(message), style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def warn(message: str) -> None:
-    _stderr().print(f"warning: {message}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    message = printable(f"warning: {message}")
+    _stderr().print(message, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def fail(message: str) -> None:
     """Prints one line that says what went wrong and what to do."""
-    _stderr().print(
-        f"error: {' '.join(message.split())}", style="red", markup=False, highlight=False, soft_wrap=True
-    )
+    line = printable(f"error: {' '.join(message.split())}")
+    _stderr().print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def print_line(text: str = "") -> None:
+    """Prints a line on stdout as it is, however wide the terminal is."""
+    print(printable(text))
 
 
 def print_text(text: str) -> None:
     """Prints a sentence on stdout, wrapped to the width of the terminal."""
     from rich.console import Console
 
-    Console().print(text, markup=False, highlight=False)
+    Console().print(printable(text), markup=False, highlight=False)
 
 
 def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]) -> None:
@@ -50,11 +60,13 @@ def print_table(title: str, columns: dict[str, str], rows: list[tuple[str, ...]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = Table(
+        title=Text(printable(title)), title_justify="left", title_style="bold", box=None, pad_edge=False
+    )
     for heading, side in columns.items():
-        table.add_column(heading, justify="right" if side == "right" else "left")
+        table.add_column(Text(printable(heading)), justify="right" if side == "right" else "left")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     Console().print(table)
 
 
@@ -69,7 +81,7 @@ def progress(description: str, total: float | None, *, unit: str = "bytes") -> I
     columns = {"bytes": bars.DownloadColumn, "percent": bars.TaskProgressColumn}
     amount = columns.get(unit, bars.MofNCompleteColumn)()
     with bars.Progress(
-        bars.TextColumn("{task.description}"),
+        bars.TextColumn("{task.description}", markup=False),
         bars.BarColumn(),
         amount,
         bars.TimeRemainingColumn(),
@@ -77,7 +89,7 @@ def progress(description: str, total: float | None, *, unit: str = "bytes") -> I
         transient=True,
         disable=not sys.stderr.isatty(),
     ) as bar:
-        task = bar.add_task(description, total=total)
+        task = bar.add_task(printable(description), total=total)
         yield lambda amount: bar.advance(task, amount)
 
 

@@ -13,6 +13,7 @@ import typer
 
 from reticent.cli import output, paths
 from reticent.core.errors import DataError
+from reticent.core.printable import printable
 
 EPILOG = "Example:  reticent predict runs/patients new.csv -o predictions.csv"
 
@@ -57,7 +58,7 @@ def run(
     writer.writeheader()
     writer.writerows(rows)
     if write is None:
-        sys.stdout.write(text.getvalue())
+        sys.stdout.write(printable(text.getvalue()) if sys.stdout.isatty() else text.getvalue())
     else:
         write_whole(write, text.getvalue().encode())
         output.note(f"Wrote {len(rows)} predictions to {write}.")

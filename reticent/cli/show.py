@@ -57,7 +57,7 @@ def print_card(folder: Path, record: RunRecord) -> None:
     output.print_table(str(folder), {"": "left", " ": "left"}, rows)
     if record.outcome is not None:
         _draw(record.outcome.history)
-        print()
+        output.print_line()
         output.print_text(str(record.outcome.guarantee))
 
 
@@ -84,9 +84,9 @@ def _draw(history: Sequence[HistoryPoint]) -> None:
     scored = [(one.epoch, one.held_out["accuracy"]) for one in history if "accuracy" in one.held_out]
     if len(scored) > 2:
         epochs, accuracy = zip(*scored, strict=True)
-        print()
+        output.print_line()
         label = "accuracy on held-out rows, unreleased"
-        print(draw_curve(epochs, accuracy, x_name="epochs", y_name=label, height=5))
+        output.print_line(draw_curve(epochs, accuracy, x_name="epochs", y_name=label, height=5))
 
 
 def _results(outcome: Outcome) -> list[tuple[str, str]]:

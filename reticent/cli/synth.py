@@ -246,6 +246,6 @@ def _print_quality(judged: dict[str, Any]) -> None:
             rows.append((name, "AUC (guessing gives 0.5)", f"{value['auc']['value']:.3f}"))
         elif name == "self-test":
             rows.append((name, "samples against their model", "passed" if value["has_passed"] else "FAILED"))
-    print()
+    output.print_line()
     output.print_table("Quality", {"what": "left", "how": "left", "found": "left"}, rows)
     output.print_text(judged["label"].capitalize() + ".")

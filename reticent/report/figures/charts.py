@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from html import escape
+from html import escape as escape_html
 
+from reticent.core.printable import printable
 from reticent.report.facts.facts import Bars, Chart
 
 _WIDTH, _HEIGHT = 640, 340
@@ -17,6 +18,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 14, 46
 _COLOURS = 8
 
 Scale = Callable[[float], float]
+
+
+def escape(text: str) -> str:
+    """Text as it stands in a page: no markup, nothing invisible, nothing that turns the reading direction."""
+    return escape_html(printable(text))
 
 
 def draw(chart: Chart | Bars) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from importlib import resources
 
 from reticent.report.facts.facts import Bars, Chart, Facts, Rows, Section, Value, ValueKind
 from reticent.report.figures import charts
+from reticent.report.figures.charts import escape
 
 _KINDS = {
     ValueKind.BOUND: "proved, under the stated assumptions",
