@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,9 @@ _QUICKLY = (
 )
 if _QUICKLY not in os.environ.get("XLA_FLAGS", ""):  # JAX reads it when it is imported, so it is set before
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_QUICKLY}".strip()
+
+# Runs that tests make are marked with a key of their own, not with that of whoever runs the tests.
+os.environ.setdefault("RETICENT_CONFIG", tempfile.mkdtemp(prefix="reticent-tests-"))
 
 # A program is compiled once, whichever test, process or run asks for it first. JAX names it after all that it
 # is compiled from: code, options, versions and devices. JAX writes without a lock, so here an entry appears

@@ -32,6 +32,7 @@ from reticent.cli import (
     sweep,
     synth,
     train,
+    trust,
 )
 from reticent.core.errors import ReticentError
 
@@ -48,6 +49,7 @@ app.command("pate", epilog=pate.EPILOG)(pate.run)
 app.command("synth", epilog=synth.EPILOG)(synth.run)
 app.command("predict", epilog=predict.EPILOG)(predict.run)
 app.command("show", epilog=show.EPILOG)(show.run)
+app.command("trust", epilog=trust.EPILOG)(trust.run)
 app.command("attack", epilog=attack.EPILOG)(attack.run)
 app.command("audit", epilog=audit.EPILOG)(audit.run)
 app.command("sweep", epilog=sweep.EPILOG)(sweep.run)

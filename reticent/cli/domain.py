@@ -56,7 +56,7 @@ def run(
     if as_json:
         output.print_json(_draft_to_json(table, domain))
     elif write is None:
-        output.print_line(domain.to_toml(), end="")
+        output.print_line(domain.to_toml().removesuffix("\n"))
     _advise(domain)
 
 

@@ -22,7 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from reticent.core.errors import DataError, IntegrityError
+from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.tight_epsilon import cost_within
+from reticent.core.errors import DataError, IntegrityError, ReticentError
 from reticent.core.files import digest_of, read_inside, write_json, write_whole
 from reticent.data.domain import Domain
 from reticent.distributed.consensus import by_first
@@ -188,7 +190,7 @@ def read_record(folder: Path) -> RunRecord:
     """
     path = folder / RUN
     try:
-        return RunRecord.from_json(json.loads(read_inside(folder, RUN, most=_LARGEST_RECORD)))
+        record = RunRecord.from_json(json.loads(read_inside(folder, RUN, most=_LARGEST_RECORD)))
     except FileNotFoundError:
         raise DataError(
             f"{folder} holds no run: there is no {RUN} in it.",
@@ -203,6 +205,30 @@ def read_record(folder: Path) -> RunRecord:
         ) from None
     except (Unreadable, ValueError, RecursionError):
         raise damaged(folder) from None
+    _require_true(folder, record)
+    return record
+
+
+def _require_true(folder: Path, record: RunRecord) -> None:
+    """Prices what a record says was released anew: a promise may not claim less than that.
+
+    Raises:
+        IntegrityError: it does.
+    """
+    if record.outcome is None:
+        return
+    said = record.outcome.guarantee
+    neighbours = Neighbours(said.adjacency, said.group)
+    try:
+        cost = cost_within(record.event, said.epsilon, said.delta, neighbours)
+    except ReticentError:
+        raise damaged(folder) from None
+    if not (cost <= said.epsilon * (1 + 1e-9) and said.epsilon_lower <= said.epsilon):
+        raise IntegrityError(
+            f"{folder / RUN} promises epsilon {said.epsilon:.4g} at delta {said.delta:g}; what it says was "
+            f"released costs {cost:.4g}: it was changed.",
+            remedy="Restore it from a copy.",
+        )
 
 
 def stopped_in_words(record: RunRecord) -> str:

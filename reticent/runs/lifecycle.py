@@ -44,6 +44,7 @@ from reticent.runs import folder as folders
 from reticent.runs import spill
 from reticent.runs.method import Method, Recipe
 from reticent.runs.open_run import OpenRun
+from reticent.runs.origin import require_own
 from reticent.runs.payment import charge, pay, preparation_cost, preparation_noise
 from reticent.runs.private import read_split, write_split
 from reticent.runs.problem import Problem
@@ -313,6 +314,7 @@ def _resume(
             f"{folder} was started with version {version}, and this is {__version__}.",
             remedy="Resume it with that version, or start a new run in another folder.",
         )
+    by_first(lambda: require_own(folder, record))
     source = product.open(product.request_of(record))
     noise = _noise(source)
     recipe = product.read(record.recipe, source, noise)

@@ -19,6 +19,7 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
 from reticent.runs import folder as folders
 from reticent.runs.largest_affordable_epsilon import affordable
+from reticent.runs.origin import mark_as_own
 from reticent.runs.record import PreparationCost, Requested, RunRecord
 
 Price = Callable[[float], Event]
@@ -88,6 +89,7 @@ def pay(folder: Path, record: RunRecord, observer: Observer, *, price: Price | N
     """
     folders.require_new(folder)
     try:
+        mark_as_own(folder, record)
         folders.write_record(folder, record)
         charge(record, observer, price=price)
     except ReticentError:
@@ -100,7 +102,7 @@ def pay(folder: Path, record: RunRecord, observer: Observer, *, price: Price | N
 
 
 def charge(record: RunRecord, observer: Observer, *, price: Price | None = None) -> None:
-    """Pays for the whole run, unless that was done before: its number is looked for in the ledger.
+    """Pays for the whole run, unless that was done before: by the ledger, whatever the folder says.
 
     Args:
         price: what the run would release with another epsilon, to say which one would have been covered.
@@ -109,7 +111,7 @@ def charge(record: RunRecord, observer: Observer, *, price: Price | None = None)
         BudgetExceeded: the ledger does not cover it; nothing was charged.
     """
     path, dataset = record.request.ledger, record.request.dataset
-    if record.state == "paid" or path is None or dataset is None:
+    if path is None or dataset is None:
         return
     with Ledger.open(path) as ledger:
         if not ledger.has_charge(dataset, purpose=_purpose(record)):
@@ -121,7 +123,8 @@ def charge(record: RunRecord, observer: Observer, *, price: Price | None = None)
             except BudgetExceeded as error:
                 remedy = _what_fits(ledger.account(dataset), record.request, price)
                 raise BudgetExceeded(error.happened, remedy=remedy) from error
-    observer.say(f"Charged to '{dataset}' in {path}.")
+    if record.state != "paid":
+        observer.say(f"Charged to '{dataset}' in {path}.")
 
 
 def _what_fits(account: Account, request: Requested, price: Price | None) -> str:

@@ -28,15 +28,25 @@ def write_split(folder: Path, split: Split) -> None:
         "what": "which rows were held out: private, not to be shared",
         "seed": f"{split.seed:0{2 * SEED_BYTES}x}",
     }
+    make_private(folder)
+    write_whole(place / SPLIT, (json.dumps(said, indent=2) + "\n").encode(), is_private=True)
+
+
+def make_private(folder: Path) -> None:
+    """Makes the private part of a folder, which only its owner can open.
+
+    Raises:
+        DataError: it cannot be made.
+    """
+    place = folder / PRIVATE
     try:
         place.mkdir(mode=0o700, exist_ok=True)
         if place.is_symlink():
             raise OSError(errno.ELOOP, "It is a symbolic link, which is not followed")
         place.chmod(0o700)  # before anything is in it
-        write_whole(place / SPLIT, (json.dumps(said, indent=2) + "\n").encode(), is_private=True)
     except OSError as error:
         raise DataError(
-            f"Cannot write {place / SPLIT}: {error.strerror}.", remedy="Choose a place you may write to."
+            f"Cannot make {place}: {error.strerror}.", remedy="Choose a place you may write to."
         ) from error
 
 
@@ -65,7 +75,8 @@ def discard(folder: Path) -> None:
     """Removes it, of a run that was refused."""
     with suppress(OSError):
         tidy(folder)
-        (folder / PRIVATE / SPLIT).unlink(missing_ok=True)
+        for name in (SPLIT, "origin.json"):
+            (folder / PRIVATE / name).unlink(missing_ok=True)
         (folder / PRIVATE).rmdir()
 
 

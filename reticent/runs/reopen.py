@@ -14,6 +14,7 @@ from reticent.data.held_out import Split
 from reticent.runs import folder as folders
 from reticent.runs.arrays import Arrays, divided_by, inputs_of, with_public
 from reticent.runs.learners import Learner
+from reticent.runs.origin import require_own
 from reticent.runs.predict import Predictor
 from reticent.runs.private import read_split
 from reticent.runs.problem import Problem
@@ -54,6 +55,7 @@ def reopened(folder: Path, *, observer: Observer = NOBODY) -> Again:
     """
     predictor = Predictor(folder)
     record = predictor.record
+    require_own(folder, record)
     source = Source(request_of(record))
     if source.rows != record.records:
         raise _changed(folder)

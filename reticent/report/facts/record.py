@@ -11,6 +11,7 @@ from reticent.core.errors import ReticentError
 from reticent.mechanisms import events
 from reticent.report.facts.facts import Section, Value, ValueKind, setting
 from reticent.runs import folder as folders
+from reticent.runs.origin import is_own
 from reticent.runs.record import Requested, RunRecord
 
 _OPTIONS = (
@@ -58,7 +59,7 @@ def _record(folder: Path, record: RunRecord) -> Section:
     code.append(("The recipe", _format_json(record.recipe.to_json())))
     if (domain := folders.domain_text(folder)) is not None:
         code.append(("The domain: what is public about the table", domain))
-    if entries := _ledger(record.request):
+    if is_own(folder, record) and (entries := _ledger(record.request)):
         code.append(("Ledger entries", entries))
     code.append(("The whole record", _format_json(record.to_json())))
     versions = [setting(f"version of {name}", str(value)) for name, value in record.versions.items()]
