@@ -26,7 +26,7 @@ from reticent.mechanisms.events import (
     TruncatedPoissonSampled,
 )
 
-_KINDS = {"poisson": 100, "composed": 40, "fixed size": 70}  # and how many settings of each
+_KINDS = {"poisson": 30, "composed": 12, "fixed size": 20}  # and how many settings of each
 
 Outcomes = list[tuple[float, float]]  # what each outcome has under P and under Q
 

@@ -184,8 +184,8 @@ def test_a_batch_of_fixed_size_by_going_through_every_batch():
         return np.mean([_grid_masses("gaussian", total, x) for total in sums], axis=0)
 
     worst = 0.0
-    for others in itertools.product((-1.0, -0.5, 0.0, 1.0), repeat=2):
-        for old, new in itertools.product((-1.0, 0.0, 0.5, 1.0), repeat=2):
+    for others in itertools.product((-1.0, 0.0, 1.0), repeat=2):
+        for old, new in itertools.permutations((-1.0, 0.5, 1.0), 2):
             worst = max(worst, _epsilon(law((*others, old)), law((*others, new)), delta))
     assert cost.lower - 1e-4 <= worst <= cost.upper
     assert worst > gaussian_dp.epsilon(1 / noise, delta)

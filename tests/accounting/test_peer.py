@@ -54,7 +54,7 @@ def _composed(pld: Any, steps: int, delta: float) -> float:
     return float(pld.self_compose(steps).get_epsilon_for_delta(delta))
 
 
-@pytest.mark.parametrize(("noise", "rate", "steps", "delta"), _random(6, seed=0))
+@pytest.mark.parametrize(("noise", "rate", "steps", "delta"), _random(3, seed=0))
 def test_poisson_sampled_gaussian(noise: float, rate: float, steps: int, delta: float):
     pld = privacy_loss_distribution.from_gaussian_mechanism(
         noise, value_discretization_interval=_H, sampling_prob=rate
@@ -63,7 +63,7 @@ def test_poisson_sampled_gaussian(noise: float, rate: float, steps: int, delta: 
     _agrees(tight(event, delta), _composed(pld, steps, delta), steps=steps, delta=delta)
 
 
-@pytest.mark.parametrize(("noise", "rate", "steps", "delta"), _random(6, seed=1))
+@pytest.mark.parametrize(("noise", "rate", "steps", "delta"), _random(3, seed=1))
 def test_poisson_sampled_laplace(noise: float, rate: float, steps: int, delta: float):
     pld = privacy_loss_distribution.from_laplace_mechanism(
         noise, value_discretization_interval=_H, sampling_prob=rate
@@ -84,7 +84,6 @@ def test_laplace(noise: float, steps: int, delta: float):
     [
         (1.0, 0.0064, 782, 2, 1e-6),
         (3.0, 0.1, 100, 3, 1e-5),
-        (1.5, 0.5, 10, 4, 1e-3),
     ],
 )
 def test_groups_under_poisson_sampling(noise: float, rate: float, steps: int, group: int, delta: float):

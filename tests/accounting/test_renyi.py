@@ -57,13 +57,14 @@ def test_randomised_response_curve_to_all_digits(truth: float, choices: int):
         assert abs(value / _response(mpf(truth), choices, mpf(order)) - 1) < 1e-12, order
 
 
-@pytest.mark.parametrize(("rate", "noise"), [(1e-9, 1.0), (1e-6, 3.0), (1e-3, 0.5), (0.3, 0.2), (0.9, 2.0)])
-@pytest.mark.parametrize("order", [1.01, 11.75])
+@pytest.mark.parametrize(
+    ("rate", "noise", "order"), [(1e-9, 1.0, 1.01), (1e-9, 1.0, 5.75), (0.3, 0.2, 1.01), (0.9, 2.0, 11.75)]
+)
 def test_sampled_gaussian_at_fractional_orders_to_all_digits(rate: float, noise: float, order: float):
     # With rates this small a plain sum of rounded powers would leave nothing but its rounding.
     q, s, a = mpf(rate), mpf(noise), mpf(order)
     ends = [-20 * s, *(mpf(x) / 2 for x in range(-1, int(2 * order) + 3)), a + 20 * s]
-    with mp.workdps(40):
+    with mp.workdps(35):
         moment = quad(
             lambda z: npdf(z, 0, s) * (1 - q + q * exp((2 * z - 1) / (2 * s * s))) ** a, sorted(ends)
         )

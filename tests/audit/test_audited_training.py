@@ -40,9 +40,15 @@ def audited(recipe: rt.Plan | None = None, **options) -> audit.Audit:
     return audit.train_with_canaries(LOSS, MODEL.init(jax.random.key(0)), rows(), recipe or plan(), **given)
 
 
-def test_a_correct_run_is_consistent_and_says_what_could_have_been_seen():
+@pytest.fixture(scope="module")
+def correct() -> audit.Audit:
     inputs = {"x": np.random.default_rng(1).uniform(-3, 3, (200, WIDTH)), "y": np.arange(200) % 3}
-    found = audited(inputs=inputs)
+    held_out = {key: array[:50] for key, array in rows().items()}
+    return audited(inputs=inputs, metrics={"accuracy": models.accuracy(MODEL)}, evaluate=held_out)
+
+
+def test_a_correct_run_is_consistent_and_says_what_could_have_been_seen(correct: audit.Audit):
+    found = correct
     assert found.verdict.outcome is Outcome.CONSISTENT
     assert found.verdict.power is not None
     assert found.verdict.bound < found.verdict.claim < found.verdict.power <= found.verdict.ceiling
@@ -57,9 +63,8 @@ def test_a_correct_run_is_consistent_and_says_what_could_have_been_seen():
     assert written["canaries"]["gradient_canaries"] == CANARIES
 
 
-def test_the_model_comes_back_without_canaries_and_with_its_guarantee():
-    held_out = {key: array[:50] for key, array in rows().items()}
-    found = audited(metrics={"accuracy": models.accuracy(MODEL)}, evaluate=held_out)
+def test_the_model_comes_back_without_canaries_and_with_its_guarantee(correct: audit.Audit):
+    found = correct
     assert jax.tree.structure(found.run.params) == jax.tree.structure(MODEL.init(jax.random.key(0)))
     assert found.run.guarantee.epsilon == pytest.approx(1.0, rel=0.02)
     assert {"loss", "accuracy"} <= set(found.run.history[-1].held_out)
@@ -95,16 +100,13 @@ def plant(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_too_little_noise_in_train_is_contradicted(monkeypatch: pytest.MonkeyPatch, share: float):
+    """Without any, what is shown is what the audit said it could show."""
     plant(monkeypatch, share)
     found = audited()
     assert found.verdict.outcome is Outcome.CONTRADICTED
     assert "above the claimed" in str(found.verdict)
-
-
-def test_the_power_is_what_a_run_without_noise_shows(monkeypatch: pytest.MonkeyPatch):
-    plant(monkeypatch, 0.0)
-    found = audited()
-    assert found.verdict.bound == pytest.approx(found.verdict.power, abs=0.3)
+    if share == 0:
+        assert found.verdict.bound == pytest.approx(found.verdict.power, abs=0.3)
 
 
 def test_what_is_expected_is_what_a_correct_run_shows():

@@ -200,7 +200,7 @@ def test_calibrate_wants_exactly_one_thing_left_out(reticent) -> None:
 
 def test_an_epsilon_that_protects_nobody_is_refused_without_a_warning(reticent) -> None:
     """Losses are then so far apart that e to their distance is infinite. Warnings are errors here."""
-    words = ("--delta", 1e-5, "--examples", 60_000, "--batch-size", 1024, "--epochs", 20)
+    words = ("--delta", 1e-5, "--examples", 60_000, "--batch-size", 1024, "--steps", 3)
     code, out, err = reticent("calibrate", "--epsilon", 1e9, *words, "--json")
     assert code == 1
     assert "the ends of its sampler show" in err

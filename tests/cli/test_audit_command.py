@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from reticent.audit import from_run
+from reticent.audit.from_run import audit_run
+from reticent.audit.training import Audit
+from reticent.cli.app import app
 from reticent.core.keys import Keys
 from reticent.runs.fit import fit
 from reticent.runs.request import Request
@@ -20,14 +26,49 @@ def run(tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_correct_run_is_not_contradicted(reticent, run: Path) -> None:
-    code, out, err = reticent("audit", run, "--json", "--confidence", 0.9999)
+@pytest.fixture(scope="module")
+def audited(run: Path) -> Audit:
+    """What `reticent audit --train-like` finds, asked once."""
+    found: list[Audit] = []
+
+    def noting(*given: Any, **how: Any) -> Audit:
+        found.append(audit_run(*given, **how))
+        return found[0]
+
+    words = ["audit", "--train-like", str(run), "--confidence", "0.9999", "--json"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(from_run, "audit_run", noting)
+        result = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["verdict"]["outcome"] == found[0].verdict.outcome.value
+    return found[0]
+
+
+def test_a_correct_run_is_not_contradicted(audited: Audit) -> None:
+    verdict = audited.verdict
+    assert verdict.outcome.value in ("CONSISTENT", "UNINFORMATIVE")
+    assert verdict.bound <= verdict.claim
+    assert verdict.power is not None
+    assert verdict.ceiling is not None
+    assert 1 < verdict.power <= verdict.ceiling + 1e-9
+
+
+def test_a_claim_that_is_not_the_whole_promise_says_so(
+    reticent, audited: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Preparation has its share of the budget, and no canary looks at it."""
+    rng = np.random.default_rng(0)
+    lines = [f"{a:.1f},{b:.1f},{'yes' if a > b else 'no'}" for a, b in rng.uniform(0, 100, (900, 2))]
+    (tmp_path / "people.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    request = Request(source=str(tmp_path / "people.csv"), target="y", epsilon=2.0, method="objective")
+    fit(request, tmp_path / "run", keys=Keys.seeded(0))
+    monkeypatch.setattr(from_run, "audit_run", lambda *_, **__: audited)
+    code, out, err = reticent("audit", tmp_path / "run", "-o", tmp_path / "run" / "audit.json")
     assert code == 0, err
-    found = json.loads(out)
-    verdict = found["verdict"]
-    assert verdict["outcome"] in ("CONSISTENT", "UNINFORMATIVE")
-    assert verdict["bound"] <= verdict["claim"]
-    assert 1 < verdict["power"] <= verdict["ceiling"] + 1e-9
+    rest = "The run promises epsilon 2.000 in total; preparation took epsilon 0.2 of it, and was not audited."
+    assert rest in " ".join(out.split())
+    assert reticent("report", tmp_path / "run")[0] == 0
+    assert rest in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_run_that_claims_too_little_is_contradicted(reticent, run: Path, monkeypatch) -> None:
@@ -79,12 +120,7 @@ def test_a_run_whose_noise_is_floats_is_contradicted(reticent, run: Path, monkey
     assert "normal numbers of jax.random" in " ".join(out.split())
 
 
-def test_the_run_may_be_named_by_an_option_and_only_once(reticent, run: Path) -> None:
-    code, out, err = reticent(
-        "audit", "--train-like", run, "--canaries", 100, "--json", "--confidence", 0.9999
-    )
-    assert code == 0, err
-    assert json.loads(out)["verdict"]["outcome"] in ("CONSISTENT", "UNINFORMATIVE")
+def test_a_run_is_named_only_once(reticent, run: Path) -> None:
     for words in ((), (run, "--train-like", run)):
         code, _, err = reticent("audit", *words)
         assert (code, "Audit exactly one run" in err) == (1, True)
@@ -121,19 +157,3 @@ def test_a_place_that_cannot_be_written_is_named_before_anything_is_computed(
     assert (code, "audit.json exists already" in err) == (1, True)
     code, _, err = reticent("audit", run, "-o", tmp_path / "no" / "audit.json")
     assert (code, f"there is no folder {tmp_path / 'no'}" in err) == (1, True)
-
-
-def test_a_claim_that_is_not_the_whole_promise_says_so(reticent, tmp_path: Path) -> None:
-    """Preparation has its share of the budget, and no canary looks at it."""
-    rng = np.random.default_rng(0)
-    lines = [f"{a:.1f},{b:.1f},{'yes' if a > b else 'no'}" for a, b in rng.uniform(0, 100, (900, 2))]
-    table = tmp_path / "people.csv"
-    table.write_text("\n".join(["a,b,y", *lines]) + "\n")
-    fit(Request(source=str(table), target="y", epsilon=2.0), tmp_path / "run", keys=Keys.seeded(0))
-    words = ("--canaries", 100, "--confidence", 0.9999, "-o", tmp_path / "run" / "audit.json")
-    code, out, err = reticent("audit", tmp_path / "run", *words)
-    assert code == 0, err
-    rest = "The run promises epsilon 2.000 in total; preparation took epsilon 0.2 of it, and was not audited."
-    assert rest in " ".join(out.split())
-    assert reticent("report", tmp_path / "run")[0] == 0
-    assert rest in (tmp_path / "run" / "report.html").read_text()

@@ -2,6 +2,9 @@
 
 The files that the examples name are made here and are small; the run that several of them need is made by the
 example of `train`. Nothing is fetched: named datasets are bundled, or stand ready under the names they have.
+What takes long is played by few models, or by none where another test trains them: a sweep by
+test_sweep_command.py, shadow models by test_attack_command.py, the demonstration by the test of README's
+`make demo`.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,14 +122,18 @@ def test_the_example_in_the_help_works(
     line = example_in(told)
     assert line.startswith(" ".join(path)), "the example is of another command"
 
+    if path[1:] == ("train",):
+        clinic = request.getfixturevalue("clinic")
+        assert shlex.split(line)[1:] == epilog_of(["train"]), "another command line has made the clinic"
+        assert (clinic / "runs" / "patients" / "run.json").exists()
+        return
     request.getfixturevalue("named_datasets")
-    starts_from = "tables" if path[1:] in (("train",), ("ledger", "init")) else "clinic"
+    starts_from = "tables" if path[1:] == ("ledger", "init") else "clinic"
     folder = tmp_path / "here"
     shutil.copytree(request.getfixturevalue(starts_from), folder)
     monkeypatch.chdir(folder)
     draw_the_same_every_time(monkeypatch)
-    if path[1:] == ("demo",):
-        play_fewer_models(monkeypatch)
+    play_few_models(monkeypatch)
     if path[1:] == ("ledger", "limit"):
         (folder / "clinic.ledger").unlink()
         assert reticent(*epilog_of(["ledger", "init"]))[0] == 0
@@ -137,11 +144,30 @@ def test_the_example_in_the_help_works(
         assert (folder / goal).exists(), f"$ {line} left no {goal}"
 
 
-def play_fewer_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """README's `make demo` is the whole of it; here six models attack instead of sixteen."""
+def play_few_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No shadow model attacks, 100 canaries audit; a sweep and a demonstration train nothing."""
+    from reticent.audit import from_run
     from reticent.cli import demonstration
+    from reticent.runs import sweep
+    from reticent.runs.attacks import membership
 
-    monkeypatch.setattr(demonstration, "demonstrate", partial(demonstration.demonstrate, shadows=6))
+    attack_run, audit_run = membership.attack_run, from_run.audit_run
+
+    def measured(order: sweep.SweepOrder, folder: Path, **_: Any) -> list[sweep.Cell]:
+        folder.mkdir()
+        known = {"model": order.models[0], "delta": order.delta, "noise_multiplier": 2.0, "accuracy": 0.5}
+        wanted = [("none", float("inf")), *itertools.product(order.accounting, order.epsilons)]
+        return [sweep.Cell(accounting=how, epsilon=epsilon, **known) for how, epsilon in wanted]
+
+    def demonstrated(folder: Path, **_: Any) -> demonstration.Demonstration:
+        folder.mkdir()
+        row = ("with privacy", *["-"] * 5)
+        return demonstration.Demonstration(folder=folder, report=folder / "r.html", rows=(row,), seconds=1.0)
+
+    monkeypatch.setattr(sweep, "sweep", measured)
+    monkeypatch.setattr(demonstration, "demonstrate", demonstrated)
+    monkeypatch.setattr(membership, "attack_run", lambda *a, **how: attack_run(*a, **{**how, "shadows": 0}))
+    monkeypatch.setattr(from_run, "audit_run", lambda *a, **how: audit_run(*a, **{**how, "canaries": 100}))
 
 
 def test_a_wrong_or_missing_example_would_be_noticed(reticent, tmp_path: Path, monkeypatch):

@@ -211,7 +211,8 @@ def test_cells_that_nobody_expected_do_not_stop_a_run_whose_domain_was_found(
 ) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(rows(ROWS, "inf,2,yes", "old,1e999,no", ",nan,yes", "1,2,", "-1e308,3,perhaps"))
-    code, _, err = reticent("train", path, "--target", "y", "--epsilon", 4, "-o", tmp_path / "run")
+    words = ("--epsilon", 4, "--method", "objective", "-o", tmp_path / "run")
+    code, _, err = reticent("train", path, "--target", "y", *words)
     assert code == 0, err
     assert not {"old", "perhaps", "inf"} & set(err.replace(":", " ").split())
 
@@ -273,7 +274,8 @@ def test_a_column_of_identifiers_is_left_out_with_a_warning(reticent, tmp_path: 
     path = tmp_path / "t.csv"
     head, *body = rows().decode().splitlines()
     path.write_text("\n".join([f"{head},patient", *(f"{line},P-{n:05d}" for n, line in enumerate(body)), ""]))
-    code, _, err = reticent("train", path, "--target", "y", "--epsilon", 6, "-o", tmp_path / "run")
+    words = ("--epsilon", 6, "--method", "objective", "-o", tmp_path / "run")
+    code, _, err = reticent("train", path, "--target", "y", *words)
     assert code == 0, err
     (warning,) = (line for line in err.splitlines() if line.startswith("warning: "))
     assert "'patient' is not used: no word of it is frequent" in warning

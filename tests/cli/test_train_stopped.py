@@ -37,15 +37,16 @@ def stop(*_: object, **__: object) -> NoReturn:
 
 
 @pytest.mark.parametrize(
-    "place", ["reticent.runs.public_domain.prepare", "reticent.runs.methods.descent.train"]
+    ("place", "method"),
+    [("reticent.runs.public_domain.prepare", "objective"), ("reticent.runs.methods.descent.train", "sgd")],
 )
 def test_stopped_after_it_was_paid_for_it_says_so_and_how_to_go_on(
-    reticent, words: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    reticent, words: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, method: str
 ) -> None:
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(place, stop)
-        code, _, err = reticent("train", *words, "-o", folder)
+        code, _, err = reticent("train", *words, "--method", method, "-o", folder)
         assert code == 130
         said = (
             f"Go on with: reticent train --resume {folder}. This run is charged already, and is not charged"
@@ -98,7 +99,7 @@ def test_stopped_before_it_was_paid_for_it_leaves_nothing(
 def test_stopped_right_after_the_charge_it_is_not_charged_again(
     reticent, words: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    charge = DatasetBudget.charge
+    charge, more = DatasetBudget.charge, ("--method", "objective") if command == "train" else ()
 
     def charge_and_stop(self: DatasetBudget, *args: object, **named: object) -> NoReturn:
         charge(self, *args, **named)  # pyright: ignore[reportArgumentType]
@@ -106,7 +107,7 @@ def test_stopped_right_after_the_charge_it_is_not_charged_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(DatasetBudget, "charge", charge_and_stop)
-        code, _, err = reticent(command, *words, "-o", tmp_path / "run")
+        code, _, err = reticent(command, *words, *more, "-o", tmp_path / "run")
     folder = tmp_path / ("run" if command == "train" else "run.generator")
     assert code == 130
     assert f"reticent {command} --resume {folder}. " in err

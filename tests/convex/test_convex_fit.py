@@ -87,7 +87,7 @@ def test_nothing_is_drawn_when_the_budget_refuses(method: str, delta: float | No
     ("method", "delta"), [(method, delta) for method, delta, _ in CASES if method != "local"]
 )
 def test_a_fit_learns_something(method: str, delta: float | None):
-    rows = np.random.default_rng(4).normal(size=(4000, 3))
+    rows = np.random.default_rng(4).normal(size=(2000, 3))
     loss = losses.squared(1.0) if method == "input" else losses.logistic()
     y = np.tanh(rows[:, 0]) if method == "input" else (rows[:, 0] > 0).astype(float)
     found = fitted(method, loss, y, x=rows, delta=delta)
@@ -99,7 +99,7 @@ def test_auto_is_public():
     assert fitted("auto").method == "objective"
     assert fitted("auto", delta=1e-6).method == "descent"
     assert fitted("auto", delta=1e-6, epsilon=20.0).method == "objective"
-    assert fitted("auto", losses.absolute(), TARGETS).method == "exponential"
+    assert fitted("auto", losses.absolute(bound=1.0), TARGETS).method == "exponential"
     assert fitted("auto", losses.squared(1.0), TARGETS, epsilon=100.0).method == "input"
     assert fitted("auto", losses.squared(1.0), TARGETS, epsilon=0.1).method == "objective"
     assert set(METHODS) == {"output", "objective", "exponential", "input", "local", "descent"}
@@ -140,7 +140,7 @@ def test_the_bound_on_the_excess_risk_holds_on_average(method: str, delta: float
 
 
 def test_the_theorems_descent_has_a_bound_and_keeps_to_its_ball():
-    found = fitted("descent", delta=1e-6, radius=2.0)
+    found = fitted("descent", x=X[:100], y=Y[:100], delta=1e-6, radius=2.0)
     assert found.excess_risk_bound is not None
     weights = np.concatenate([found.coefficients[:, 0] * 3.0, found.intercept * 4])  # undo the public scaling
     assert np.linalg.norm(weights) <= 2.0 * math.hypot(1, 0.25) ** 2 * (1 + 1e-5)
@@ -163,8 +163,10 @@ def test_a_median_can_be_had_but_not_by_tilting():
     ones, ages = np.ones((101, 1)), np.linspace(-1, 1, 101)
     for method in ("objective", "output"):
         with pytest.raises(InvalidArgument, match="corner"):
-            fitted(method, losses.absolute(), ages, x=ones, intercept=False, norm=1.0)
-    found = fitted("exponential", losses.absolute(), ages, x=ones, intercept=False, norm=1.0, radius=1.0)
+            fitted(method, losses.absolute(bound=1.0), ages, x=ones, intercept=False, norm=1.0)
+    found = fitted(
+        "exponential", losses.absolute(bound=1.0), ages, x=ones, intercept=False, norm=1.0, radius=1.0
+    )
     assert abs(found.coefficients[0, 0]) < 0.3
 
 
@@ -212,23 +214,13 @@ def test_a_loss_without_constants_is_refused(constant: str, value: float):
         replace(losses.logistic(), **{constant: value})
 
 
-@pytest.mark.parametrize("bound", [math.nan, -1.0, 0.0, -math.inf])
+@pytest.mark.parametrize("bound", [math.nan, -1.0, 0.0, -math.inf, math.inf])
 @pytest.mark.parametrize(
     "loss", [losses.squared, losses.absolute, lambda bound: losses.huber(0.5, bound=bound)]
 )
 def test_a_bound_on_targets_that_is_none_is_refused(loss: Any, bound: float):
     with pytest.raises(InvalidArgument, match="bound"):
         loss(bound=bound)
-
-
-def test_where_noise_is_for_the_largest_target_there_has_to_be_one():
-    with pytest.raises(InvalidArgument, match="bound"):
-        losses.squared(math.inf)
-    endless = replace(losses.squared(1.0), bound=math.inf)
-    for method in ("input", "local"):
-        with pytest.raises(InvalidArgument, match=r"Pass losses\.squared\(bound\)"):
-            fitted(method, endless, TARGETS, delta=1e-6)
-    assert losses.huber().bound == losses.absolute().bound == math.inf  # their slopes need no bound
 
 
 def test_an_infinite_slope_is_refused():

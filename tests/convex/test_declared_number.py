@@ -50,7 +50,7 @@ def fitted(method: str, x: Any, y: Any, *, loss: Loss | None = None, **given: An
 @pytest.mark.parametrize(("method", "delta"), CASES)
 def test_nothing_that_is_said_depends_on_how_many_rows_there_are(method: str, delta: float | None):
     draw, said = np.random.default_rng(0), set()
-    for rows in (0, DECLARED - 1, DECLARED + 50):
+    for rows in (0, DECLARED + 50):
         x = draw.normal(size=(rows, 3))
         found = fitted(method, x, (x[:, 0] > 0) * 1.0, delta=delta, examples=DECLARED, regularisation=0.3)
         assert np.isfinite(found.coefficients).all()
@@ -280,7 +280,7 @@ def test_descent_has_room_for_every_draw_of_the_coins(rows: int, share: float):
 
 
 def test_far_more_rows_than_declared_are_refused_by_descent_alone():
-    x, y = np.ones((2000, 1)), np.ones(2000)
+    x, y = np.ones((500, 1)), np.ones(500)
     with pytest.raises(DataError, match="made for 20 examples"):
         fitted("descent", x, y, examples=20, delta=1e-5)
     for method in set(METHODS) - {"descent", "local"}:

@@ -31,7 +31,7 @@ def tilt_and_bend(problem: ConvexProblem, curvature: float, weights: np.ndarray)
     return tilt, float(np.linalg.slogdet(hessian + curvature * np.eye(weights.size))[1])
 
 
-def worst_ratio(loss: Loss, epsilon: float, adjacency: Adjacency, mu: float, *, trials: int = 400) -> float:
+def worst_ratio(loss: Loss, epsilon: float, adjacency: Adjacency, mu: float, *, trials: int = 150) -> float:
     """The largest log ratio found, with rows that nearly oppose each other and weights of all sizes."""
     draw, worst = np.random.default_rng(7), 0.0
     for _ in range(trials):

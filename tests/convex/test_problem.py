@@ -71,7 +71,7 @@ def test_a_row_has_the_same_bits_wherever_it_stands(columns: int, is_sparse: boo
     assert all(np.array_equal(whole[-len(part) :], part) for part in parts)
 
 
-@pytest.mark.parametrize("loss", [losses.softmax(3), losses.absolute()], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", [losses.softmax(3), losses.absolute(bound=1.0)], ids=lambda loss: loss.name)
 def test_a_record_adds_the_same_to_every_score_wherever_it_stands(loss: losses.Loss):
     draw = np.random.default_rng(0)
     x = draw.normal(size=(1003, 1 if loss.outputs > 1 else 3))

@@ -147,7 +147,7 @@ def test_a_line_without_end_is_refused_at_the_limit(tmp_path) -> None:
     )
     path.write_bytes(b'a,b\n1,"' + b"x\n" * 50_000 + b'"\n')
     assert "a row is longer than 1000 bytes" in fails(
-        lambda: list(open_table(path, delimiter=",", header=True, line_limit=1000).batches())
+        lambda: list(open_table(path, delimiter=",", header=True, quote='"', line_limit=1000).batches())
     )
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.data.files import Table, open_table
 from reticent.data.files.delimited import DelimitedTable
+from reticent.data.files.dialect import DeclaredFormat
 from reticent.data.kinds import BLANKS
 
 
@@ -53,7 +54,7 @@ def test_what_the_user_says_beats_what_is_detected(write) -> None:
 
 def test_quoted_cells_may_hold_delimiters_quotes_and_lines(write) -> None:
     path = write('name,said\nA,"one, two"\nB,"a ""quoted"" word"\nC,"two\nlines"\nD,plain\n')
-    table = open_table(path)
+    table = open_table(path, header=True)
     assert [row[1] for row in rows_of(table)] == ["one, two", 'a "quoted" word', "two\nlines", "plain"]
     assert [table.place(row) for row in range(4)] == ["line 2", "line 3", "line 4", "line 6"]
 
@@ -162,7 +163,8 @@ def test_any_table_survives_being_written_as_csv(tmp_path_factory, data, width: 
     csv.writer(text, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows([names, *rows])
     path = tmp_path_factory.mktemp("csv") / "table.csv"
     path.write_text(text.getvalue(), encoding="utf-8", newline="")
-    table = DelimitedTable(path, delimiter=delimiter, header=True, encoding="utf-8")
+    declared = DeclaredFormat(delimiter=delimiter, header=True, encoding="utf-8", quote='"')
+    table = DelimitedTable(path, declared=declared)
     assert table.names == tuple(names)
     assert rows_of(table) == [tuple(row) for row in rows]
     assert table.row_count == len(rows)

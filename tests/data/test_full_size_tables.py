@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import json
 import subprocess
 import sys
@@ -41,18 +43,23 @@ def test_the_comment_at_the_head_of_adult_test_is_no_row(shared_data) -> None:
     )
 
 
-def test_kddcup99_drafts_and_encodes(shared_data) -> None:
-    table = open_table(shared_data("kddcup99") / "kddcup.data_10_percent.gz")
+def test_kddcup99_drafts_and_encodes(shared_data, tmp_path) -> None:
+    """Every fifth row of it: attacks of one kind come in long runs."""
+    with gzip.open(shared_data("kddcup99") / "kddcup.data_10_percent.gz") as whole:
+        lines = list(itertools.islice(whole, 0, None, 5))
+    (tmp_path / "kddcup99").write_bytes(b"".join(lines))
+    table = open_table(tmp_path / "kddcup99")
     domain = draft(table, "column_42")
     service, share = domain.columns["column_3"], domain.columns["column_25"]
     assert isinstance(service, Category)
-    assert len(service.values or ()) == 66
+    assert set(service.values or ()) == {line.split(b",")[2].decode() for line in lines}
     assert isinstance(share, Number)
     data = encode(table, domain)
-    assert len(data) == 494_021
+    assert len(data) == 98_805
     label = domain.columns["column_42"]
     assert isinstance(label, Label)
-    assert np.count_nonzero(data["y"] == (label.values or ()).index("smurf.")) == 280_790
+    smurfs = sum(line.rstrip().endswith(b",smurf.") for line in lines)
+    assert np.count_nonzero(data["y"] == (label.values or ()).index("smurf.")) == smurfs > 50_000
 
 
 def test_california_housing_has_blanks_in_one_column(shared_data) -> None:
@@ -68,11 +75,10 @@ def test_california_housing_has_blanks_in_one_column(shared_data) -> None:
     assert data["y"].dtype == np.float32
 
 
-@pytest.mark.parametrize(("name", "rows", "features"), [("a9a", 32561, 123), ("w8a", 49749, 300)])
-def test_libsvm_files_have_the_published_shape(shared_data, name: str, rows: int, features: int) -> None:
-    table = open_table(shared_data("libsvm") / f"{name}.gz")
+def test_a_libsvm_file_has_the_published_shape(shared_data) -> None:
+    table = open_table(shared_data("libsvm") / "a9a.gz")
     data = encode(table, draft(table, "label"))
-    assert data["x"].shape == (rows, features)
+    assert data["x"].shape == (32_561, 123)
     assert set(np.unique(data["y"])) == {0, 1}
 
 
@@ -82,12 +88,14 @@ def test_covtype_arrays_are_a_table(shared_data) -> None:
     assert np.bincount(data["y"]).tolist() == [211840, 283301, 35754, 2747, 9493, 17367, 20510]
 
 
-def test_a_csv_of_half_a_million_rows_needs_less_than_three_times_its_arrays(shared_data, tmp_path) -> None:
+def test_a_csv_of_many_rows_needs_less_than_three_times_its_arrays(shared_data, tmp_path) -> None:
     source, table = shared_data("covtype") / "covtype.npz", tmp_path / "covtype.csv"
     write = "import sys, pathlib, benchmarks.reading as b; b.write_covtype(*map(pathlib.Path, sys.argv[1:]))"
     _in_a_process("-c", write, source, table)
-    measured = json.loads(_in_a_process("-m", "benchmarks.reading", "read_and_encode", table))
-    assert measured["rows"] == 581_012
+    with table.open("rb") as whole, (part := tmp_path / "part.csv").open("wb") as short:
+        short.writelines(itertools.islice(whole, 250_001))
+    measured = json.loads(_in_a_process("-m", "benchmarks.reading", "read_and_encode", part))
+    assert measured["rows"] == 250_000
     assert measured["encoded"] < measured["grown"] < 3 * measured["encoded"]
 
 

@@ -61,9 +61,9 @@ def test_a_row_has_its_coin_however_many_rows_there_are_and_whoever_asks(
         assert split.count_trained_on(first, end - first) == np.count_nonzero(~whole[first:end])
 
 
-@pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.01, 0.5])
 def test_as_many_rows_are_held_out_as_independent_coins_would(share: float) -> None:
-    count, tables = 500, 2000
+    count, tables = 500, 1000
     found = np.array([Split(share=share, seed=seed).is_held_out(0, count).sum() for seed in range(tables)])
     law = stats.binom(count, share)
     assert abs(found.mean() - law.mean()) < stats.norm.isf(FALSE_ALARM / 2) * law.std() / np.sqrt(tables)

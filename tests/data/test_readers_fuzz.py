@@ -20,7 +20,7 @@ from reticent.data.encoding import encode
 from reticent.data.files import open_table
 
 thorough = settings(
-    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -32,15 +34,24 @@ from reticent.mechanisms.events import (
     TruncatedPoissonSampled,
 )
 
-pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
-
-STEPS = 300
+STEPS = 2_000
 NOISY_SUM = Gaussian(noise_multiplier=1.0)
 
 
-def drawn(sampler: Sampler, rows: int, *, seed: int = 0, steps: int = STEPS) -> Batch:
-    root = Keys.seeded(seed).take(Stream.SAMPLING, steps=range(steps))
-    return jax.jit(lambda: sampler.draw(root, jnp.arange(steps), rows))()
+@cache
+def program(sampler: Sampler, rows: int) -> Callable[[jax.Array, jax.Array], Batch]:
+    """Whole-number arithmetic, the same from every compiler: see statistical/test_any_compiler.py."""
+    return jax.jit(lambda root, steps: sampler.draw(root, steps, rows))
+
+
+@cache
+def root(seed: int) -> jax.Array:
+    return Keys.seeded(seed).take(Stream.SAMPLING, steps=range(STEPS))
+
+
+@cache
+def drawn(sampler: Sampler, rows: int, *, seed: int = 0) -> Batch:
+    return jax.device_get(program(sampler, rows)(root(seed), jnp.arange(STEPS)))
 
 
 def members(batch: Batch) -> list[np.ndarray]:
@@ -74,10 +85,10 @@ def test_a_neighbours_number_of_records_is_allowed_and_fits(sampler: Sampler, ro
     may_differ = Adjacency.ADD_OR_REMOVE in sampler.adjacencies
     assert sampler.allowed_difference >= may_differ
     for other in (rows - sampler.allowed_difference, rows + sampler.allowed_difference):
-        batch = drawn(sampler, other, steps=20)
+        batch = jax.eval_shape(lambda rows=other: sampler.draw(root(0), jnp.arange(20), rows))
         assert batch.indices.shape == (20, sampler.capacity)
         if isinstance(sampler, FullBatch):
-            assert all(len(inside) == other for inside in members(batch))
+            assert all(len(inside) == other for inside in members(drawn(sampler, other)))
 
 
 @pytest.mark.parametrize(("sampler", "rows"), SAMPLERS, ids=str)
@@ -101,7 +112,7 @@ def test_poisson_includes_every_record_equally_often(rows: int) -> None:
 def test_poisson_batch_sizes_are_binomial(rows: int) -> None:
     # Kolmogorov's distance over 2,000 sizes: above 2.6 / sqrt(2000) with probability below 3e-6.
     sampler = Poisson(examples=rows, batch_size=50)
-    sizes = np.asarray(drawn(sampler, rows, steps=2_000).is_real).sum(axis=1)
+    sizes = np.asarray(drawn(sampler, rows).is_real).sum(axis=1)
     grid = np.arange(rows + 1)
     empirical = np.searchsorted(np.sort(sizes), grid, side="right") / len(sizes)
     assert np.abs(empirical - bdtr(grid, rows, sampler.rate)).max() < 2.6 / np.sqrt(2_000)
@@ -129,21 +140,19 @@ def test_the_law_of_a_billion_rows_is_the_float_one_as_far_as_floats_go() -> Non
 
 @pytest.mark.parametrize("rows", [500, 5_000])
 def test_planted_fixed_size_batches_do_not_pass_for_poisson(rows: int) -> None:
-    sizes = np.asarray(drawn(FixedSize(examples=rows, batch_size=50), rows, steps=2_000).is_real).sum(axis=1)
+    sizes = np.asarray(drawn(FixedSize(examples=rows, batch_size=50), rows).is_real).sum(axis=1)
     grid = np.arange(rows + 1)
     empirical = np.searchsorted(np.sort(sizes), grid, side="right") / len(sizes)
     assert np.abs(empirical - bdtr(grid, rows, 50 / rows)).max() > 0.3
 
 
 def test_poisson_coins_of_two_records_are_independent() -> None:
-    # A correlation of 4,000 pairs of coins exceeds 5.2 / sqrt(4000) with probability below 2e-7.
-    sampler = Poisson(examples=100, batch_size=50)
-    batch = drawn(sampler, 100, steps=4_000)
-    joined = np.zeros((4_000, 100))
-    for step, inside in enumerate(members(batch)):
+    # A correlation of 2,000 pairs of coins exceeds 5.2 / sqrt(2000) with probability below 2e-7.
+    joined = np.zeros((STEPS, 100))
+    for step, inside in enumerate(members(drawn(Poisson(examples=100, batch_size=50), 100))):
         joined[step, inside] = 1
     correlations = np.corrcoef(joined[:, :6].T) - np.eye(6)
-    assert np.abs(correlations).max() < 5.2 / np.sqrt(4_000)
+    assert np.abs(correlations).max() < 5.2 / np.sqrt(STEPS)
 
 
 def test_steps_and_runs_draw_different_batches() -> None:
@@ -156,15 +165,13 @@ def test_steps_and_runs_draw_different_batches() -> None:
 @pytest.mark.parametrize("index", [1, 4, 7])
 def test_draws_do_not_depend_on_how_steps_are_split(index: int) -> None:
     sampler, rows = SAMPLERS[index]
-    root = Keys.seeded(3).take(Stream.SAMPLING, steps=range(20))
-    draw = jax.jit(lambda first: sampler.draw(root, first + jnp.arange(10), rows))
-    whole = jax.jit(lambda: sampler.draw(root, jnp.arange(20), rows))()
-    assert np.array_equal(whole.indices, np.concatenate([draw(0).indices, draw(10).indices]))
+    parts = [program(sampler, rows)(root(0), first + jnp.arange(10)).indices for first in (0, 10)]
+    assert np.array_equal(drawn(sampler, rows).indices[:20], np.concatenate(parts))
 
 
 def test_an_overfull_draw_keeps_a_random_part() -> None:
     sampler = Poisson(examples=100, batch_size=50, largest=20)
-    batch = drawn(sampler, 100, steps=2_000)
+    batch = drawn(sampler, 100)
     assert np.asarray(batch.is_real).sum(axis=1).max() == 20
     counts = np.bincount(np.concatenate(members(batch)), minlength=100)
     # 20 of 100 kept nearly always: each count is near 400, with standard deviation 18; 6 of them: 2e-9 each.
@@ -189,7 +196,7 @@ def test_rate_is_a_multiple_of_a_coin_and_never_too_high() -> None:
 
 def test_shuffled_gives_every_record_once_an_epoch_in_a_new_order() -> None:
     sampler = Shuffled(examples=500, batch_size=64)
-    batch = drawn(sampler, 500, steps=16)
+    batch = drawn(sampler, 500)
     first, second = (np.concatenate(members(batch)[a : a + 8]) for a in (0, 8))
     assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(500))
     assert first.tolist() != second.tolist()

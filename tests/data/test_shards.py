@@ -475,11 +475,11 @@ print(data["x"].nbytes >> 20, max(found) - before)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_resident_memory_stays_while_a_shard_is_encoded_into_a_folder(tmp_path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("a,b\n" + "".join(f"w{i % 999},{'yn'[i % 2]}\n" for i in range(200_000)))
+    path.write_text("a,b\n" + "".join(f"w{i % 999},{'yn'[i % 2]}\n" for i in range(100_000)))
     said = subprocess.run(
         [sys.executable, "-c", RESIDENT, str(path), str(tmp_path / "out")],
         capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
     size, grown = said.stdout.split()
-    assert int(size) > 350  # MB
+    assert int(size) > 175  # MB
     assert float(grown) < 64

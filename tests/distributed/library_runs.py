@@ -40,6 +40,7 @@ from reticent.training.plan import Plan  # noqa: E402
 Arrays = dict[str, Any]
 
 ROWS, USERS, WIDTH = 37, 20, 8
+ADAM = optax.adam(0.05)
 LEFT_BY = {1: "left by one process", 2: "left by two processes"}
 
 
@@ -83,7 +84,7 @@ def plan(**changes: Any) -> Plan:
         "sampler": Poisson(examples=ROWS, batch_size=12),
         "clipping": flat(0.5),
         "noise_multiplier": 1.0,
-        "steps": 8,
+        "steps": 20,
         "delta": 1e-3,
         "adjacency": Adjacency.ADD_OR_REMOVE,
     }
@@ -91,7 +92,7 @@ def plan(**changes: Any) -> Plan:
 
 
 def run(data: Any = None, recipe: Plan | None = None, **options: Any) -> Run:
-    options = {"optimizer": optax.adam(0.05), "keys": Keys.seeded(3), **options}
+    options = {"optimizer": ADAM, "keys": Keys.seeded(3), **options}
     return train(loss, start(), rows() if data is None else data, recipe or plan(), **options)
 
 
@@ -119,25 +120,22 @@ def with_uneven_shards() -> Arrays:
     return params_of(run(rows(cut=5)))
 
 
-def divided() -> Arrays:
-    done = run(
+def _of_users(owners: np.ndarray, **options: Any) -> Run:
+    data = Dataset(arrays=rows(), users=owners[own()])
+    sampler = Poisson(examples=USERS, batch_size=8)
+    return run(data, plan(sampler=sampler, unit="user", rows_per_user=3), **options)
+
+
+def divided_for_users() -> Arrays:
+    """Of whom one process has ten, and the other the ten whose names come after them."""
+    first, second = np.arange(ROWS // 2) % 10, 10 + np.arange(ROWS - ROWS // 2) % 10
+    done = _of_users(
+        np.concatenate([first, second]),
         execution=Execution(divide_params=True),
         checkpoints=Checkpoints(path=FOLDER / f"{PROCESSES}.divided", stamp="s"),
     )
     parts = [part.data.shape[0] for part in done.params["w"].addressable_shards]
     return params_of(done) | {"parts": np.array(parts)}
-
-
-def _of_users(owners: np.ndarray) -> Run:
-    data = Dataset(arrays=rows(), users=owners[own()])
-    sampler = Poisson(examples=USERS, batch_size=8)
-    return run(data, plan(sampler=sampler, unit="user", rows_per_user=3))
-
-
-def users() -> Arrays:
-    """Of whom one process has ten, and the other the ten whose names come after them."""
-    first, second = np.arange(ROWS // 2) % 10, 10 + np.arange(ROWS - ROWS // 2) % 10
-    return params_of(_of_users(np.concatenate([first, second])))
 
 
 def rows_on_disk_in_one_process() -> Arrays:
@@ -148,11 +146,7 @@ def rows_on_disk_in_one_process() -> Arrays:
         np.save(path, column)
         data[key] = np.load(path, mmap_mode="r")
     room = 3 * 36 * plan().sampler.capacity  # bytes of one step, as three windows of it take them
-    return params_of(run(data, plan(steps=20), execution=Execution(buffer=(4 if PROCESS == 0 else 1) * room)))
-
-
-def rows_in_memory_that_would_stay_on_disk() -> Arrays:
-    return params_of(run(rows(cut=5), plan(steps=20)))
+    return params_of(run(data, execution=Execution(buffer=(4 if PROCESS == 0 else 1) * room)))
 
 
 def with_a_secret_of_their_own() -> Arrays:
@@ -161,20 +155,19 @@ def with_a_secret_of_their_own() -> Arrays:
 
 
 def gone_on_with() -> Arrays:
-    """A run that others left, and one that is left for them."""
+    """One process leaves a run, and two go on with it."""
 
     def stop(moment: Any) -> None:
         raise KeyboardInterrupt
 
-    leaving = Checkpoints(path=FOLDER / LEFT_BY[PROCESSES], stamp="s")
-    half = run(checkpoints=leaving, on_progress=stop)
-    before, copy = FOLDER / LEFT_BY[1], FOLDER / f"copy of {PROCESSES}"
+    left, copy = FOLDER / LEFT_BY[1], FOLDER / "copy"
     if PROCESSES == 1:
-        return {}
+        half = run(checkpoints=Checkpoints(path=left, stamp="s"), on_progress=stop)
+        return {"left at": np.asarray(half.state.step)}
     if PROCESS == 0:
-        shutil.copy(before, copy)
+        shutil.copy(left, copy)
     done = run(checkpoints=Checkpoints(path=copy, stamp="s"))
-    return params_of(done) | {"left at": np.asarray(half.state.step), "is complete": done.is_complete}
+    return params_of(done) | {"is complete": done.is_complete}
 
 
 REFUSED: dict[str, Callable[[], Any]] = {
@@ -217,25 +210,24 @@ def refused() -> Arrays:
 
 
 def left_alone() -> Arrays:
-    """Process 1 fails in the middle of a run with an error that nobody expected."""
+    """Process 1 fails in the middle of a run with an error that nobody expected; its checkpoint is left."""
 
     def fail(moment: Any) -> None:
         if PROCESS == 1:
             raise RuntimeError("planted")
 
     try:
-        run(recipe=plan(steps=400), on_progress=fail)
+        run(on_progress=fail, checkpoints=Checkpoints(path=FOLDER / LEFT_BY[2], stamp="s"))
     except ProcessLost as error:
         np.savez(FOLDER / "left alone.npz", said=str(error))
         raise
     return {}
 
 
-CASES = (plain, divided, users, gone_on_with)
+CASES = (plain, divided_for_users, gone_on_with)
 ONLY_TOGETHER = (
     with_uneven_shards,
     rows_on_disk_in_one_process,
-    rows_in_memory_that_would_stay_on_disk,
     with_a_secret_of_their_own,
     refused,
     left_alone,

@@ -13,11 +13,14 @@ import joined_processes as joined
 import pytest
 from safetensors.numpy import load
 
+from reticent.core.keys import Keys
 from reticent.data.domain import Domain, Label, Number
 from reticent.ledger.ledger import Ledger
+from reticent.runs.fit import resume
 from reticent.runs.folder import read_record
 
 SOON = 40  # seconds within which whoever is left has to end
+PACE = 0.1  # seconds after each step
 LIMIT = 200  # seconds for a run that nobody disturbs
 
 
@@ -34,14 +37,14 @@ class Place:
         with Ledger.create(self.ledger) as ledger:
             ledger.limit("table", epsilon=4.01, delta=1e-3)
 
-    def begun(self, folder: Path, pace: float) -> list[subprocess.Popen[str]]:
-        words = (folder, self.table, self.domain, self.ledger, pace)
+    def begun(self) -> list[subprocess.Popen[str]]:
+        words = (self.run, self.table, self.domain, self.ledger, PACE)
         address = joined.free_address()
         return [joined.begun("slow_run.py", address, 2, process, *words) for process in (0, 1)]
 
     def killed(self, process: int, *, seconds: float | None, steps: int = 3) -> joined.Ended:
         """How the other process ends when one is killed: after some seconds, or after some steps."""
-        both = self.begun(self.run, pace=0.1)
+        both = self.begun()
         self._await(both, seconds, steps)
         both[process].send_signal(signal.SIGKILL)
         killed_at = time.monotonic()
@@ -106,7 +109,8 @@ def said_in_words(left: joined.Ended) -> bool:
     )
 
 
-def test_a_killed_process_ends_the_others_and_all_go_on_together(place: Place) -> None:
+def test_a_killed_process_ends_the_others_and_what_is_left_can_go_on(place: Place) -> None:
+    """By both processes, as often as one of them is killed, and by one alone, which ends it."""
     chance = random.Random(5)
     place.killed(chance.choice((0, 1)), seconds=chance.uniform(1, 4))  # about when the run is paid for
     left = place.killed(1, seconds=None)
@@ -118,8 +122,7 @@ def test_a_killed_process_ends_the_others_and_all_go_on_together(place: Place) -
     assert left.code != 0, left
     assert said_in_words(left), left
     assert place.steps() > reached
-    ended = joined.ended(place.begun(place.run, pace=0.0), within=LIMIT)
-    assert [process.code for process in ended] == [0, 0], ended
+    assert resume(place.run, keys=Keys.seeded(1)).record.state == "finished"
     record = read_record(place.run)
     assert record.state == "finished"
     assert record.result.guarantee.epsilon <= 4.0

@@ -5,19 +5,22 @@
     ```python       run in order, in one namespace for each file; ">>> " blocks are checked like doctests
 
 In what a command prints, `...` stands for anything. A shell starts in an empty folder, has the project's own
-commands on its path, and no network. A block after `<!-- not run: reason -->` is left out, by name.
+commands on its path, and no network; a plain `reticent ...` in a console is run in this process, under the
+same conditions. A block after `<!-- not run: reason -->` is left out, by name.
 """
 
 from __future__ import annotations
 
 import doctest
 import importlib
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,22 +107,26 @@ def is_like(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, found, re.DOTALL) is not None
 
 
-def run_in_shell(script: str, folder: str | Path) -> subprocess.CompletedProcess[str]:
-    """A script in a shell of its own: an empty folder, this environment's commands, no network."""
-    # `make` is typed in the project's folder, and finds its environment installed.
-    make = f'make() {{ command make --no-print-directory -C "{ROOT}" -o .venv/demo -o .venv/dev "$@"; }}'
-    environment = {
+def environment_in(folder: str | Path) -> dict[str, str]:
+    """An empty home, this environment's commands, no network, and a compiler that does not polish."""
+    return {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "HOME": str(folder),
         "LANG": "C.UTF-8",
         "COLUMNS": "100",
         "RETICENT_CACHE": str(Path(folder) / "cache"),
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
         **dict.fromkeys(["http_proxy", "https_proxy"], "http://127.0.0.1:9"),  # nobody listens there
     }
+
+
+def run_in_shell(script: str, folder: str | Path) -> subprocess.CompletedProcess[str]:
+    """A script in a shell of its own."""
     return subprocess.run(
-        ["bash", "-c", f"{make}\n{script}"],
+        ["bash", "-c", script],
         cwd=folder,
-        env=environment,
+        env=environment_in(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -127,17 +134,92 @@ def run_in_shell(script: str, folder: str | Path) -> subprocess.CompletedProcess
     )
 
 
-@pytest.mark.parametrize("block", of("console", "sh"), ids=lambda block: block.name)
+class Buffered(io.StringIO):
+    """A stream into a pipe: what is printed stays in it until it is flushed."""
+
+    def __init__(self, pipe: io.StringIO) -> None:
+        super().__init__()
+        self._pipe = pipe
+
+    def flush(self) -> None:
+        self._pipe.write(self.getvalue())
+        self.seek(0)
+        self.truncate()
+
+
+def run_here(line: str, folder: Path) -> str:
+    """What a line of words for `reticent` prints, run in this process as if in a shell of its own."""
+    from reticent.cli import app
+
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.delenv("RETICENT_DATA", raising=False)
+        for name, value in environment_in(folder).items():
+            patch.setenv(name, value)
+        stdout = Buffered(printed)
+        patch.setattr("sys.stdout", stdout)
+        patch.setattr("sys.stderr", printed)
+        with pytest.raises(SystemExit):
+            app.main(shlex.split(line))
+        stdout.flush()
+    return printed.getvalue()
+
+
+_PLAIN = re.compile(r"(?:(?P<before>.*) && )?reticent (?P<line>[^|&;<>$`*]*)", re.DOTALL)
+
+
+def printed_by(words: str, folder: Path) -> str:
+    """What a command of a console prints."""
+    plain = _PLAIN.fullmatch(words.replace("\\\n", " "))
+    if plain is None:
+        return run_in_shell(words, folder).stdout
+    before = run_in_shell(plain["before"], folder).stdout if plain["before"] else ""
+    return before + run_here(plain["line"], folder)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [block for block in of("console", "sh") if not block.text.startswith("$ make demo\n")],
+    ids=lambda block: block.name,
+)
 def test_a_shell_does_what_the_page_shows(block: Block, tmp_path: Path):
     if block.language == "sh":
         done = run_in_shell(f"set -euo pipefail\n{block.text}", tmp_path)
         assert done.returncode == 0, f"{block.name}:\n{done.stdout}"
         return
     for command in commands_in(block.text):
-        done = run_in_shell(command.words, tmp_path)
-        assert is_like(command.expected, done.stdout), (
-            f"{block.name}: $ {command.words}\nexpected:\n{command.expected}\nprinted:\n{done.stdout}"
-        )
+        check_command(command, printed_by(command.words, tmp_path), block)
+
+
+def check_command(command: Command, printed: str, block: Block) -> None:
+    assert is_like(command.expected, printed), (
+        f"{block.name}: $ {command.words}\nexpected:\n{command.expected}\nprinted:\n{printed}"
+    )
+
+
+def test_the_demonstration_does_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """`make` says which command it runs. Here six models attack instead of sixteen, and canaries are few."""
+    from reticent.cli import demonstration
+    from reticent.ledger.ledger import Ledger
+
+    (block,) = (block for block in of("console") if block.text.startswith("$ make demo\n"))
+    (command,) = commands_in(block.text)
+    make = run_in_shell(f'make -n --no-print-directory -C "{ROOT}" -o .venv/demo demo', tmp_path).stdout
+    *before, line = make.splitlines()
+    assert before == ["rm -rf .venv/runs"]
+    monkeypatch.setattr(demonstration, "demonstrate", partial(demonstration.demonstrate, shadows=6))
+    monkeypatch.setattr(demonstration, "audit_run", partial(demonstration.audit_run, canaries=100))
+    check_command(command, f"{line}\n{printed_by(line.removeprefix('.venv/bin/'), tmp_path)}", block)
+
+    folder = tmp_path / ".venv" / "runs" / "demo"
+    names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert {
+        *("demo.ledger", "report.html", "report.json"),
+        *("run/run.json", "run/model.safetensors", "run/audit.json", "run/attacks/attack.json"),
+    } <= names
+    with Ledger.open(folder / "demo.ledger") as ledger:
+        assert ledger.account("digits").charges == 1
 
 
 # Python
@@ -226,7 +308,13 @@ def test_a_wrong_page_would_be_noticed(tmp_path: Path):
     (block,) = blocks_in("# A page\n\n```console\n$ echo one \\\n  two\none three\n```\n", "page.md")
     assert block.name == "page.md:3"
     (command,) = commands_in(block.text)
-    assert not is_like(command.expected, run_in_shell(command.words, tmp_path).stdout)
+    assert not is_like(command.expected, printed_by(command.words, tmp_path))
+    assert is_like(
+        "error: There is no file none.csv. Check the path.", printed_by("reticent domain none.csv", tmp_path)
+    )
+    assert is_like(
+        "one\nerror: There is no ...", printed_by("echo one && reticent domain none.csv", tmp_path)
+    )
     (block,) = blocks_in("```python\n>>> 1 + 1\n3\n```\n", "page.md")
     with pytest.raises(AssertionError, match="Expected"):
         run_python(block, {})

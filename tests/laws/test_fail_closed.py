@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,6 +87,19 @@ def _refused_or(cost: Cost, event: Event) -> float:
             return cost(event)
     except (Unproven, ValueError, ArithmeticError):
         return math.inf
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered() -> Iterator[None]:
+    """A price from before would hide a planted NaN, and one from after would outlive it."""
+    _forget()
+    yield
+    _forget()
+
+
+def _forget() -> None:
+    tightest.bracket_event.cache_clear()
+    tightest._upper_bound.cache_clear()
 
 
 @pytest.fixture(scope="module")

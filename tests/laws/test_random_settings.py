@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 _SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "accounting_fuzz.py"
-_SECONDS = 2  # of a shard, by the clock of the process
-_SHARD = 75
-_LEAST = 5  # settings that a shard gets through even on a slow machine
+_SECONDS = 1  # of a shard, by the clock of the process
+_SHARD = 40
+_LEAST = 3  # settings that a shard gets through even on a slow machine
 
 
 @pytest.fixture(scope="module")

@@ -357,7 +357,7 @@ def releases() -> st.SearchStrategy[Event]:
     )
 
 
-_FEW = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_FEW = settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @_FEW

@@ -8,12 +8,11 @@ import jax
 import numpy as np
 import pytest
 
-from reticent.core.keys import Keys, Stream, step_key
 from reticent.mechanisms import trials
 from reticent.mechanisms.events import BestOfTrials, Gaussian
 from reticent.mechanisms.trials import draw_trials
 
-_DRAWS = 2000
+_DRAWS = 1000
 
 
 def _event(shape: float, gamma: float) -> BestOfTrials:
@@ -31,8 +30,8 @@ def _probabilities(shape: float, gamma: float) -> np.ndarray:
 
 @cache
 def _keys() -> list[jax.Array]:
-    root = Keys.seeded(5).take(Stream.SAMPLING, steps=range(_DRAWS))
-    return [step_key(root, step) for step in range(_DRAWS)]
+    words = np.random.default_rng(5).integers(0, 2**32, (_DRAWS, 4), dtype=np.uint32)
+    return [jax.random.wrap_key_data(four, impl="rbg") for four in words]
 
 
 def _draws(event: BestOfTrials) -> np.ndarray:
@@ -60,7 +59,7 @@ def test_a_draw_that_starts_at_the_wrong_probability_is_noticed(monkeypatch: pyt
 
 
 def test_the_mean_is_the_events():
-    event = _event(1.0, 0.3)
+    event = _event(3.0, 0.6)
     drawn = _draws(event)
     assert drawn.min() == 1
     assert drawn.mean() == pytest.approx(event.mean, abs=6 * drawn.std() / np.sqrt(_DRAWS))

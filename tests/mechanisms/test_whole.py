@@ -321,10 +321,10 @@ def test_choices_have_the_probabilities_of_their_exponents() -> None:
     weights = np.exp(exponents - exponents.max())
     masses = dict(enumerate((weights / weights.sum()).tolist()[:3]))
     chance = source(5)
-    drawn = np.array([choose(chance, exponents) for _ in range(20_000)])
+    drawn = np.array([choose(chance, exponents) for _ in range(5_000)])
     assert chance_of(drawn, masses) > RARE
     unit = Fraction(1, 3)
-    rows = np.tile([0, 3, 9, 6], (20_000, 1))
+    rows = np.tile([0, 3, 9, 6], (5_000, 1))
     assert chance_of(choosing.choose_whole(chance, rows, unit), masses) > RARE
     assert chance_of(choosing.choose_whole(chance, rows, unit / 2), masses) < RARE  # planted: halved
 
@@ -369,11 +369,11 @@ def test_squares_add_up_smoothly(total: int) -> None:
         before += number * number
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 6])
+@pytest.mark.parametrize("size", [1, 3])
 def test_vector_noise_has_a_gamma_length_and_no_direction(size: int) -> None:
     chance, values = source(size), np.full(size, 7.25)
     noise = -values + [
-        vectors.add_whole_vector_laplace(chance, values, max_norm=0.5, epsilon=0.25) for _ in range(700)
+        vectors.add_whole_vector_laplace(chance, values, max_norm=0.5, epsilon=0.25) for _ in range(300)
     ]
     lengths = np.linalg.norm(noise, axis=1) / 2
     assert stats.kstest(lengths, lambda r: gammainc(size, r)).pvalue > RARE
@@ -381,7 +381,7 @@ def test_vector_noise_has_a_gamma_length_and_no_direction(size: int) -> None:
     assert stats.kstest(lengths, lambda r: gammainc(size + 1, r)).pvalue < RARE  # planted: one dimension off
     directions = noise / np.linalg.norm(noise, axis=1, keepdims=True)
     # Each mean coordinate is beyond 6 standard errors with probability 2e-9.
-    assert np.abs(directions.mean(axis=0)).max() < 6 / math.sqrt(size * 700)
+    assert np.abs(directions.mean(axis=0)).max() < 6 / math.sqrt(size * 300)
     step = vectors.vector_grid(size, max_norm=0.5, epsilon=0.25)
     assert np.array_equal(np.rint((noise + values) / step), (noise + values) / step)
 

@@ -48,10 +48,10 @@ from reticent.training.checkpoint import Checkpoints
 
 WAYS = ("time", "disk", "ledger", "run")
 ROWS, EPSILON, LIMIT = 1200, 4.0, 4.01
-_WRITING = ("save", "write_whole", "_sync_folder", "_packed")
+_WRITING = ("save", "write_whole", "whole_file", "open_new", "_sync_folder", "_packed")
 _RUN = tuple(
     f"runs/{name}.py"
-    for name in ("lifecycle", "fit", "open_run", "public_domain", "payment", "folder", "private")
+    for name in ("lifecycle", "fit", "open_run", "public_domain", "payment", "folder", "private", "origin")
 )
 NONE = "none"
 
@@ -334,7 +334,8 @@ class Place:
         assert record.state == "finished"
         names = sorted(path.name for path in self.run(number).iterdir())
         assert names == ["domain.toml", "model.safetensors", "private", "run.json"], names
-        assert [path.name for path in (self.run(number) / "private").iterdir()] == ["split.json"]
+        kept = sorted(path.name for path in (self.run(number) / "private").iterdir())
+        assert kept == ["origin.json", "split.json"]
         assert not found.twice, found.twice
         assert not found.too_early, found.too_early
         done = [entry for entry in diary if entry["what"] == "done"][-1]

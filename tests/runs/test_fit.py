@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
 from reticent.runs.fit import fit, resume
+from reticent.runs.lifecycle import FinishedRun
 from reticent.runs.predict import Predictor
 from reticent.runs.problem import checked_delta, default_delta
 from reticent.runs.request import Request
@@ -36,23 +38,23 @@ from reticent.training.plan_json import from_json
 ROWS = 3000
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    """Two numbers, a word, and a class that they decide but for some noise."""
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two numbers, a word, and a class that they decide but for some noise. Nobody changes it."""
     rng = np.random.default_rng(0)
     lines = ["height,weight,town,tall,score"]
     for _ in range(ROWS):
         height, weight, town = rng.uniform(150, 200), rng.uniform(40, 120), "ab"[rng.integers(2)]
         tall = "yes" if height + 3 * rng.normal() + 5 * (town == "a") > 177 else "no"
         lines.append(f"{height:.1f},{weight:.1f},{town},{tall},{0.5 * height + rng.normal():.2f}")
-    path = tmp_path / "people.csv"
+    path = tmp_path_factory.mktemp("table") / "people.csv"
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
-@pytest.fixture
-def domain(tmp_path: Path) -> Path:
-    path = tmp_path / "people.toml"
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("domain") / "people.toml"
     Domain(
         columns={
             "height": Number(bounds=(140.0, 210.0)),
@@ -68,9 +70,21 @@ def ordered(table: Path, **changes: Any) -> Request:
     return replace(Request(source=str(table), target="tall", epsilon=4.0), **changes)
 
 
-def test_a_table_becomes_a_model_that_keeps_its_promise(table: Path, tmp_path: Path) -> None:
-    done = fit(ordered(table), tmp_path / "run", keys=Keys.seeded(0))
-    record = done.record
+@pytest.fixture(scope="module")
+def prepared(table: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    """A run that was told nothing about its table, to look at."""
+    return fit(ordered(table), tmp_path_factory.mktemp("prepared") / "run", keys=Keys.seeded(0))
+
+
+@pytest.fixture(scope="module")
+def declared(table: Path, domain: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    """A run that was told everything about its table, to look at."""
+    order = ordered(table, domain=str(domain), prepare="public")
+    return fit(order, tmp_path_factory.mktemp("declared") / "run", keys=Keys.seeded(6))
+
+
+def test_a_table_becomes_a_model_that_keeps_its_promise(prepared: FinishedRun) -> None:
+    record = prepared.record
     assert record.result.metrics["accuracy"] > 0.85
     assert record.result.scores is not None
     assert record.result.scores.label == "unreleased estimate on held-out rows"
@@ -78,9 +92,9 @@ def test_a_table_becomes_a_model_that_keeps_its_promise(table: Path, tmp_path: P
     assert tight(event, record.request.delta).upper <= record.result.guarantee.epsilon <= 4.0
     assert isinstance(event, events.Composed)  # preparation, and training
     assert record.request.delta == default_delta(ROWS) == 1e-5
-    names = sorted(path.name for path in (tmp_path / "run").iterdir())
+    names = sorted(path.name for path in prepared.folder.iterdir())
     assert names == ["domain.toml", "model.safetensors", "private", "run.json"]
-    assert Domain.read(tmp_path / "run" / "domain.toml").not_public() == []
+    assert Domain.read(prepared.folder / "domain.toml").not_public() == []
     assert list(record.result.guarantee.assumptions) == [
         "the number of records, 3000, is public",
         *Keys.seeded(0).assumptions,
@@ -88,8 +102,8 @@ def test_a_table_becomes_a_model_that_keeps_its_promise(table: Path, tmp_path: P
     ]
 
 
-def test_the_history_says_what_it_is_and_leaves_nothing_out(table: Path, tmp_path: Path) -> None:
-    record = fit(ordered(table), tmp_path / "run", keys=Keys.seeded(0)).record
+def test_the_history_says_what_it_is_and_leaves_nothing_out(prepared: FinishedRun) -> None:
+    record = prepared.record
     history, plan = record.result.history, from_json(record.recipe.settings["plan"])
     label = record.to_json()["history"]["label"]
     assert label.startswith("unreleased estimates on held-out rows")
@@ -104,13 +118,9 @@ def test_the_history_says_what_it_is_and_leaves_nothing_out(table: Path, tmp_pat
     assert history[-1].epsilon == pytest.approx(record.result.guarantee.epsilon, rel=1e-3)
 
 
-def test_a_declared_domain_costs_nothing_and_refuses_nothing(
-    table: Path, domain: Path, tmp_path: Path
-) -> None:
-    order = ordered(table, domain=str(domain), prepare="public")
-    record = fit(order, tmp_path / "run", keys=Keys.seeded(0)).record
-    assert record.preparation is None
-    assert record.result.metrics["accuracy"] > 0.8
+def test_a_declared_domain_costs_nothing_and_refuses_nothing(declared: FinishedRun) -> None:
+    assert declared.record.preparation is None
+    assert declared.record.result.metrics["accuracy"] > 0.8
 
 
 def test_what_is_not_declared_is_refused_where_only_public_values_may_be_used(
@@ -119,13 +129,6 @@ def test_what_is_not_declared_is_refused_where_only_public_values_may_be_used(
     with pytest.raises(DomainError, match="Nothing is declared about the 5 columns"):
         fit(ordered(table, prepare="public"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_a_number_is_regressed_on(table: Path, tmp_path: Path) -> None:
-    record = fit(ordered(table, target="score"), tmp_path / "run", keys=Keys.seeded(1)).record
-    assert record.result.problem is not None
-    assert record.result.problem.bounds is not None
-    assert record.result.metrics["of the target's spread"] < 0.8
 
 
 @pytest.mark.parametrize(
@@ -144,30 +147,30 @@ def test_other_methods_and_models(table: Path, domain: Path, tmp_path: Path, met
     assert fit(order, tmp_path / "run", keys=Keys.seeded(2)).record.result.metrics["accuracy"] > 0.75
 
 
-@pytest.mark.parametrize(
-    ("target", "column", "cell"),
-    [
-        ("tall", "height", "unknown"),
-        ("tall", "tall", "maybe"),
-        ("tall", "tall", ""),
-        ("score", "score", "n/k"),
-        ("score", "score", ""),
-    ],
-)
+@pytest.mark.parametrize("target", ["tall", "score"])
 @pytest.mark.parametrize("method", ["sgd", "objective"])
-def test_a_cell_that_nobody_expected_does_not_stop_a_run_that_was_paid_for(
-    table: Path, tmp_path: Path, target: str, column: str, cell: str, method: str
+def test_cells_that_nobody_expected_do_not_stop_a_run_that_was_paid_for(
+    table: Path, tmp_path: Path, target: str, method: str
 ) -> None:
     header, *lines = table.read_text().splitlines()
-    at = header.split(",").index(column)
-    for row in (7, 100, 2500):
-        cells = lines[row].split(",")
-        lines[row] = ",".join([*cells[:at], cell, *cells[at + 1 :]])
-    table.write_text("\n".join([header, *lines]) + "\n")
-    record = fit(ordered(table, target=target, method=method), tmp_path / "run", keys=Keys.seeded(5)).record
-    metrics = record.result.metrics
-    assert metrics.get("accuracy", 1.0) > 0.8
-    assert metrics.get("of the target's spread", 0.0) < 0.8
+    cells = (("height", "unknown"), ("tall", "maybe"), ("tall", ""), ("score", "n/k"), ("score", ""))
+    for kind, (column, cell) in enumerate(cells):
+        at = header.split(",").index(column)
+        for row in range(10 + kind, ROWS, ROWS // 4):  # some of them are held out, and some are not
+            before = lines[row].split(",")
+            lines[row] = ",".join([*before[:at], cell, *before[at + 1 :]])
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join([header, *lines]) + "\n")
+    result = fit(
+        ordered(path, target=target, method=method), tmp_path / "run", keys=Keys.seeded(5)
+    ).record.result
+    assert result.problem is not None
+    if target == "tall":
+        assert result.problem.bounds is None
+        assert result.metrics["accuracy"] > 0.8
+    else:
+        assert result.problem.bounds is not None
+        assert result.metrics["of the target's spread"] < 0.8
 
 
 def test_a_convex_fit_and_its_preparation_share_one_budget(table: Path, tmp_path: Path) -> None:
@@ -177,8 +180,6 @@ def test_a_convex_fit_and_its_preparation_share_one_budget(table: Path, tmp_path
     assert isinstance(event, events.Composed)
     assert 2.9 < tight(event, record.request.delta).upper <= record.result.guarantee.epsilon <= 3.0
     assert record.recipe.settings["epsilon"] > 0.9 * 3.0
-    number = fit(replace(order, target="score"), tmp_path / "number", keys=Keys.seeded(4)).record
-    assert number.result.metrics["of the target's spread"] < 0.8
 
 
 @pytest.mark.parametrize("method", ["output", "objective", "descent"])
@@ -203,8 +204,8 @@ def test_a_convex_method_is_for_linear_models(table: Path, tmp_path: Path) -> No
     assert not (tmp_path / "run").exists()
 
 
-def test_predictions_come_from_the_folder_alone(table: Path, domain: Path, tmp_path: Path) -> None:
-    fit(ordered(table, domain=str(domain)), tmp_path / "run", keys=Keys.seeded(3))
+def test_predictions_come_from_the_folder_alone(declared: FinishedRun, tmp_path: Path) -> None:
+    shutil.copytree(declared.folder, tmp_path / "run")
     new = tmp_path / "new.csv"
     new.write_text("weight,height\n70,195\n70,152\n")
     rows = list(Predictor(tmp_path / "run").table(open_table(new)))
@@ -255,16 +256,15 @@ def _stop_after(patch: pytest.MonkeyPatch, calls: int) -> None:
 
 
 def test_a_resumed_seeded_run_equals_an_uninterrupted_one(
-    table: Path, domain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: Path, domain: Path, declared: FinishedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = ordered(table, domain=str(domain))
-    whole = fit(order, tmp_path / "whole", keys=Keys.seeded(6))
+    order = ordered(table, domain=str(domain), prepare="public")
     with monkeypatch.context() as patch:
         _stop_after(patch, 2)
         with pytest.raises(DataError, match="--resume"):
             fit(order, tmp_path / "part", keys=Keys.seeded(6))
     rest = resume(tmp_path / "part", keys=Keys.seeded(6))
-    assert rest.record.result.model.digest == whole.record.result.model.digest
+    assert rest.record.result.model.digest == declared.record.result.model.digest
 
 
 def test_what_preparation_rested_on_is_said_though_others_went_on_with_the_run(
@@ -282,38 +282,31 @@ def test_what_preparation_rested_on_is_said_though_others_went_on_with_the_run(
     assert set(Keys.seeded(6).assumptions) <= set(done.record.result.guarantee.assumptions)
 
 
-def test_a_run_whose_data_or_plan_changed_is_not_gone_on_with(
+def test_a_run_whose_plan_or_table_changed_is_not_gone_on_with(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    path, record = tmp_path / "people.csv", tmp_path / "run" / "run.json"
+    shutil.copy(table, path)
     with monkeypatch.context() as patch:
         _stop_after(patch, 0)
         with pytest.raises(DataError, match="Interrupted"):
-            fit(ordered(table), tmp_path / "run", keys=Keys.seeded(0))
-    record = json.loads((tmp_path / "run" / "run.json").read_text())
-    record["recipe"]["plan"]["noise_multiplier"] /= 2
-    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
-    with pytest.raises(IntegrityError, match="not what the run was priced for"):
-        resume(tmp_path / "run")
-
-
-def test_a_run_whose_table_changed_is_not_gone_on_with(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        _stop_after(patch, 0)
-        with pytest.raises(DataError, match="Interrupted"):
-            fit(ordered(table), tmp_path / "run", keys=Keys.seeded(0))
-    text = table.read_text()
-    table.write_text(text.replace("yes", "no", 1))
+            fit(ordered(path), tmp_path / "run", keys=Keys.seeded(0))
+    priced, text = record.read_text(), path.read_text()
+    changed = json.loads(priced)
+    changed["recipe"]["plan"]["noise_multiplier"] /= 2
+    record.write_text(json.dumps(changed))
     with pytest.raises(IntegrityError, match="not what the run was priced for"):
         resume(tmp_path / "run", keys=Keys.seeded(0))
-    table.write_text(text)
+    record.write_text(priced)
+    path.write_text(text.replace("yes", "no", 1))
+    with pytest.raises(IntegrityError, match="not what the run was priced for"):
+        resume(tmp_path / "run", keys=Keys.seeded(0))
+    path.write_text(text)
     assert resume(tmp_path / "run", keys=Keys.seeded(0)).record.table is None
 
 
-def test_a_strangers_folder_is_checked(table: Path, domain: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    fit(ordered(table, domain=str(domain)), folder, keys=Keys.seeded(7))
+def test_a_strangers_folder_is_checked(declared: FinishedRun, tmp_path: Path) -> None:
+    folder = shutil.copytree(declared.folder, tmp_path / "run")
     model = (folder / folders.MODEL).read_bytes()
     for at in (0, 9, len(model) // 2, len(model) - 1):
         (folder / folders.MODEL).write_bytes(model[:at] + bytes([model[at] ^ 1]) + model[at + 1 :])

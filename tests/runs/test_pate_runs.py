@@ -94,7 +94,7 @@ def test_shards_follow_from_public_numbers_and_not_from_who_was_held_out(
     assert {shards.indices.shape for shards in made} == {(40, shard_capacity(ROWS * 8 // 10, 40))}
 
 
-@pytest.mark.parametrize("tall", [0, 1, 2])
+@pytest.mark.parametrize("tall", [0, 1])
 def test_no_label_stops_a_run_that_is_paid(tmp_path: Path, files: Path, tall: int) -> None:
     lines = people(400, 3, columns=("height", "weight", "town")).splitlines()
     told = [f"{line},{'yes' if row < tall else 'no'}" for row, line in enumerate(lines[1:])]
@@ -196,9 +196,8 @@ def test_a_run_stopped_before_its_answers_has_released_none(
     assert resume(tmp_path / "run", keys=Keys.seeded(1)).record.state == "finished"
 
 
-@pytest.mark.parametrize("damage", ["{", '{"stamp": "x"}', None])
 def test_answers_of_another_run_are_refused(
-    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str | None
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -208,13 +207,12 @@ def test_answers_of_another_run_are_refused(
         with pytest.raises(KeyboardInterrupt):
             fit(ordered(files), tmp_path / "run", keys=Keys.seeded(0))
     path = tmp_path / "run" / "answers.json"
-    if damage is None:
-        value = json.loads(path.read_text())
-        value["labels"] = [9 for _ in value["labels"]]
-        damage = json.dumps(value)
-    path.write_text(damage)
-    with pytest.raises(IntegrityError, match="answers"):
-        resume(tmp_path / "run", keys=Keys.seeded(1))
+    value = json.loads(path.read_text())
+    unknown = {**value, "labels": [9 for _ in value["labels"]]}
+    for damage in ("{", '{"stamp": "x"}', json.dumps(unknown)):
+        path.write_text(damage)
+        with pytest.raises(IntegrityError, match="answers"):
+            resume(tmp_path / "run", keys=Keys.seeded(1))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ import optax
 
 from reticent.audit.bounds import many_runs
 from reticent.audit.scoring import log_likelihood_ratio
-from reticent.core import trees
+from reticent.core import trees, words
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian
 from reticent.synthetic.images import adversary, embedding, gan, networks
@@ -57,8 +57,17 @@ class _Enough(Exception):
     """The last release has been seen."""
 
 
+def ratio_bound(scores: Scores, *, thresholds: Sequence[float] = (0.5, 1.0, 1.5)) -> float:
+    """A lower bound on epsilon from likelihood ratios: what they mean is known, so no run has to choose.
+
+    Args:
+        thresholds: around the mean of a canary's runs at a claim of epsilon 2, where most is shown.
+    """
+    return many_runs(*scores, delta=DELTA, confidence=CONFIDENCE, threshold=thresholds).epsilon
+
+
 def bound(scores: Scores, delta: float = DELTA) -> float:
-    """A lower bound on epsilon: the threshold that shows most on half of the runs, tested on the others."""
+    """The same from any scores: the threshold that shows most on half of the runs, tested on the others."""
     chosen, tested = (Scores(*(side[at::2] for side in scores)) for at in (0, 1))
     grid = np.unique(np.quantile(np.concatenate(chosen), np.linspace(0.02, 0.98, 49)))
 
@@ -283,10 +292,11 @@ def step_scores(game: Game, *, runs: int, seed: int = 0) -> tuple[Scores, Scores
 
     With a discriminator of one layer the gradient of the canary, the only record of its class, is at right
     angles to all others and never turns, so that it is known before the run and nothing hides it but noise.
+    Words that a long draw would need are left out: the words that are used are the same without them.
     """
     is_member = jnp.ones(len(game.data["y"]), bool)
     masks = is_member, is_member.at[-1].set(False)
-    with mock.patch.object(adversary, "_FAKES", _FAKES):
+    with mock.patch.object(adversary, "_FAKES", _FAKES), mock.patch.object(words, "_ALIGNED", 2):
         play = jax.jit(jax.vmap(_player(game), in_axes=(0, None)))
         keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), 2 * runs).reshape(2, runs)
         played = [play(keys[side], mask) for side, mask in enumerate(masks)]

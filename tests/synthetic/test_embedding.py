@@ -263,7 +263,7 @@ def test_a_plan_that_is_none_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("features", KINDS)
 def test_samples_look_like_the_records_of_their_class(features: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "_STEPS", 600)
+    monkeypatch.setattr(matching, "_STEPS", 300)
     monkeypatch.setattr(embedding, "_WAVES", 100)
     x, y = bars(3000)
     model = fit(x, y, planned(features, epsilon=5.0, examples=3000), classes=CLASSES, keys=Keys.seeded(1))

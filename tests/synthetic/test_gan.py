@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from reticent.accounting.tight_epsilon import tight
 from reticent.audit.bounds import many_runs
 from reticent.audit.noise_checks import describe_wrong_size
 from reticent.audit.replay_training import replay_plan
-from reticent.core import trees
+from reticent.core import trees, words
 from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, IntegrityError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Composed, Gaussian
@@ -37,7 +38,7 @@ SMALL: dict[str, Any] = {"prior": "waves", "kept": KEPT, "hidden": (8,), "genera
 
 @pytest.fixture(autouse=True)
 def few_fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adversaries, "_FAKES", 32)
+    monkeypatch.setattr(adversaries, "_FAKES", 16)
 
 
 def planned(steps: int = 12, **given: Any) -> GanPlan:
@@ -189,7 +190,7 @@ def test_the_generator_is_a_function_of_what_was_released(monkeypatch: pytest.Mo
     assert not follows_from_what_was_released(leaking, monkeypatch)
 
 
-def game(asked: GanPlan, noise: float, runs: int = 240) -> float:
+def game(asked: GanPlan, noise: float, runs: int = 160) -> float:
     """A lower bound on epsilon from the generator: the canary is the only one of its class."""
     quiet = planned_with_noise(asked, noise).training
     x = jnp.zeros((20, KEPT)).at[-1].set(3.0)
@@ -233,8 +234,9 @@ def game(asked: GanPlan, noise: float, runs: int = 240) -> float:
 
     keys = jax.random.split(jax.random.key(4, impl="threefry2x32"), 2 * runs).reshape(2, runs)
     all_made = jax.jit(jax.vmap(made, in_axes=(0, None)))
-    inside = np.asarray(all_made(keys[0], everybody))
-    outside = np.asarray(all_made(keys[1], everybody.at[-1].set(False)))
+    with mock.patch.object(words, "_ALIGNED", 2):  # no more noise than eight weights need
+        inside = np.asarray(all_made(keys[0], everybody))
+        outside = np.asarray(all_made(keys[1], everybody.at[-1].set(False)))
     half = runs // 2  # of the runs show which way the canary pulls, the others are scored
     way = inside[:half].mean(axis=0) - outside[:half].mean(axis=0)
     scores = (found[half:] @ way for found in (inside, outside))
@@ -308,26 +310,22 @@ def test_a_budget_is_charged_with_everything_first(monkeypatch: pytest.MonkeyPat
 # What comes of it
 
 
-def test_a_run_goes_on_from_its_checkpoint_with_the_counts_it_released(
+def test_a_run_goes_on_from_its_checkpoint_under_one_plan_with_the_counts_it_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = Checkpoints(path=tmp_path / "state", stamp="one", seconds=0)
     first, run = watched_run(monkeypatch, planned(), checkpoints=kept)
-    again = fit(*halves(), planned(), classes=CLASSES, keys=Keys.seeded(6), checkpoints=kept)
     assert int(run.state.step) == 12
-    assert np.allclose(again.frequencies, first.frequencies)  # not drawn a second time
-    assert np.array_equal(again.sample(9, 0)[0], first.sample(9, 0)[0])
 
-
-def test_a_checkpoint_belongs_to_one_plan_with_all_that_it_releases(tmp_path: Path) -> None:
     def gone_on(asked: GanPlan) -> Any:
-        kept = Checkpoints(path=tmp_path / "state", stamp="one")
-        return fit(*halves(), asked, classes=CLASSES, keys=Keys.seeded(5), checkpoints=kept)
+        again = Checkpoints(path=tmp_path / "state", stamp="one")
+        return fit(*halves(), asked, classes=CLASSES, keys=Keys.seeded(6), checkpoints=again)
 
-    first = gone_on(planned())
     with pytest.raises(IntegrityError, match="another plan"):  # the counts were drawn with less noise
         gone_on(replace(planned(), count_noise=2 * planned().count_noise))
-    assert np.array_equal(gone_on(planned()).sample(9, 0)[0], first.sample(9, 0)[0])
+    again = gone_on(planned())
+    assert np.allclose(again.frequencies, first.frequencies)  # not drawn a second time
+    assert np.array_equal(again.sample(9, 0)[0], first.sample(9, 0)[0])
 
 
 class Counting:
@@ -373,7 +371,7 @@ def test_an_interrupted_fit_goes_on_pays_once_and_remembers_its_seed(
 
 def test_samples_are_of_their_class_and_survive_saving(tmp_path: Path) -> None:
     asked = plan(
-        epsilon=40.0, delta=1e-3, examples=200, batch_size=50, steps=300, **SMALL,
+        epsilon=40.0, delta=1e-3, examples=200, batch_size=50, steps=200, **SMALL,
         each=2, rate=1e-2, generator_rate=1e-2,
     )  # fmt: skip
     model = fit(*halves(), asked, classes=CLASSES, keys=Keys.seeded(2))

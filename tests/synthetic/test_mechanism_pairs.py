@@ -30,7 +30,7 @@ from reticent.synthetic.tables.marginals import count, measure
 from reticent.synthetic.tables.selection import errors, select
 from reticent.training import step as steps_of_training
 
-DRAWS = 20_000
+DRAWS = 10_000
 CHOICES = 5000
 EPSILONS = (0.0, 0.25, 0.5, 1.0, 1.5)
 FALSE_ALARM = 1e-4 / (4 * len(EPSILONS))  # of each of the bounds that a test uses

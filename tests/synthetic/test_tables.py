@@ -169,7 +169,7 @@ def test_class_frequencies_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None
     assert not has_noise()
 
 
-def game(asked: TablePlan, runs: int = 80) -> float:
+def game(asked: TablePlan, runs: int = 40) -> float:
     """A lower bound on epsilon: one record that nobody resembles, in or out, and the model's view of it."""
     others = np.zeros((asked.rows - 1, 3), np.int32)
     others[: len(others) // 2, 0] = 1

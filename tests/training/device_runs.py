@@ -1,8 +1,8 @@
-"""Small runs on as many devices as this process is told to have; what came out of each goes into one file.
+"""Small runs on 1, 2 and 8 of the eight devices that this process has; what came out goes into one file.
 
-    python device_runs.py DEVICES FOLDER CHECKPOINT
+    python device_runs.py FOLDER
 
-Every case is a function of nothing that returns named arrays. Their names are their functions'.
+Every case is a function of a number of devices that returns named arrays. Their names are their functions'.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-DEVICES, FOLDER, CHECKPOINT = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-os.environ["XLA_FLAGS"] = (
-    f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
-)
+FOLDER = Path(sys.argv[1])
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
 
 import jax  # noqa: E402 - it reads the flags when it is imported
 import jax.numpy as jnp  # noqa: E402
@@ -44,20 +41,27 @@ from reticent.training.projection import onto_ball  # noqa: E402
 
 Arrays = dict[str, Any]
 
+ADAM = optax.adam(0.05)
 ROWS, STEPS, MANY = 37, 6, 1 << 19  # rows that no number of devices divides; numbers of a large leaf
 GENTLE, LARGE = 0.02, 3.0  # noise that hides nobody, and more than any gradient here
-CASES: dict[str, Callable[[], Arrays]] = {}
+Case = Callable[[int], Arrays]
+CASES: list[tuple[int, Case]] = []
 
 
-def case(*devices: int) -> Callable[[Callable[[], Arrays]], Callable[[], Arrays]]:
+def case(*devices: int) -> Callable[[Case], Case]:
     """A case that is worth its while on so many devices."""
 
-    def noted(function: Callable[[], Arrays]) -> Callable[[], Arrays]:
-        if DEVICES in devices:
-            CASES[function.__name__] = function
+    def noted(function: Case) -> Case:
+        CASES.extend((many, function) for many in devices)
         return function
 
     return noted
+
+
+def on(devices: int, **how: Any) -> Execution:
+    """All eight are there unless fewer are asked for."""
+    some = None if devices == 8 else Mesh(np.array(jax.devices()[:devices]), ("records",))
+    return Execution(mesh=some, **how)
 
 
 def loss(params: Any, example: Any) -> jax.Array:
@@ -66,7 +70,7 @@ def loss(params: Any, example: Any) -> jax.Array:
 
 
 def start() -> Any:
-    """Leaves that 2, 4 and 8 devices divide, that only 2 and 4 do, and that none does."""
+    """Leaves that 2 and 8 devices divide, that only 2 do, and that none does."""
     chance = np.random.default_rng(1)
     shapes = {"first": (8, 4), "second": (4, 3), "bias": (1,)}
     return {name: chance.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
@@ -92,7 +96,7 @@ def plan(sampler: Sampler | None = None, **changes: Any) -> Plan:
 
 
 def run(recipe: Plan | None = None, data: Any = None, **options: Any) -> Run:
-    options = {"optimizer": optax.adam(0.05), "keys": Keys.seeded(3), **options}
+    options = {"optimizer": ADAM, "keys": Keys.seeded(3), **options}
     return train(loss, start(), rows() if data is None else data, recipe or plan(), **options)
 
 
@@ -100,70 +104,61 @@ def params_of(done: Run) -> Arrays:
     return {name: np.asarray(leaf) for name, leaf in done.params.items()}
 
 
-@case(1, 2, 4, 8)
-def a_plain_run_and_what_it_says() -> Arrays:
-    held_out = {key: column[:10].copy() for key, column in rows().items()}
-    done = run(plan(noise_multiplier=1.0), evaluate=held_out, unreleased=True)
-    said = [moment._asdict() for moment in done.history]
-    values = [list(moment["held_out"].values()) + list(moment["unreleased"].values()) for moment in said]
+@case(1, 2, 8)
+def divided_params(devices: int) -> Arrays:
+    """And all that the run says."""
+    done, exchanges = watched(devices, lambda: _evaluated(on(devices, divide_params=True)))
     return {
-        **params_of(done),
-        "history": np.array(values),
-        "guarantee": np.array(json.dumps(done.guarantee.to_json(), sort_keys=True)),
+        **_said(done),
+        "exchanged": np.array(json.dumps(exchanges)),
+        **{
+            f"parts of {name}": np.array([part.data.shape[0] for part in leaf.addressable_shards])
+            for name, leaf in (*done.params.items(), ("moment", done.state.opt_state[0].mu["first"]))
+        },
     }
 
 
+def _evaluated(execution: Execution) -> Run:
+    held_out = {key: column[:10].copy() for key, column in rows().items()}
+    recipe = plan(noise_multiplier=1.0, steps=2 * STEPS)
+    return run(recipe, evaluate=held_out, unreleased=True, execution=execution)
+
+
+def _said(done: Run) -> Arrays:
+    said = [moment._asdict() for moment in done.history]
+    values = [list(moment["held_out"].values()) + list(moment["unreleased"].values()) for moment in said]
+    promise = json.dumps(done.guarantee.to_json(), sort_keys=True)
+    return {**params_of(done), "history": np.array(values), "guarantee": np.array(promise)}
+
+
+@case(8)
+def a_mesh_of_some_devices_with_two_axes(devices: int) -> Arrays:
+    some = Mesh(np.array(jax.devices()[:3:-1]).reshape(2, 2), ("hosts", "records"))
+    return _said(_evaluated(Execution(mesh=some, divide_params=True)))
+
+
 @case(1, 2)
-def fixed_batches_in_blocks() -> Arrays:
-    return params_of(run(plan(FixedSize(examples=ROWS, batch_size=11)), execution=Execution(microbatch=2)))
+def shuffled_batches_in_blocks_clipped_by_layers(devices: int) -> Arrays:
+    clipping = per_layer({"first": 0.4, "second": 0.3, "bias": 0.2})
+    recipe = plan(Shuffled(examples=ROWS, batch_size=11), clipping=clipping)
+    done, exchanges = watched(devices, lambda: run(recipe, execution=on(devices, microbatch=2)))
+    return params_of(done) | {"exchanged": np.array(json.dumps(exchanges))}
 
 
 @case(1, 8)
-def users_with_several_views_of_their_rows() -> Arrays:
+def views_of_users_a_norm_that_adapts_projection_and_the_mean(devices: int) -> Arrays:
     owners = np.random.default_rng(5).integers(0, 19, ROWS)
+    sampler = Poisson(examples=len(np.unique(owners)), batch_size=8)
+    adaptive = AdaptiveNorm(noise_multiplier=1.0)
+    recipe = plan(sampler, unit="user", rows_per_user=3, adaptive=adaptive)
     data = Dataset(arrays=rows(), users=owners)
-    users = len(np.unique(owners))
-    recipe = plan(Poisson(examples=users, batch_size=8), unit="user", rows_per_user=3)
-    return params_of(run(recipe, data, augment=_shaken, views=2))
+    options = {"augment": _shaken, "views": 2, "project": onto_ball(1.0), "output": "mean"}
+    done = run(recipe, data, execution=on(devices), **options)
+    return {**params_of(done), "norm": np.asarray(done.state.max_norm)}
 
 
 def _shaken(key: jax.Array, example: Any) -> Any:
     return {**example, "x": example["x"] + 0.3 * jax.random.normal(key, example["x"].shape)}
-
-
-@case(1, 4)
-def a_norm_that_adapts_projection_and_the_mean() -> Arrays:
-    recipe = plan(adaptive=AdaptiveNorm(noise_multiplier=1.0))
-    done = run(recipe, project=onto_ball(1.0), output="mean")
-    return {**params_of(done), "norm": np.asarray(done.state.max_norm)}
-
-
-@case(1, 4)
-def clipping_by_layers() -> Arrays:
-    clipping = per_layer({"first": 0.4, "second": 0.3, "bias": 0.2})
-    return params_of(run(plan(Shuffled(examples=ROWS, batch_size=10), clipping=clipping)))
-
-
-@case(1, 2, 4, 8)
-def divided_params() -> Arrays:
-    done = run(execution=Execution(divide_params=True))
-    return params_of(done) | {
-        f"parts of {name}": np.array([part.data.shape[0] for part in leaf.addressable_shards])
-        for name, leaf in (*done.params.items(), ("moment", done.state.opt_state[0].mu["first"]))
-    }
-
-
-@case(4)
-def a_mesh_with_two_axes() -> Arrays:
-    devices = Mesh(np.array(jax.devices()).reshape(2, 2), ("hosts", "records"))
-    return params_of(run(execution=Execution(mesh=devices, divide_params=True)))
-
-
-@case(8)
-def a_mesh_of_some_devices() -> Arrays:
-    some = Mesh(np.array(jax.devices()[:2:-1]), ("any",))
-    assert some.size == 5
-    return params_of(run(execution=Execution(mesh=some)))
 
 
 class Remembered(NamedTuple):
@@ -183,49 +178,53 @@ def remembering() -> optax.GradientTransformation:
     )
 
 
-@case(1, 2, 4, 8)
-def who_is_in_each_batch() -> Arrays:
-    """The gradient of a row is 1 at its own number: their sum says who was there."""
-    samplers: tuple[Sampler, ...] = (
-        Poisson(examples=ROWS, batch_size=12),
-        FixedSize(examples=ROWS, batch_size=9),
-        Shuffled(examples=ROWS, batch_size=10),
-        FullBatch(examples=ROWS),
-    )
+def its_own_number(params: Any, example: Any) -> jax.Array:
+    """The gradient of a row is 1 at its number: a sum of them says who was there."""
+    return params["w"][example["number"]]
+
+
+@case(1, 8)
+def who_is_in_each_batch(devices: int) -> Arrays:
+    samplers: list[Sampler] = [FixedSize(examples=ROWS, batch_size=9), FullBatch(examples=ROWS)]
     found = {}
-    for sampler in samplers:
+    for sampler in samplers[: 2 if devices == 8 else 1]:  # of all rows there is one set
         done = train(
-            lambda params, example: params["w"][example["number"]],
+            its_own_number,
             {"w": np.zeros(ROWS, np.float32)},
             {"number": np.arange(ROWS, dtype=np.int32)},
             plan(sampler, clipping=flat(1.0), noise_multiplier=GENTLE, steps=2 * STEPS),
             optimizer=remembering(),
             keys=Keys.seeded(4),
+            execution=on(devices),
         )
         found[type(sampler).__name__] = np.asarray(done.state.opt_state.updates) * sampler.batch_size
     return found
 
 
-def noise_alone(numbers: int, **how: Any) -> Run:
+def nothing(params: Any, example: Any) -> jax.Array:
+    return 0.0 * jnp.sum(params["w"]) * example["number"]
+
+
+def noise_alone(numbers: int, execution: Execution) -> Run:
     """One step of a model whose gradients are zero."""
     return train(
-        lambda params, example: 0.0 * jnp.sum(params["w"]) * example["number"],
+        nothing,
         {"w": np.zeros(numbers, np.float32)},
         {"number": np.ones(ROWS, np.float32)},
         plan(noise_multiplier=LARGE, steps=1),
         optimizer=optax.sgd(1.0),
         keys=Keys.seeded(8),
-        execution=Execution(microbatch=1, **how),
+        execution=execution,
     )
 
 
 @case(1, 2)
-def noise() -> Arrays:
-    return {"w": np.asarray(noise_alone(MANY).params["w"])}
+def noise(devices: int) -> Arrays:
+    return {"w": np.asarray(noise_alone(MANY, on(devices, microbatch=1)).params["w"])}
 
 
-@case(2, 4, 8)
-def noise_on_divided_params() -> Arrays:
+@case(8)
+def noise_on_divided_params(devices: int) -> Arrays:
     """And how many random words a device makes for its part."""
     words, made = [], whole_normals._stretches
 
@@ -234,13 +233,13 @@ def noise_on_divided_params() -> Arrays:
         return made(key, starts, lanes, multiple)
 
     whole_normals._stretches = counting
-    done = noise_alone(MANY, divide_params=True)
+    done = noise_alone(MANY, on(devices, microbatch=1, divide_params=True))
     whole_normals._stretches = made
     return {"w": np.asarray(done.params["w"]), "words": np.array(words)}
 
 
 @case(2)
-def noise_that_every_device_adds() -> Arrays:
+def noise_that_every_device_adds(devices: int) -> Arrays:
     """Planted: noise before the sum, the same on every device, or of its own on each."""
     added, found = steps_module.add_whole_noise, {}
     for name in ("the same", "of its own"):
@@ -250,34 +249,29 @@ def noise_that_every_device_adds() -> Arrays:
             return jax.lax.psum(added(own, total, grid), "records")
 
         steps_module.add_whole_noise = before_the_sum
-        found[name] = np.asarray(noise_alone(4096).params["w"])
+        found[name] = np.asarray(noise_alone(4096, on(devices, microbatch=1)).params["w"])
     steps_module.add_whole_noise = added
     return found
 
 
-@case(4)
-def bytes_that_devices_exchange() -> Arrays:
-    """In one step, by the compiled program."""
-    compiled, found = mesh.Layout.compiled, {}
-    for name in ("kept whole", "divided"):
-        texts: list[str] = []
+def watched(devices: int, attempt: Callable[[], Run]) -> tuple[Run, list[tuple[str, int]]]:
+    """A run, and what its devices exchange in one step, by its compiled program."""
+    compiled, programs = mesh.Layout.compiled, []
 
-        def keeping(self: Any, function: Any, state: Any, kept: Any = texts) -> Any:
-            many: Any = compiled(self, function, state)
+    def keeping(self: Any, function: Any, state: Any) -> Any:
+        many: Any = compiled(self, function, state)
 
-            def call(*arguments: Any) -> Any:
-                program = many.lower(*arguments).compile()
-                kept.append(program.as_text())
-                return program(*arguments)
+        def call(*arguments: Any) -> Any:
+            if not programs:
+                programs.append(many.lower(*arguments).compile())
+            return programs[0](*arguments)
 
-            return call
+        return call
 
-        mesh.Layout.compiled = keeping
-        run(plan(steps=2), optimizer=optax.sgd(0.1), execution=Execution(divide_params=name == "divided"))
-        (text,) = texts
-        found[name] = np.array(json.dumps(exchanged(text)))
+    mesh.Layout.compiled = keeping
+    done = attempt()
     mesh.Layout.compiled = compiled
-    return found
+    return done, exchanged(devices, programs[0].as_text())
 
 
 _EXCHANGE = re.compile(
@@ -287,7 +281,7 @@ _EXCHANGE = re.compile(
 _SHAPE = re.compile(r"(?P<kind>[a-z]\w*)\[(?P<sizes>[\d,]*)\]")
 
 
-def exchanged(text: str) -> list[tuple[str, int]]:
+def exchanged(devices: int, text: str) -> list[tuple[str, int]]:
     """Each exchange of a compiled program, and the bytes that a device brings or gets, whichever is more."""
     found = []
     for line in text.splitlines():
@@ -296,39 +290,32 @@ def exchanged(text: str) -> list[tuple[str, int]]:
             numbers = sum(
                 int(np.prod([int(size) for size in sizes.split(",") if size])) for _, sizes in shapes
             )
-            scattered = DEVICES if match["kind"] == "reduce-scatter" else 1
+            scattered = devices if match["kind"] == "reduce-scatter" else 1
             assert {kind for kind, _ in shapes} <= {"f32", "s32", "u32"}, line
             found.append((match["kind"], 4 * numbers * scattered))
     return found
 
 
-@case(1, 2, 8)
-def stopped_here_and_gone_on_with_elsewhere() -> Arrays:
-    """Goes on from what a process with another number of devices left, and leaves a state for the next."""
-    recipe = plan(steps=12)
+@case(8)
+def stopped_on_two_and_ended_on_eight(devices: int) -> Arrays:
+    """In parts on two, and whole on eight."""
 
     def stop(moment: Any) -> None:
         raise KeyboardInterrupt
 
-    begun = Checkpoints(path=FOLDER / f"checkpoint of {DEVICES}", stamp="s")
-    half = run(recipe, on_progress=stop, checkpoints=begun, execution=Execution(divide_params=True))
-    before = FOLDER / CHECKPOINT
-    found = {"steps before": np.asarray(half.state.step)}
-    if before.exists():
-        copy = Path(shutil.copy(before, FOLDER / f"copy for {DEVICES}"))
-        done = run(recipe, checkpoints=Checkpoints(path=copy, stamp="s"))
-        found |= params_of(done)
-    else:
-        found |= params_of(run(recipe))
-    return found
+    left = Checkpoints(path=FOLDER / "checkpoint", stamp="s")
+    recipe = plan(noise_multiplier=1.0, steps=2 * STEPS)
+    half = run(recipe, checkpoints=left, on_progress=stop, execution=on(2, divide_params=True))
+    done = run(recipe, checkpoints=left, execution=on(8))
+    return params_of(done) | {"steps": np.array([int(part.state.step) for part in (half, done)])}
 
 
 @case(8)
-def refused() -> Arrays:
+def refused(devices: int) -> Arrays:
     """What was said of a mesh that is too large, and of what cannot be divided."""
     orders: dict[str, dict[str, Any]] = {
         "too many devices": {
-            "recipe": plan(Poisson(examples=ROWS, batch_size=DEVICES - 1)),
+            "recipe": plan(Poisson(examples=ROWS, batch_size=devices - 1)),
             "execution": Execution(mesh=Mesh(np.array(jax.devices()), ("records",))),
         },
         "looks at all": {"optimizer": optax.lamb(0.1), "execution": Execution(divide_params=True)},
@@ -349,12 +336,14 @@ def _free(*_: Any, **__: Any) -> Any:
 
 
 def main() -> None:
-    assert len(jax.devices()) == DEVICES
-    found = {}
-    for name, function in CASES.items():
-        found |= {f"{name}: {key}": array for key, array in function().items()}
-        Plan.guarantee = Plan.epsilon_after = _free  # the first case said what it costs
-    np.savez(FOLDER / f"{DEVICES}.npz", **found)
+    assert len(jax.devices()) == 8
+    said, found = (Plan.guarantee, Plan.epsilon_after), {}
+    for devices, function in CASES:
+        is_asked = function in (divided_params, a_mesh_of_some_devices_with_two_axes)
+        Plan.guarantee, Plan.epsilon_after = said if is_asked else (_free, _free)
+        named = function(devices).items()
+        found |= {f"{devices}: {function.__name__}: {key}": array for key, array in named}
+    np.savez(FOLDER / "found.npz", **found)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from reticent.training.loop import Run, train
 from reticent.training.plan import Plan
 
 ROWS, WIDTH, STEPS = 1203, 6, 40
+ADAM = optax.adam(0.05)
 A_ROW = 4 * WIDTH + 4  # bytes
 SAMPLERS: dict[str, Sampler] = {
     "Poisson": Poisson(examples=ROWS, batch_size=40),
@@ -67,7 +68,7 @@ def a_step(sampler: str = "Poisson", devices: int = 1) -> int:
 
 
 def run(data: Any, recipe: Plan | None = None, **options: Any) -> Run:
-    options = {"optimizer": optax.adam(0.05), "keys": Keys.seeded(3), **options}
+    options = {"optimizer": ADAM, "keys": Keys.seeded(3), **options}
     return train(loss, {"w": np.zeros((WIDTH, 3), np.float32)}, data, recipe or plan(), **options)
 
 
@@ -83,10 +84,10 @@ def main(folder: Path) -> None:
     Plan.guarantee = Plan.epsilon_after = _free
     options = {"augment": shaken, "views": 2}
     mapped, least = on_disk(folder), a_step(devices=2)
+    in_memory, on_disk_too = Execution(divide_params=True), Execution(buffer=2 * least, divide_params=True)
     found = {
-        "in memory": run(rows(), **options).params["w"],
-        "on disk": run(mapped, execution=Execution(buffer=2 * least), **options).params["w"],
-        "divided": run(mapped, execution=Execution(buffer=least, divide_params=True), **options).params["w"],
+        "in memory": run(rows(), execution=in_memory, **options).params["w"],
+        "on disk": run(mapped, execution=on_disk_too, **options).params["w"],
     }
     arrays: dict[str, Any] = {name: np.asarray(array) for name, array in found.items()}
     np.savez(folder / "found.npz", **arrays)

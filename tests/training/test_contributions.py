@@ -23,6 +23,7 @@ from reticent.training.loop import Run, train
 from reticent.training.plan import Plan
 
 USERS, WIDTH = 20, 3
+SGD = optax.sgd(1.0)
 
 
 def loss(params, example):
@@ -52,7 +53,7 @@ def table(seed: int = 0) -> Dataset:
 
 def step_of(data: Any, recipe: Plan | None = None, **options) -> Run:
     """One step from zero of size 1: minus the mean contribution."""
-    options = {"optimizer": optax.sgd(1.0), "keys": Keys.seeded(0), **options}
+    options = {"optimizer": SGD, "keys": Keys.seeded(0), **options}
     return train(loss, {"w": jnp.zeros(WIDTH)}, data, recipe or plan(), **options)
 
 
@@ -66,7 +67,7 @@ def contributions(data: Dataset, most: int, max_norm: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("strategy", ["vmap", "book-keeping"])
-@pytest.mark.parametrize("most", [1, 4, 9])
+@pytest.mark.parametrize("most", [1, 9])
 def test_a_user_makes_one_clipped_contribution(strategy: Any, most: int) -> None:
     data = table()
     moved = step_of(data, plan(rows_per_user=most), execution=Execution(strategy=strategy)).params["w"]

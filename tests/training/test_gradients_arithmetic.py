@@ -78,7 +78,7 @@ def hostile(seed: int, rows: int = 8) -> dict[str, jax.Array]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_terms_that_cancel_are_clipped_as_they_are_summed(seed: int, strategy: Strategy) -> None:
     loss, params = cancelling(seed)
     function = jax.jit(clipped_gradient_sum(loss, max_norm=NORM, strategy=strategy))
@@ -101,32 +101,30 @@ def test_without_pinning_some_compiled_sum_breaks_the_bound(monkeypatch: pytest.
     assert max(moved(function, params, hostile(draw)) for draw in range(12)) > 2 * NORM
 
 
-@pytest.mark.parametrize(
-    "weights", [(1e18, -1e18), (1e30, -1e30), (1e-30, 1e8), (np.inf, 1.0), (np.nan, 0.0)]
-)
-@pytest.mark.parametrize("rule", ["bag", "rows"])
-def test_look_ups_that_cancel_leave_everybody_elses_sum(rule: str, weights: tuple[float, float]) -> None:
-    def bag(params: Any, example: Any) -> jax.Array:
-        return jnp.sum(example["weights"] @ params[example["ids"]])
-
-    def rows(params: Any, example: Any) -> jax.Array:
-        return jnp.sum(params[example["ids"]] * example["weights"][:, None])
-
-    loss = bag if rule == "bag" else rows
-    batch = {
-        "ids": jnp.zeros((50, 2), jnp.int32),
-        "weights": jnp.full((50, 2), 0.5).at[0].set(jnp.array(weights)),
-    }
-    params = jnp.zeros((5, 4))
-    first = jax.tree.map(lambda leaf: leaf[0], batch)
-    assert {choice.rule for choice in choices(loss, params, first)} == {rule}
-    function = jax.jit(clipped_gradient_sum(loss, max_norm=NORM))
-    assert moved(function, params, batch) <= NORM
-    total, _ = function(params, batch, jnp.ones(50, bool))
-    assert float(total[0].sum()) / 2 > 48
+def bag(params: Any, example: Any) -> jax.Array:
+    return jnp.sum(example["weights"] @ params[example["ids"]])
 
 
-@pytest.mark.parametrize(("rows", "columns", "positions"), [(2, 8192, 2), (64, 1024, 2), (128, 512, 8)])
+def rows_alone(params: Any, example: Any) -> jax.Array:
+    return jnp.sum(params[example["ids"]] * example["weights"][:, None])
+
+
+@pytest.mark.parametrize(("rule", "loss"), [("bag", bag), ("rows", rows_alone)])
+def test_look_ups_that_cancel_leave_everybody_elses_sum(rule: str, loss: Any) -> None:
+    params, function = jnp.zeros((5, 4)), jax.jit(clipped_gradient_sum(loss, max_norm=NORM))
+    for weights in ((1e18, -1e18), (1e30, -1e30), (1e-30, 1e8), (np.inf, 1.0), (np.nan, 0.0)):
+        batch = {
+            "ids": jnp.zeros((50, 2), jnp.int32),
+            "weights": jnp.full((50, 2), 0.5).at[0].set(jnp.array(weights)),
+        }
+        first = jax.tree.map(lambda leaf: leaf[0], batch)
+        assert {choice.rule for choice in choices(loss, params, first)} == {rule}
+        assert moved(function, params, batch) <= NORM, weights
+        total, _ = function(params, batch, jnp.ones(50, bool))
+        assert float(total[0].sum()) / 2 > 48, weights
+
+
+@pytest.mark.parametrize(("rows", "columns", "positions"), [(2, 8192, 2), (128, 512, 8)])
 def test_wide_layers_never_call_a_gradient_short_that_cancels(
     rows: int, columns: int, positions: int
 ) -> None:
@@ -170,7 +168,7 @@ def test_products_over_examples_stay_within_their_error(rows: int) -> None:
     assert product_error(grid) < 0.03
 
 
-@pytest.mark.parametrize("rows", [40, 127, 1153, 4353])
+@pytest.mark.parametrize("rows", [40, 4353])
 def test_one_row_less_moves_a_product_by_no_more_than_its_length_and_the_error(rows: int) -> None:
     """The others keep their rows: only the chunk of the one that goes is rounded anew."""
     grid = Grid(2.0**17, rows, rows=rows)
@@ -260,7 +258,7 @@ CLIPPINGS: list[Callable[[float], Clipping]] = [
 
 
 @pytest.mark.parametrize("make", CLIPPINGS)
-@pytest.mark.parametrize("norm", [1e-45, 1e-41, 1e-38, 1e-30, 1.0, 1e18])
+@pytest.mark.parametrize("norm", [1e-45, 1e-38, 1e18])
 def test_a_long_gradient_is_clipped_to_any_norm(norm: float, make: Callable[[float], Clipping]) -> None:
     """From a length to what is added no number is subnormal: it would be off by up to all of itself."""
     grid, params = Grid(2.0**17, 1), {"a": jnp.zeros(2), "b": jnp.zeros(2)}
@@ -280,7 +278,7 @@ def test_a_long_gradient_is_clipped_to_any_norm(norm: float, make: Callable[[flo
             assert 0.9999 * grid.steps <= length(found) <= grid.steps
 
 
-@pytest.mark.parametrize(("noise_multiplier", "block"), [(1e-4, 4096), (0.002, 4096), (0.05, 65536)])
+@pytest.mark.parametrize(("noise_multiplier", "block"), [(1e-4, 4096), (0.05, 65536)])
 def test_sums_over_as_many_devices_as_there_may_be_do_not_overflow(
     noise_multiplier: float, block: int
 ) -> None:
@@ -290,10 +288,11 @@ def test_sums_over_as_many_devices_as_there_may_be_do_not_overflow(
     one = round_by_chance(key, jnp.array([2.0**16 - 2**-7, -1.5, 2.0**40 - 2**16]), grid)
     assert np.all(np.asarray(one.low) >= 0)
     assert np.all(np.asarray(one.low) < 2**16)
+    noisy = jax.jit(lambda total: add_whole_noise(key, total, grid))
     for devices in (2, 1024, MOST_PARTS):
         low = jnp.full(3, devices * (2**16 - 1), jnp.int32)  # what a sum over devices gives at most
         total = Wide(jnp.zeros(3, jnp.int32), low)
-        found, wanted = (add_whole_noise(key, each, grid) for each in (total, carry(total)))
+        found, wanted = (noisy(each) for each in (total, carry(total)))
         exact = float(low[0]) / grid.steps
         assert np.array_equal(found, wanted)
         np.testing.assert_allclose(found, exact, rtol=1e-6, atol=12 * noise_multiplier)
@@ -311,7 +310,7 @@ def test_look_ups_are_found_in_64_bits_too() -> None:
         assert [choice.rule for choice in choices(loss, params, first)] == ["bag", "rows"]
         function = clipped_gradient_sum(loss, max_norm=NORM)
         ours, theirs = (
-            replace(function, strategy=strategy)(params, batch, jnp.ones(2, bool))[0]
+            jax.jit(replace(function, strategy=strategy))(params, batch, jnp.ones(2, bool))[0]
             for strategy in STRATEGIES
         )
     for name in params:
@@ -333,7 +332,7 @@ def test_products_are_formed_where_they_are_not_those_of_float32(monkeypatch: py
 
 
 @pytest.mark.parametrize("moves_others", [False, True])
-@pytest.mark.parametrize("rows", [1, 16, 65, 200, 1024, 1100, 3000])
+@pytest.mark.parametrize("rows", [1, 65, 1024, 3000])
 def test_products_in_chunks_add_up_all_rows(rows: int, moves_others: bool) -> None:
     random = np.random.default_rng(rows)
     g, a = (random.integers(-3, 4, (2, rows, size)).astype(np.float32) for size in (3, 5))
@@ -341,7 +340,7 @@ def test_products_in_chunks_add_up_all_rows(rows: int, moves_others: bool) -> No
     assert np.array_equal(found, np.einsum("hrn,hrm->hnm", g, a))
 
 
-@pytest.mark.parametrize(("rows", "size"), [(1, 7), (5, 3000), (16, 2000), (37, 1500), (40, 10)])
+@pytest.mark.parametrize(("rows", "size"), [(1, 7), (16, 2000), (37, 1500)])
 def test_whole_sums_are_exact_and_cut_towards_zero(rows: int, size: int) -> None:
     random = np.random.default_rng(size)
     values = random.normal(size=(rows, size)).astype(np.float32) * 100
@@ -362,7 +361,7 @@ def test_whole_products_are_added_one_by_one() -> None:
     assert np.abs(np.asarray(found) - np.trunc(each).sum(axis=0)).max() <= 1
 
 
-@pytest.mark.parametrize("size", [3, 4096, 5000, 10_007, 1 << 18])
+@pytest.mark.parametrize("size", [3, 4096, 10_007, 1 << 18])
 def test_squares_are_never_lost_behind_a_large_one(size: int) -> None:
     values = np.full((2, size), 2.0**-13, np.float32)
     values[:, 0] = 1.0
@@ -423,9 +422,8 @@ def test_keys_that_do_not_mix_examples_are_accepted(strategy: Strategy) -> None:
         within = jax.vmap(lambda q: lax.psum(q * e, "positions"), axis_name="positions")(p)
         return jnp.sum(p * own * shared) + jnp.sum(within)
 
-    total, _ = clipped_gradient_sum(loss, max_norm=NORM, strategy=strategy)(
-        jnp.ones(8), jnp.arange(4), jnp.ones(4, bool)
-    )
+    function = jax.jit(clipped_gradient_sum(loss, max_norm=NORM, strategy=strategy))
+    total, _ = function(jnp.ones(8), jnp.arange(4), jnp.ones(4, bool))
     assert length(total) > 0
 
 
@@ -445,10 +443,13 @@ def test_gradients_that_were_zero_by_mistake_are_right(loss: Callable[[Any, Any]
     batch = {"x": jnp.asarray(random.normal(size=(5, 6)), jnp.float32)}
     batch["ids"] = jnp.asarray(random.integers(0, 6, (5, 4)), jnp.int32)
     ours, theirs = (
-        clipped_gradient_sum(loss, max_norm=0.3, strategy=strategy)(params, batch, jnp.ones(5, bool))[0]
+        jax.jit(clipped_gradient_sum(loss, max_norm=0.3, strategy=strategy))(
+            params, batch, jnp.ones(5, bool)
+        )[0]
         for strategy in ("book-keeping", "vmap")
     )
-    apart = [jax.grad(loss)(params, jax.tree.map(lambda leaf, at=at: leaf[at], batch)) for at in range(5)]
+    gradient = jax.jit(jax.grad(loss))
+    apart = [gradient(params, jax.tree.map(lambda leaf, at=at: leaf[at], batch)) for at in range(5)]
     shares = [min(1.0, 0.3 / length(one)) for one in apart]
     exact = {name: sum(one[name] * by for one, by in zip(apart, shares, strict=True)) for name in "ab"}
     for name in "ab":

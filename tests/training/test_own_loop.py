@@ -32,9 +32,9 @@ PLAN = Plan(
 
 def updates_for(total: Any, steps: int = 1, seed: int = 0) -> list[np.ndarray]:
     noise: Any = private_noise(PLAN, keys=Keys.seeded(seed))
-    state, found = noise.init(total), []
+    state, update, found = noise.init(total), jax.jit(noise.update), []
     for _ in range(steps):
-        mean, state = noise.update(total, state)
+        mean, state = update(total, state)
         found.append(np.asarray(mean))
     return found
 
@@ -60,30 +60,22 @@ def test_a_second_start_would_repeat_the_noise_and_is_refused():
         noise.init(jnp.zeros(3))
 
 
-def test_a_step_past_the_last_is_refused():
-    with pytest.raises(InvalidArgument, match="All 5 steps of the plan have been taken"):
-        updates_for(jnp.zeros(3), steps=STEPS + 1)
-
-
-def test_a_compiled_step_past_the_last_is_zeros():
-    noise: Any = private_noise(PLAN, keys=Keys.seeded(0))
-    state, update = noise.init(jnp.zeros(3)), jax.jit(noise.update)
-    for _ in range(STEPS):
-        mean, state = update(jnp.ones(3), state)
-        assert np.all(np.asarray(mean) != 0)
-    assert np.array_equal(update(jnp.ones(3), state)[0], np.zeros(3))
-
-
-def test_compiled_noise_is_the_same_noise():
-    noise: Any = private_noise(PLAN, keys=Keys.seeded(4))
-    state = noise.init(jnp.zeros(50))
-    assert np.array_equal(jax.jit(noise.update)(jnp.ones(50), state)[0], noise.update(jnp.ones(50), state)[0])
+def test_compiled_noise_is_the_same_noise_and_past_the_last_step_there_is_none():
+    """What is compiled cannot raise: it gives zeros."""
+    noise: Any = private_noise(replace(PLAN, steps=1), keys=Keys.seeded(4))
+    state, compiled = noise.init(jnp.zeros(50)), jax.jit(noise.update)
+    mean, past = noise.update(jnp.ones(50), state)
+    assert np.all(np.asarray(mean) != 0)
+    assert np.array_equal(compiled(jnp.ones(50), state)[0], mean)
+    with pytest.raises(InvalidArgument, match="All 1 steps of the plan have been taken"):
+        noise.update(jnp.ones(50), past)
+    assert np.array_equal(compiled(jnp.ones(50), past)[0], np.zeros(50))
 
 
 def test_it_is_a_link_of_a_chain_and_keeps_the_kind_of_the_parameters():
     optimizer: Any = optax.chain(private_noise(PLAN, keys=Keys.seeded(0)), optax.adam(0.1))
     params = {"w": jnp.zeros(3, jnp.bfloat16)}
-    updates, _ = optimizer.update({"w": jnp.zeros(3)}, optimizer.init(params), params)
+    updates, _ = jax.jit(optimizer.update)({"w": jnp.zeros(3)}, optimizer.init(params), params)
     moved: Any = optax.apply_updates(params, updates)
     assert moved["w"].dtype == jnp.bfloat16
 
@@ -108,15 +100,15 @@ def batches_of(records: int, plan: Plan = PLAN) -> list[PrivateBatch]:
 
 
 def test_batches_hold_each_record_at_most_once_and_as_often_as_the_plan_says():
-    """700 batches of 12 of 60: a mean that is off by 0.7 is six deviations away."""
-    batches = batches_of(RECORDS, replace(PLAN, steps=700))
-    assert len(batches) == 700
+    """150 batches of 12 of 60: a mean that is off by 1.5 is six deviations away."""
+    batches = batches_of(RECORDS, replace(PLAN, steps=150))
+    assert len(batches) == 150
     for rows, is_real in batches:
         drawn = rows["number"][is_real]
         assert len(set(drawn.tolist())) == len(drawn)
         assert np.all(drawn > 0)
         assert not np.any(rows["number"][~is_real])
-    assert np.mean([batch.is_real.sum() for batch in batches]) == pytest.approx(12, abs=0.7)
+    assert np.mean([batch.is_real.sum() for batch in batches]) == pytest.approx(12, abs=1.5)
 
 
 def test_without_one_record_every_other_stays_in_its_row():

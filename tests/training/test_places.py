@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from scipy.special import chdtrc
 
 import reticent as rt
 from reticent.core.keys import Keys
@@ -22,7 +24,7 @@ from reticent.training.plan import Plan
 
 pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
 
-WIDTH = 64
+WIDTH, SGD = 64, optax.sgd(1.0)
 
 
 def plan(sampler: Any, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE) -> Plan:
@@ -49,12 +51,27 @@ def test_where_neighbours_have_as_many_rows_every_row_stays_where_it_is():
 
 
 def test_every_way_of_laying_two_records_into_places_is_as_likely_as_any_other():
-    # 12 ways, 6,000 draws: 500 each, with a deviation of 21.4; 6 of them have a chance of 2e-9.
-    recipe = plan(FullBatch(examples=3))
-    ways = [tuple(places_for(recipe, 2, key(seed)).of_units.tolist()) for seed in range(6_000)]
-    counts = np.array([ways.count(way) for way in set(ways)])
-    assert len(counts) == 12
-    assert np.abs(counts - 500).max() < 6 * 21.4
+    """False alarms: 1e-7. A shuffle that swaps each place with any place is noticed."""
+    recipe, draws = plan(FullBatch(examples=3)), 4_000
+    ways = [tuple(places_for(recipe, 2, key(seed)).of_units.tolist()) for seed in range(draws)]
+    assert len(set(ways)) == 12
+    assert _are_alike(np.array([ways.count(way) for way in set(ways)]))
+    assert not _are_alike(_shuffled_badly(draws))
+
+
+def _are_alike(counts: np.ndarray) -> bool:
+    return chdtrc(len(counts) - 1, float(np.sum((counts - counts.mean()) ** 2) / counts.mean())) > 1e-7
+
+
+def _shuffled_badly(draws: int) -> np.ndarray:
+    """How often each way comes up when four places are each swapped with any of the four."""
+    chance, found = np.random.default_rng(0), {}
+    for _ in range(draws):
+        order = [0, 1, 2, 3]
+        for at, other in enumerate(chance.integers(0, 4, 4)):
+            order[at], order[other] = order[other], order[at]
+        found[tuple(order[:2])] = found.get(tuple(order[:2]), 0) + 1
+    return np.array(list(found.values()))
 
 
 def test_rows_are_laid_at_their_places_and_zeros_elsewhere():
@@ -85,6 +102,7 @@ def test_empty_places_keep_their_slots_on_every_device():
 BLOCK, TURNING = 9, 20
 
 
+@cache
 def turning_rows() -> tuple[jax.Array, np.ndarray, np.ndarray]:
     """Weights, and rows whose residual changes its sign between the first and the last row of a block.
 
@@ -120,7 +138,7 @@ def moved(monkeypatch: pytest.MonkeyPatch, lay: Any) -> float:
             w,
             {"x": x[start:], "y": y[start:]},
             recipe,
-            optimizer=optax.sgd(1.0),
+            optimizer=SGD,
             keys=Keys.seeded(1),
             execution=rt.Execution(microbatch=BLOCK),
         ).params

@@ -37,6 +37,7 @@ PLAN = Plan(
     delta=1e-5,
     adjacency=Adjacency.ADD_OR_REMOVE,
 )
+SGD = optax.sgd(1.0)
 BUDGET = {"epsilon": 0.9, "delta": 1e-5, "examples": 1000, "max_norm": 1.0}
 
 
@@ -92,24 +93,25 @@ def test_a_damaged_plan_is_refused_by_field(change, said: str) -> None:
         from_json([value])
 
 
+def product(w: Any, example: Any) -> jax.Array:
+    return jnp.sum(w * example["x"])
+
+
 @pytest.mark.parametrize("strategy", ["vmap", "book-keeping"])
-@pytest.mark.parametrize(("length", "wanted"), [(0.5, 0.5), (30.0, 1.0)])
-def test_an_asserted_constant_is_enforced_where_it_is_wrong(
-    strategy: Any, length: float, wanted: float
-) -> None:
-    done = train(
-        lambda w, example: jnp.sum(w * example["x"]),
-        jnp.zeros(2),
-        {"x": np.full((10, 2), length / np.sqrt(2), np.float32)},
-        replace(
-            PLAN, sampler=FullBatch(examples=10), clipping=lipschitz(1.0), steps=1, noise_multiplier=1e-6
-        ),
-        optimizer=optax.sgd(1.0),
-        keys=Keys.seeded(1),
-        execution=Execution(strategy=strategy),
-    )
-    assert np.linalg.norm(done.params) == pytest.approx(wanted, rel=1e-3)
-    assert "longer than" not in str(done.guarantee)
+def test_an_asserted_constant_is_enforced_where_it_is_wrong(strategy: Any) -> None:
+    plan = replace(PLAN, sampler=FullBatch(examples=10), clipping=lipschitz(1.0), steps=1)
+    for length, wanted in ((0.5, 0.5), (30.0, 1.0)):
+        done = train(
+            product,
+            jnp.zeros(2),
+            {"x": np.full((10, 2), length / np.sqrt(2), np.float32)},
+            replace(plan, noise_multiplier=1e-6),
+            optimizer=SGD,
+            keys=Keys.seeded(1),
+            execution=Execution(strategy=strategy),
+        )
+        assert np.linalg.norm(done.params) == pytest.approx(wanted, rel=1e-3)
+        assert "longer than" not in str(done.guarantee)
 
 
 def test_an_asserted_constant_still_drops_what_is_not_finite() -> None:
@@ -256,7 +258,7 @@ def test_projected_noisy_descent_keeps_the_theorems_promise() -> None:
     plan = Plan.for_budget(
         epsilon=1.0, delta=1e-4, examples=200, sampling="full", steps=50, clipping=lipschitz(1.0)
     )
-    rate = theory.step_size(plan, radius=2.0, parameters=2)
+    slow = optax.sgd(theory.step_size(plan, radius=2.0, parameters=2))
     losses = [
         float(np.mean(np.linalg.norm(points - np.asarray(done.params), axis=1)))
         for done in (
@@ -265,12 +267,12 @@ def test_projected_noisy_descent_keeps_the_theorems_promise() -> None:
                 jnp.array([1.5, -1.0]),
                 data,
                 plan,
-                optimizer=optax.sgd(rate),
+                optimizer=slow,
                 project=onto_ball(2.0),
                 output="mean",
                 keys=Keys.seeded(seed),
             )
-            for seed in range(4)
+            for seed in range(2)
         )
     ]
     grid = np.stack(np.meshgrid(*2 * [np.linspace(-0.5, 0.5, 41)]), axis=-1).reshape(-1, 2)
