@@ -25,6 +25,7 @@ def run(
     target: options.Target = None,
     write: options.OutputFile = None,
     force: options.Force = False,
+    written: options.Format = None,
     delimiter: options.Delimiter = None,
     header: options.Header = None,
     encoding: options.Encoding = None,
@@ -42,11 +43,11 @@ def run(
             f"{write} exists already and may hold values that somebody confirmed.",
             remedy="Choose another name, or replace it with --force.",
         )
+    from reticent.cli.train import layout_of
     from reticent.data.drafting import draft
     from reticent.data.files import open_table
 
-    separator = "\t" if delimiter in ("tab", "\\t") else delimiter
-    table = open_table(file, delimiter=separator, header=header, encoding=encoding)
+    table = open_table(file, **layout_of(written, delimiter, header, encoding))
     output.note(f"{file}: {table.dialect.describe()}, {len(table.names)} columns")
     with output.watch("scanning") as on_progress:
         domain = draft(table, target, on_progress=on_progress)

@@ -27,6 +27,16 @@ Encoding = Annotated[
     str | None, typer.Option(help="Encoding of a text file. Default: detected.", show_default=False)
 ]
 
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="How a text file is written: 'CSV, separated by semicolon, with a header, decimal comma, "
+        "utf-8'. Default: detected, and taken as public.",
+        show_default=False,
+    ),
+]
+
 # What is learned, and what is public about the data.
 Target = Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)]
 Model = Annotated[str, typer.Option(help="auto, linear, mlp, cnn or scattering.")]

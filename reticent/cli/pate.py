@@ -40,6 +40,7 @@ def run(
     ledger: options.LedgerFile = None,
     dataset: options.DatasetName = None,
     resume: options.Resume = None,
+    written: options.Format = None,
     delimiter: options.Delimiter = None,
     header: options.Header = None,
     encoding: options.Encoding = None,
@@ -73,7 +74,7 @@ def run(
         test=test,
         ledger=str(ledger) if ledger else None,
         dataset=dataset,
-        layout=train.layout_of(delimiter, header, encoding),
+        layout=train.layout_of(written, delimiter, header, encoding),
         public=public,
         teachers=teachers,
     )

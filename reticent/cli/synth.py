@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reticent.cli import output, preconditions, train
+from reticent.cli import options, output, preconditions, train
 from reticent.core.errors import DataError, InvalidArgument
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def run(
     ledger: train.LedgerFile = None,
     dataset: train.DatasetName = None,
     resume: train.Resume = None,
+    written: options.Format = None,
     delimiter: train.Delimiter = None,
     header: train.Header = None,
     encoding: train.Encoding = None,
@@ -104,7 +105,7 @@ def run(
                 "test": _HELD_OUT if evaluate else 0.0,
                 "ledger": str(ledger) if ledger else None,
                 "dataset": dataset,
-                "layout": train.layout_of(delimiter, header, encoding),
+                "layout": train.layout_of(written, delimiter, header, encoding),
             }
         )
         made = _made(order, resume, write, generator)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reticent.cli import output, preconditions
+from reticent.cli import options, output, preconditions
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def run(
     coordinator: Coordinator = None,
     processes: Processes = None,
     process: Process = None,
+    written: options.Format = None,
     delimiter: Delimiter = None,
     header: Header = None,
     encoding: Encoding = None,
@@ -115,7 +116,7 @@ def run(
         test=test,
         ledger=str(ledger) if ledger else None,
         dataset=dataset,
-        layout=layout_of(delimiter, header, encoding),
+        layout=layout_of(written, delimiter, header, encoding),
         public=public,
         teachers=teachers,
         is_silent=bool(process),
@@ -172,10 +173,18 @@ def trained(resume: Path | None, write: Path | None, **wanted: Any) -> FinishedR
         return fit(Request(**wanted), write, observer=observer)
 
 
-def layout_of(delimiter: str | None, header: bool | None, encoding: str | None) -> dict[str, Any]:
+def layout_of(
+    written: str | None, delimiter: str | None, header: bool | None, encoding: str | None
+) -> dict[str, Any]:
+    """The arguments of `open_table` that were typed: a whole format, or parts of it."""
+    whole = {}
+    if written is not None:
+        from reticent.data.files.dialect import DeclaredFormat
+
+        whole = DeclaredFormat.parse(written).layout
     separator = "\t" if delimiter in ("tab", "\\t") else delimiter
     given = {"delimiter": separator, "header": header, "encoding": encoding}
-    return {key: value for key, value in given.items() if value is not None}
+    return {**whole, **{key: value for key, value in given.items() if value is not None}}
 
 
 def show(done: FinishedRun, *, as_json: bool) -> None:

@@ -41,6 +41,7 @@ class Domain:
         columns: name to kind. Columns of a file that are not named here are not read.
         target: a `Label` to classify, or a `Number` or `Integer` to regress on.
         missing_markers: the cells that mean "not known". A NaN in a column of floats counts as "nan".
+        format: how the file is written, as `reticent domain` says it: then nothing of it is detected.
         source: what messages call it: usually its file.
 
     Raises:
@@ -57,6 +58,7 @@ class Domain:
     columns: Mapping[str, Column]
     target: str | None = None
     missing_markers: tuple[str, ...] = MISSING_MARKERS
+    format: str | None = None
     source: str = field(default="domain", compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -154,13 +156,13 @@ class Domain:
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "domain") -> Domain:
-        columns, target, markers = domain_toml.parse(text, source=source)
+        columns, target, markers, written = domain_toml.parse(text, source=source)
         markers = MISSING_MARKERS if markers is None else markers
-        return cls(columns=columns, target=target, missing_markers=markers, source=source)
+        return cls(columns=columns, target=target, missing_markers=markers, format=written, source=source)
 
     def to_toml(self) -> str:
         """The domain as a TOML document that `from_toml` reads back to an equal one."""
-        return domain_toml.render(self.columns, self.target, self.missing_markers)
+        return domain_toml.render(self.columns, self.target, self.missing_markers, self.format)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the TOML file atomically: a crash leaves the old file, or the new one."""

@@ -1,6 +1,7 @@
 """A domain as a TOML file.
 
     version = 1
+    format = "CSV, separated by comma, with a header, utf-8"
     target = "income"
     missing_markers = ["", "?"]
 
@@ -22,7 +23,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from reticent.core.errors import DomainError, suggest
 from reticent.data.kinds import KINDS, Column, Ignored, Integer, quote
@@ -30,12 +31,21 @@ from reticent.data.kinds import KINDS, Column, Ignored, Integer, quote
 VERSION = 1
 NOT_PUBLIC = "not yet public: confirm or pay for it"
 
-_KEYS = ("version", "target", "missing_markers", "columns")
+_KEYS = ("version", "format", "target", "missing_markers", "columns")
 _WHAT = {str: "text in quotes", bool: "true or false", list: "a list in [ ]", dict: "a table"}
 
 
-def parse(text: str, *, source: str) -> tuple[dict[str, Column], str | None, tuple[str, ...] | None]:
-    """The columns, the target and the missing markers of a TOML document.
+class DomainFile(NamedTuple):
+    """What a TOML document says."""
+
+    columns: dict[str, Column]
+    target: str | None
+    missing_markers: tuple[str, ...] | None
+    format: str | None
+
+
+def parse(text: str, *, source: str) -> DomainFile:
+    """The columns, the target, the missing markers and the format of a TOML document.
 
     Raises:
         DomainError: no TOML, an unknown key or a value of the wrong type, with file, column and key.
@@ -57,11 +67,14 @@ def parse(text: str, *, source: str) -> tuple[dict[str, Column], str | None, tup
     target = _value_of_type(document, "target", str, where=source)
     markers = _texts(document, "missing_markers", where=source)
     columns = _value_of_type(document, "columns", dict, where=source) or {}
-    return {name: _column(entry, source, name) for name, entry in columns.items()}, target, markers
+    read = {name: _column(entry, source, name) for name, entry in columns.items()}
+    return DomainFile(read, target, markers, _value_of_type(document, "format", str, where=source))
 
 
-def render(columns: Mapping[str, Column], target: str | None, markers: tuple[str, ...]) -> str:
-    """The TOML document that `parse` reads back to the same three things."""
+def render(
+    columns: Mapping[str, Column], target: str | None, markers: tuple[str, ...], written: str | None = None
+) -> str:
+    """The TOML document that `parse` reads back to the same four things."""
     import tomlkit
 
     document = tomlkit.document()
@@ -69,6 +82,8 @@ def render(columns: Mapping[str, Column], target: str | None, markers: tuple[str
         tomlkit.comment("What is public about this table. Cells are read against it, never the reverse.")
     )
     document["version"] = VERSION
+    if written is not None:
+        document["format"] = written
     if target is not None:
         document["target"] = target
     document["missing_markers"] = list(markers)

@@ -63,7 +63,9 @@ def draft(table: Table, target: str | None = None, *, on_progress: OnProgress = 
         else _kind(seen.get(name), table, name)
         for name in table.names
     }
-    return Domain(columns=columns, target=target, source=f"the draft for {table.path.name}")
+    written = table.dialect.describe_format() if table.dialect.format == "csv" else None
+    source = f"the draft for {table.path.name}"
+    return Domain(columns=columns, target=target, format=written, source=source)
 
 
 @dataclass

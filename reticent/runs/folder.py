@@ -22,8 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.accounting.tight_epsilon import cost_within
+from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import DataError, IntegrityError, ReticentError
 from reticent.core.files import digest_of, read_inside, write_json, write_whole
 from reticent.data.domain import Domain
@@ -210,7 +209,7 @@ def read_record(folder: Path) -> RunRecord:
 
 
 def _require_true(folder: Path, record: RunRecord) -> None:
-    """Prices what a record says was released anew: a promise may not claim less than that.
+    """Prices what a record says was released anew, at all of its delta: a promise may not claim less.
 
     Raises:
         IntegrityError: it does.
@@ -218,15 +217,14 @@ def _require_true(folder: Path, record: RunRecord) -> None:
     if record.outcome is None:
         return
     said = record.outcome.guarantee
-    neighbours = Neighbours(said.adjacency, said.group)
     try:
-        cost = cost_within(record.event, said.epsilon, said.delta, neighbours)
+        least = tight(record.event, said.delta, said.adjacency, group=said.group).upper
     except ReticentError:
         raise damaged(folder) from None
-    if not (cost <= said.epsilon * (1 + 1e-9) and said.epsilon_lower <= said.epsilon):
+    if not (least * (1 - 1e-6) <= said.epsilon):
         raise IntegrityError(
             f"{folder / RUN} promises epsilon {said.epsilon:.4g} at delta {said.delta:g}; what it says was "
-            f"released costs {cost:.4g}: it was changed.",
+            f"released costs {least:.4g}: it was changed.",
             remedy="Restore it from a copy.",
         )
 

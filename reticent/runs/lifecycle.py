@@ -352,7 +352,9 @@ def _go_on(
     """Everything after the payment. Whatever stops it says that the run is paid for, and how to resume it."""
     with run.said_when_refused():
         copies = (COPIES,) if source.table is not None and collectives.count() > 1 else ()
-        run.keep(run.record.paid(*keys.assumptions, *network(), *copies))
+        written = None if source.table is None else source.table.format_assumption
+        public = () if written is None else (written,)
+        run.keep(run.record.paid(*keys.assumptions, *network(), *copies, *public))
         by_first(lambda: folders.drop_partials(run.folder))
         quiet = observer._replace(warn=NOBODY.warn) if product.says_what_is_left_out else observer
         domain = domain_of(run, source, noise, keys, quiet)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from reticent.core.errors import Inconclusive
 from reticent.core.keys import Keys
 from reticent.core.observer import Observer
 from reticent.data.domain import Domain
+from reticent.data.files.dialect import DeclaredFormat
 from reticent.data.preparation import prepare
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_first
 from reticent.runs import folder as folders
 from reticent.runs.open_run import OpenRun
+
+
+def layout_for(layout: Mapping[str, Any], declared: Domain | None) -> dict[str, Any]:
+    """How a table is to be read: as the domain says, and before that as the user does."""
+    written = None if declared is None else declared.format
+    return {**({} if written is None else DeclaredFormat.parse(written).layout), **layout}
 
 
 def domain_of(

@@ -20,6 +20,7 @@ from reticent.data.preparation.noise import PreparationRelease
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all, require_same
 from reticent.runs.method import TargetKind
+from reticent.runs.public_domain import layout_for
 from reticent.runs.request import HELD_OUT, Request
 
 
@@ -40,11 +41,12 @@ class Source:
         self.is_shared = is_shared
         self.splits: catalog.Splits | None = None
         self.table: Table | None = None
+        self.declared = Domain.read(request.domain) if request.domain else None
         if request.source in catalog.names() and not Path(request.source).exists():
             self.splits = catalog.load(request.source)
             self.rows = len(self.splits.train)
         else:
-            whole = open_table(request.source, **request.layout)
+            whole = open_table(request.source, **layout_for(request.layout, self.declared))
             self.table = shard_of(whole, collectives.number(), collectives.count()) if is_shared else whole
             if request.target is None:
                 raise InvalidArgument(
@@ -65,7 +67,6 @@ class Source:
             self.rows = self.table.row_count
         self.first = 0
         self.split: Split | None = None
-        self.declared = Domain.read(request.domain) if request.domain else None
         self.public = None if request.public in (None, HELD_OUT) else self._opened_public(request.public)
 
     @classmethod
@@ -101,7 +102,7 @@ class Source:
                 f"'{self.request.source}' is a dataset of the catalog, and {path} a table.",
                 remedy="Pass --public held-out, which takes nine tenths of its test rows.",
             )
-        public = open_table(path, **self.request.layout)
+        public = open_table(path, **layout_for(self.request.layout, self.declared))
         if missing := [name for name in self.table.names if name not in (*public.names, self.request.target)]:
             raise DataError(
                 f"{path} lacks {len(missing)} columns of {self.request.source}: {', '.join(missing[:8])}.",

@@ -14,6 +14,7 @@ from reticent.data.files import Table, open_table
 from reticent.data.held_out import Split, expected_rows
 from reticent.data.preparation import releases_for
 from reticent.data.preparation.noise import PreparationRelease
+from reticent.runs.public_domain import layout_for
 from reticent.runs.record import RunRecord
 from reticent.runs.request import require_protecting
 from reticent.runs.source import digest_of_tables
@@ -132,15 +133,16 @@ class SynthSource:
         self.rows = len(found)
 
     def _open_table(self, request: SynthRequest) -> None:
-        self.table = open_table(request.source, **request.layout)
+        declared = None if request.domain is None else Domain.read(request.domain)
+        self.table = open_table(request.source, **layout_for(request.layout, declared))
         self.table.require([*request.ignore, *([request.target] if request.target else [])])
         if request.target in request.ignore:
             raise InvalidArgument(
                 f"'{request.target}' is the target, and to be left out.", remedy="Choose one of the two."
             )
         self.rows = self.table.row_count
-        if request.domain is not None:
-            self.declared = _without(Domain.read(request.domain), request.ignore)
+        if declared is not None:
+            self.declared = _without(declared, request.ignore)
             if request.target is not None:
                 self.declared = self.declared.with_target(request.target)
 

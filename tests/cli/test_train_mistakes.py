@@ -94,7 +94,7 @@ BAD_TABLES = {
     "NUL": (rows(30, "1,\0,yes"), "line 32 holds a NUL byte"),
     "two columns of one name": (b"a,a,y\n1,2,yes\n", "2 columns are named 'a'"),
     "no such target": (b"a,b,why\n1,2,yes\n", "no column 'y'"),
-    "only the target": (b"y\nyes\nno\n", "no column besides the target"),
+    "only the target": (b"y\nyes\nno\nno\nyes\n", "no column besides the target"),
     "five rows": (rows(5), "too few"),
     "too few to find anything": (rows(300), "300 rows are too few to find out"),
 }

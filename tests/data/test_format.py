@@ -1,4 +1,4 @@
-"""The format of a file is public: one line decides nothing for the others, and what was taken from it is said."""
+"""The format of a file is public: one line decides nothing for others, and what was taken is said."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_bytes_of_one_line_do_not_change_the_encoding(tmp_path: Path) -> None:
 
 
 def test_words_below_that_repeat_show_a_header_and_unique_ones_leave_it_in_doubt(tmp_path: Path) -> None:
-    sorts = ["colour,shape"] + [f"{'red green blue'.split()[n % 3]},{'rs'[n % 2]}" for n in range(30)]
+    sorts = ["colour,shape"] + [f"{['red', 'green', 'blue'][n % 3]},{'rs'[n % 2]}" for n in range(30)]
     assert open_table(_write(tmp_path, sorts)).names == ("colour", "shape")
     without = open_table(_write(tmp_path, sorts[1:]))
     assert without.names == ("column_1", "column_2")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.data.files.dialect import Dialect
+from reticent.data.files.dialect import DeclaredFormat, Dialect
 from reticent.data.files.table import RowBatch, Table, report_damage
 from reticent.data.files.text import LINE_LIMIT, check_encoding, first_bytes
 
@@ -33,6 +33,8 @@ def open_table(
     delimiter: str | None = None,
     header: bool | None = None,
     encoding: str | None = None,
+    decimal: str | None = None,
+    quote: str | None = None,
     line_limit: int = LINE_LIMIT,
 ) -> Table:
     """Opens a table in a file; the first bytes decide the format.
@@ -41,7 +43,9 @@ def open_table(
         delimiter: one character; `None` to detect.
         header: whether the first line names the columns; `None` to detect.
         encoding: of the text; `None` for UTF-8, UTF-16 with a mark, or else Latin-1.
-            To say any of these three is to say that a text is delimited, not libsvm.
+        decimal: the sign in numbers, "." or ","; `None` to detect.
+        quote: the sign around cells, "" for none; `None` to detect.
+            To say any of these five is to say that a text is delimited, not libsvm.
         line_limit: bytes; a longer line of text is refused, so that a file without line ends does not
             fill the memory.
 
@@ -55,21 +59,21 @@ def open_table(
     """
     path = Path(path)
     _check_path(path)
-    _check_options(delimiter, encoding)
+    declared = DeclaredFormat(
+        delimiter=delimiter, header=header, encoding=encoding, decimal=decimal, quote=quote
+    )
+    _check_options(declared)
     checks.count(line_limit=line_limit)
     start = _recognisable_start(path)
-    is_delimited_by_word = delimiter is not None or header is not None or encoding is not None
     from reticent.data.files import arrays, delimited, libsvm, parquet
 
     if start.startswith(parquet.MAGIC):
         return parquet.ParquetTable(path)
     if start.startswith((arrays.NPZ_MAGIC, arrays.NPY_MAGIC)):
         return arrays.ArraysTable(path)
-    if not is_delimited_by_word and libsvm.looks_like_libsvm(start):
+    if declared.is_empty and libsvm.looks_like_libsvm(start):
         return libsvm.LibsvmTable(path, line_limit=line_limit)
-    return delimited.DelimitedTable(
-        path, delimiter=delimiter, header=header, encoding=encoding, line_limit=line_limit
-    )
+    return delimited.DelimitedTable(path, declared=declared, line_limit=line_limit)
 
 
 def _recognisable_start(path: Path) -> bytes:
@@ -95,7 +99,8 @@ def _check_path(path: Path) -> None:
             raise DataError(f"{path} is empty.", remedy="Give a file with at least one row.")
 
 
-def _check_options(delimiter: str | None, encoding: str | None) -> None:
+def _check_options(declared: DeclaredFormat) -> None:
+    delimiter, encoding, quote = declared.delimiter, declared.encoding, declared.quote
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
         raise InvalidArgument(
             f"delimiter={delimiter!r} is not one plain character.",
@@ -103,3 +108,9 @@ def _check_options(delimiter: str | None, encoding: str | None) -> None:
         )
     if encoding is not None:
         check_encoding(encoding)
+    if declared.decimal is not None:
+        checks.one_of((".", ","), decimal=declared.decimal)
+    if quote is not None and (len(quote) > 1 or not quote.isascii() or quote in ("\r", "\n", "\0")):
+        raise InvalidArgument(
+            f"quote={quote!r} is not one plain character.", remedy="Pass one, or an empty word for none."
+        )

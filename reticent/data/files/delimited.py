@@ -15,7 +15,7 @@ from pyarrow import csv as arrow_csv
 
 from reticent.core.errors import DataError
 from reticent.data.arrow_cells import compute
-from reticent.data.files.dialect import detect_layout, parse_records
+from reticent.data.files.dialect import DeclaredFormat, detect_layout, parse_records
 from reticent.data.files.shards import byte_range, cut_error, line_ends_before
 from reticent.data.files.table import Table, check_names, report_damage
 from reticent.data.files.text import (
@@ -40,20 +40,19 @@ class DelimitedTable(Table):
         self,
         path: Path,
         *,
-        delimiter: str | None = None,
-        header: bool | None = None,
-        encoding: str | None = None,
+        declared: DeclaredFormat | None = None,
         line_limit: int = LINE_LIMIT,
     ) -> None:
         self.path = path
         self.unsupported = {}
         self._line_limit = line_limit
+        declared = declared or DeclaredFormat()
         with report_damage(path, "text"):
-            self._encoding = encoding or detect_encoding(first_bytes(path, SAMPLE))
+            self._encoding = declared.encoding or detect_encoding(first_bytes(path, SAMPLE))
+            self._is_lenient = declared.encoding is None and self._encoding.startswith("utf-8")
             text, is_whole = self._sample()
-        layout = detect_layout(
-            text, path=path, is_whole=is_whole, delimiter=delimiter, header=header, encoding=self._encoding
-        )
+        layout = detect_layout(text, path=path, is_whole=is_whole, declared=declared, encoding=self._encoding)
+        self.has_declared_format = declared.is_whole
         check_names(path, layout.names)
         if not layout.has_rows:
             raise DataError(
@@ -65,6 +64,14 @@ class DelimitedTable(Table):
         self._start: dict[str, Any] = {"skip": layout.skip, "line": layout.line}
         self._head, self._tail = b"", b""  # added to a shard whose beginning, or end, is a cut
         self._block = min(line_limit, max(_BLOCK, 2 * max(map(len, text.splitlines()), default=0)))
+
+    @property
+    def format_assumption(self) -> str | None:
+        if self.has_declared_format:
+            return None
+        return (
+            f"the format of the file is public: {self.dialect.describe_format()}, {len(self.names)} columns"
+        )
 
     def shard(self, number: int, count: int) -> DelimitedTable:
         if self.dialect.compression:
@@ -96,12 +103,13 @@ class DelimitedTable(Table):
         """The bytes of the file in which the rows are."""
         if "begin" in self._start:
             return self._start["begin"], self._start["end"]
-        with CleanText(self.path, encoding=self._encoding) as stream:
+        with CleanText(self.path, encoding=self._encoding, is_lenient=self._is_lenient) as stream:
             head = stream.read(self._start["skip"]).decode("utf-8")
         return len(head.encode(self._encoding)), self.path.stat().st_size
 
     def _sample(self) -> tuple[str, bool]:
-        with CleanText(self.path, encoding=self._encoding, line_limit=self._line_limit) as stream:
+        reading = {"encoding": self._encoding, "is_lenient": self._is_lenient}
+        with CleanText(self.path, **reading, line_limit=self._line_limit) as stream:
             start = stream.read(SAMPLE)
             while b"\n" not in start and (more := stream.read(SAMPLE)):
                 start += more
@@ -110,7 +118,8 @@ class DelimitedTable(Table):
 
     def _lines(self) -> Iterator[tuple[int, int]]:
         """The line at which each row begins, and its number of cells, by a second and slower parser."""
-        with CleanText(self.path, encoding=self._encoding, **self._start) as stream:
+        reading = {"encoding": self._encoding, "is_lenient": self._is_lenient}
+        with CleanText(self.path, **reading, **self._start) as stream:
             lines = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8", newline="")
             try:
                 for record in parse_records(iter(lines), self.dialect.delimiter or ",", self.dialect.quote):
@@ -158,6 +167,7 @@ class DelimitedTable(Table):
             self.path,
             quote=self.dialect.quote,
             encoding=self._encoding,
+            is_lenient=self._is_lenient,
             line_limit=self._line_limit,
             head=self._head,
             tail=self._tail,

@@ -1,7 +1,8 @@
 """The dialect of a text table: delimiter, header, quotes and decimal sign.
 
 Detection reads the first lines only, parses them in every way that could be meant, and keeps the
-way in which the lines agree best on the number of cells.
+way in which most lines agree: a cell or a line that is unlike the others decides nothing. What is detected
+is taken as public, and a guarantee that rests on it says so (`Dialect.describe`).
 """
 
 from __future__ import annotations
@@ -12,21 +13,25 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from reticent.core.errors import DataError
+from reticent.core.errors import DataError, InvalidArgument
+from reticent.data.files.text import check_encoding
 from reticent.data.kinds import BLANKS, MISSING_MARKERS
 
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}  # in order of preference in a tie
 
 _LINES_LOOKED_AT = 1000
+_RARE = 20  # one line in so many is unlike the others
 _COMMENT_STARTS = ("#", "|", "%", "sep=")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _DECIMAL_POINT = re.compile(r"[+-]?\d+\.\d+")
-_IN_APOSTROPHES = re.compile(r"(^|[,;\t|]) ?'[^'\n]*' ?($|[,;\t|])", re.MULTILINE)
+# Cells that a quote stands around; within double ones there may be lines, and the sign twice.
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t|])) ?"(?:[^"]|"")*" ?(?=$|[,;\t|]|\r)', re.MULTILINE)
+_IN_APOSTROPHES = re.compile(r"(^|[,;\t|]) ?'[^'\n]*' ?($|[,;\t|\r])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,7 @@ class Dialect:
     decimal: str = "."
     missing_markers: tuple[str, ...] = ()  # those seen in the first lines
     compression: str | None = None
+    is_header_in_doubt: bool = False  # nothing in the file tells whether its first line is a row
 
     def describe(self) -> str:
         """One line for a person.
@@ -48,6 +54,14 @@ class Dialect:
         >>> Dialect(format="csv", delimiter=";", has_header=True, encoding="utf-8", decimal=",").describe()
         'CSV, separated by semicolon, with a header, decimal comma, utf-8'
         """
+        said = [self.describe_format()]
+        if self.missing_markers:
+            shown = ", ".join(marker or "an empty cell" for marker in self.missing_markers)
+            said.append(f"missing cells marked by {shown}")
+        return ", ".join(said)
+
+    def describe_format(self) -> str:
+        """How the file is written, in a line: nothing about its cells."""
         said = [self.format.upper() if self.format != "parquet" else "Parquet"]
         if self.delimiter:
             said.append(f"separated by {DELIMITERS.get(self.delimiter, repr(self.delimiter))}")
@@ -57,11 +71,7 @@ class Dialect:
             said.append(f"quoted by {self.quote}")
         if self.decimal == ",":
             said.append("decimal comma")
-        said += [part for part in (self.encoding, self.compression) if part]
-        if self.missing_markers:
-            shown = ", ".join(marker or "an empty cell" for marker in self.missing_markers)
-            said.append(f"missing cells marked by {shown}")
-        return ", ".join(said)
+        return ", ".join([*said, *(part for part in (self.encoding, self.compression) if part)])
 
 
 class TextLayout(NamedTuple):
@@ -80,20 +90,79 @@ class _Record(NamedTuple):
     ends: int  # lines of the text up to and with this record
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeclaredFormat:
+    """What a user says of how a delimited text is written; `None` for what is to be detected."""
+
+    delimiter: str | None = None
+    header: bool | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    quote: str | None = None  # "" for none
+
+    @classmethod
+    def parse(cls, text: str) -> DeclaredFormat:
+        """What `Dialect.describe_format` says, or a part of it in any order; the rest is as usual.
+
+        >>> DeclaredFormat.parse("CSV, separated by semicolon, decimal comma").layout
+        {'delimiter': ';', 'header': True, 'encoding': 'utf-8', 'decimal': ',', 'quote': ''}
+
+        Raises:
+            InvalidArgument: a word means nothing here.
+        """
+        named = {name: sign for sign, name in DELIMITERS.items()}
+        found: dict[str, Any] = {"delimiter": ",", "header": True, "encoding": "utf-8"}
+        found |= {"decimal": ".", "quote": ""}
+        for words in (part.strip() for part in text.split(", ")):
+            match words.split():
+                case ["CSV" | "gzip"] | ["decimal", "point"] | ["without", "quotes"]:
+                    pass
+                case ["separated", "by", sign]:
+                    found["delimiter"] = named.get(sign, sign.strip("'"))
+                case ["with" | "without" as whether, *_, "header"]:
+                    found["header"] = whether == "with"
+                case ["quoted", "by", sign]:
+                    found["quote"] = sign
+                case ["decimal", "comma"]:
+                    found["decimal"] = ","
+                case [encoding]:
+                    check_encoding(encoding)
+                    found["encoding"] = encoding
+                case _:
+                    raise InvalidArgument(
+                        f"The format {text!r} says {words!r}, which means nothing here.",
+                        remedy="For example: CSV, separated by tab, with a header, decimal comma, utf-8.",
+                    )
+        return cls(**found)
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """What is declared, as the arguments of `open_table`."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @property
+    def is_empty(self) -> bool:
+        return self == DeclaredFormat()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left to detect."""
+        return None not in (self.delimiter, self.header, self.encoding, self.decimal, self.quote)
+
+
 def detect_layout(
-    text: str, *, path: Path, is_whole: bool, delimiter: str | None, header: bool | None, encoding: str
+    text: str, *, path: Path, is_whole: bool, declared: DeclaredFormat, encoding: str
 ) -> TextLayout:
     """The layout of a delimited text from its first lines.
 
     Args:
         text: the start of the file.
         is_whole: the text is the whole file; otherwise its last line may be cut and is left out.
-        delimiter, header: what the user said; `None` to detect.
     """
     lines = _first_lines(text, is_whole=is_whole)
     if not any(line.strip(BLANKS) for line in lines):
         raise DataError(f"{path} is empty.", remedy="Give a file with at least one row.")
-    delimiter, quote = _separators(lines, delimiter)
+    delimiter, quote = _separators(lines, declared)
     records = _records_after_comments(lines, delimiter, quote)
     if not records:
         raise DataError(
@@ -101,19 +170,21 @@ def detect_layout(
             remedy="This is not a table: check that every quote is closed.",
         )
     first, rest = records[0], [record.cells for record in records[1:]]
-    has_header = _looks_like_header(first.cells, rest) if header is None else header
+    likely = _looks_like_header(first.cells, rest) if declared.header is None else declared.header
+    has_header = bool(likely)
     rows = rest if has_header else [first.cells, *rest]
     start = first.ends if has_header else first.starts
     names = first.cells if has_header else [f"column_{i}" for i in range(1, len(first.cells) + 1)]
-    cells = {cell for row in rows for cell in row}
+    cells = Counter(cell for row in rows for cell in row)
     dialect = Dialect(
         format="csv",
         delimiter=delimiter,
         has_header=has_header,
         quote=quote,
         encoding=encoding,
-        decimal=_decimal(cells, delimiter),
+        decimal=declared.decimal or _decimal(cells, delimiter),
         missing_markers=tuple(marker for marker in MISSING_MARKERS if marker in cells),
+        is_header_in_doubt=likely is None,
     )
     skip = len("".join(lines[:start]).encode("utf-8", errors="replace"))
     return TextLayout(dialect, tuple(names), skip, start + 1, bool(rows) or not is_whole)
@@ -127,14 +198,8 @@ def parse_records(
     Raises:
         csv.Error: a cell is longer than Python's parser takes.
     """
-    yield from _parse(lines, delimiter, quote, is_strict=False)
-
-
-def _parse(
-    lines: Iterator[str] | Sequence[str], delimiter: str, quote: str | None, *, is_strict: bool
-) -> Iterator[_Record]:
     quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=delimiter, quotechar=quote, quoting=quoting, strict=is_strict)
+    reader = csv.reader(lines, delimiter=delimiter, quotechar=quote, quoting=quoting)
     before = 0
     for cells in reader:
         if cells:
@@ -149,25 +214,35 @@ def _first_lines(text: str, *, is_whole: bool) -> list[str]:
     return lines[:_LINES_LOOKED_AT]
 
 
-def _separators(lines: list[str], said: str | None) -> tuple[str, str | None]:
+def _separators(lines: list[str], declared: DeclaredFormat) -> tuple[str, str | None]:
     """The delimiter and the quote with which the most lines have equally many cells."""
-    text = "".join(lines)
-    ways = [('"', True), (None, False), ('"', False)]  # quote, and whether it must be used flawlessly
-    if '"' not in text and _IN_APOSTROPHES.search(text):
-        ways.insert(0, ("'", True))
-    best, found = 0.0, (said or ",", '"')
-    for quote, is_strict in ways:
-        for delimiter in [said] if said else DELIMITERS:
-            agreement = _agreement(lines, delimiter, quote, is_strict=is_strict)
+    quotes = [_quote(lines)] if declared.quote is None else [declared.quote or None]
+    best, found = 0.0, (declared.delimiter or ",", quotes[0])
+    for quote in quotes:
+        for delimiter in [declared.delimiter] if declared.delimiter else DELIMITERS:
+            agreement = _agreement(lines, delimiter, quote)
             if agreement > best:
                 best, found = agreement, (delimiter, quote)
     return found
 
 
-def _agreement(lines: list[str], delimiter: str, quote: str | None, *, is_strict: bool) -> float:
+def _quote(lines: list[str]) -> str | None:
+    """The quote that most of the quote signs are used as: around whole cells. `"` where there are none.
+
+    An apostrophe is a quote only where it is the only one, and in a tenth of the lines.
+    """
+    text = "".join(lines)
+    signs = text.count('"')
+    if signs:
+        around = sum(found[0].count('"') for found in _QUOTED.finditer(text))
+        return '"' if 2 * around >= signs else None
+    return "'" if 10 * sum(_IN_APOSTROPHES.search(line) is not None for line in lines) >= len(lines) else '"'
+
+
+def _agreement(lines: list[str], delimiter: str, quote: str | None) -> float:
     """Which part of the records has the usual number of cells; 0 where that is one cell."""
     try:
-        widths = Counter(len(record.cells) for record in _parse(lines, delimiter, quote, is_strict=is_strict))
+        widths = Counter(len(record.cells) for record in parse_records(lines, delimiter, quote))
     except csv.Error:
         return 0.0
     if not widths:
@@ -192,19 +267,37 @@ def _records_after_comments(lines: list[str], delimiter: str, quote: str | None)
     return records
 
 
-def _looks_like_header(first: list[str], rest: list[list[str]]) -> bool:
-    """Whether a line holds names: no numbers, and unlike the lines below."""
+def _looks_like_header(first: list[str], rest: list[list[str]]) -> bool | None:
+    """Whether a line holds names: no numbers, and unlike the lines below; None where nothing tells.
+
+    Among words, a name shows where those below repeat: a first row would have one of them.
+    """
     if not any(first) or any(cell in MISSING_MARKERS[1:] or _NUMBER.fullmatch(cell) for cell in first):
         return False
     below = [
         [row[i] for row in rest if i < len(row) and row[i] not in MISSING_MARKERS] for i in range(len(first))
     ]
-    if any(column and all(_NUMBER.fullmatch(cell) for cell in column[:20]) for column in below):
+    if any(map(_is_mostly_numbers, below)):
         return True
-    return not any(cell and cell in column for cell, column in zip(first, below, strict=True))
+    if any(
+        column.count(cell) > len(column) / _RARE for cell, column in zip(first, below, strict=True) if cell
+    ):
+        return False
+    repeat = [column for column in below if len(set(column)) <= len(column) / 2]
+    return True if repeat else None
 
 
-def _decimal(cells: set[str], delimiter: str) -> str:
-    if delimiter == "," or any(_DECIMAL_POINT.fullmatch(cell) for cell in cells):
+def _is_mostly_numbers(column: list[str]) -> bool:
+    numbers = sum(_NUMBER.fullmatch(cell) is not None for cell in column[:_RARE])
+    return numbers > 0 and numbers >= 0.8 * len(column[:_RARE])
+
+
+def _decimal(cells: Counter[str], delimiter: str) -> str:
+    """The decimal sign that most numbers have."""
+    if delimiter == ",":
         return "."
-    return "," if any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells) else "."
+    points, commas = (
+        sum(times for cell, times in cells.items() if sign.fullmatch(cell))
+        for sign in (_DECIMAL_POINT, _DECIMAL_COMMA)
+    )
+    return "," if commas > points else "."

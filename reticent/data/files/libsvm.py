@@ -52,6 +52,10 @@ class LibsvmTable(Table):
         self._lowest = int(lowest)
         self.names = ("label", *(f"feature_{i}" for i in range(self._lowest, int(highest) + 1)))
 
+    @property
+    def format_assumption(self) -> str | None:
+        return f"the format of the file is public: LIBSVM, {len(self.names)} columns"
+
     def shard(self, number: int, count: int) -> LibsvmTable:
         if self.dialect.compression:
             raise cut_error(self, f"packed with {self.dialect.compression}")

@@ -75,6 +75,11 @@ class Table(ABC):
                 )
 
     @property
+    def format_assumption(self) -> str | None:
+        """What was found in the file about how it is written, and is taken as public; None if nothing was."""
+        return None
+
+    @property
     def row_count(self) -> int:
         """How many rows there are; a delimited text is read through once to know."""
         if self._row_count is None:

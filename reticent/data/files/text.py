@@ -34,7 +34,8 @@ class CleanText(io.RawIOBase):
     """The file from its first byte, or from byte `skip` of its clean text, which is on line `line`.
 
     A part of a file that is not packed is given by `begin` and `end`, bytes of the file as it is on disk, the
-    first of them at the start of a line. `head` comes before what is read, and `tail` after it.
+    first of them at the start of a line. `head` comes before what is read, and `tail` after it. Where
+    `is_lenient`, bytes that are not text become U+FFFD, and only their own cell is not what it was.
 
     Raises:
         DataError: from `read`, for NUL bytes, bytes that are not text, and over-long lines.
@@ -45,6 +46,7 @@ class CleanText(io.RawIOBase):
         path: Path,
         *,
         encoding: str,
+        is_lenient: bool = False,
         skip: int = 0,
         line: int = 1,
         line_limit: int = LINE_LIMIT,
@@ -61,7 +63,7 @@ class CleanText(io.RawIOBase):
         self._left = None if end is None else end - begin
         self._tail = tail
         self._encoding = encoding
-        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace" if is_lenient else "strict")
         self._ready = head
         self._skip = skip
         self._line = line
@@ -174,15 +176,24 @@ def first_bytes(path: Path, size: int) -> bytes:
 
 
 def detect_encoding(start: bytes) -> str:
-    """The encoding of a text from its first bytes: by its mark, else UTF-8 if it is that, else Latin-1."""
+    """The encoding of a text from its first bytes: by its mark, else UTF-8, else Latin-1.
+
+    Most of the lines that tell decide: one line that is not UTF-8 does not change how others are read.
+    """
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
             return encoding
+    strange = [line for line in start.split(b"\n")[:-1] or [start] if not line.isascii()]
+    wrong = sum(not _is_utf8(line) for line in strange)
+    return "latin-1" if 2 * wrong > len(strange) else "utf-8"
+
+
+def _is_utf8(line: bytes) -> bool:
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(start, final=False)
+        line.decode("utf-8")
     except UnicodeDecodeError:
-        return "latin-1"
-    return "utf-8"
+        return False
+    return True
 
 
 def has_plain_line_ends(encoding: str) -> bool:

@@ -80,6 +80,7 @@ def prepare(
         columns=columns,
         target=target if target is not None else (domain.target if domain else None),
         missing_markers=markers,
+        format=domain.format if domain else None,
         source=f"the domain prepared for {table.path.name}",
     )
     result.require_public()
