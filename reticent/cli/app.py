@@ -23,6 +23,7 @@ from reticent.cli import (
     datasets,
     demo,
     domain,
+    export,
     ledger,
     output,
     pate,
@@ -49,6 +50,7 @@ app.command("pate", epilog=pate.EPILOG)(pate.run)
 app.command("synth", epilog=synth.EPILOG)(synth.run)
 app.command("predict", epilog=predict.EPILOG)(predict.run)
 app.command("show", epilog=show.EPILOG)(show.run)
+app.command("export", epilog=export.EPILOG)(export.run)
 app.command("trust", epilog=trust.EPILOG)(trust.run)
 app.command("attack", epilog=attack.EPILOG)(attack.run)
 app.command("audit", epilog=audit.EPILOG)(audit.run)

@@ -49,6 +49,8 @@ def run(
 
     table = open_table(file, **layout_of(written, delimiter, header, encoding))
     output.note(f"{file}: {table.dialect.describe()}, {len(table.names)} columns")
+    if table.doubt is not None:
+        output.warn(table.doubt)
     with output.watch("scanning") as on_progress:
         domain = draft(table, target, on_progress=on_progress)
     if write is not None:

@@ -9,14 +9,14 @@ import typer
 
 from reticent.cli import output, paths
 
-EPILOG = "Example: [bold]reticent trust from-anna/run[/bold]"
+EPILOG = "Example:  reticent trust runs/patients"
 
 
 def run(
     folder: Annotated[Path, typer.Argument(help="A run that somebody else made.", show_default=False)],
     as_json: output.AsJson = False,
 ) -> None:
-    """Let a run of somebody else open what it names: its data and its ledger.
+    """Let a run of somebody else open the data that it names.
 
     Any run can be shown, reported on and predicted with. To resume, attack or
     audit it, files that it names are opened, and a stranger may have put any

@@ -107,8 +107,8 @@ class Domain:
         return [
             f"{name}.{key}"
             for name, column in self.columns.items()
-            for key in public_fields(column)
-            if getattr(column, key) is None or key in getattr(column, "looked_up", ())
+            for key in ("kind", *public_fields(column))
+            if getattr(column, key) is None or key in column.looked_up
         ]
 
     def require_public(self) -> None:
@@ -133,7 +133,7 @@ class Domain:
             columns[self.target] = Category(values=former.values, looked_up=former.looked_up)
         wanted = columns.get(target)
         if isinstance(wanted, Category):
-            columns[target] = Label(values=wanted.values, looked_up=wanted.looked_up & {"values"})
+            columns[target] = Label(values=wanted.values, looked_up=wanted.looked_up & {"kind", "values"})
         return replace(self, columns=columns, target=target)
 
     @classmethod

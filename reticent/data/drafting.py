@@ -41,7 +41,7 @@ MOST_CLASSES = 50  # different whole numbers of a label
 
 
 def draft(table: Table, target: str | None = None, *, on_progress: OnProgress = lambda done: None) -> Domain:
-    """A domain for a table, in one scan of it; every value found in the data is marked as looked up.
+    """A domain for a table, in one scan of it; every value and kind found in the data is marked as looked up.
 
     Args:
         target: the column to predict.
@@ -135,20 +135,22 @@ def _kind(seen: _ColumnSummary | None, table: Table, name: str) -> Column:
     if seen is None:
         return Ignored(reason=f"holds {table.unsupported[name]}: neither text nor numbers")
     if seen.is_empty:
-        return Ignored(reason="every cell is missing")
+        return Ignored(reason="every cell is missing", looked_up=frozenset({"kind"}))
     if seen.is_number:
         return _number(seen)
     if seen.words is not None:
-        marks = frozenset({"values", "missing"})
+        marks = frozenset({"kind", "values", "missing"})
         return Category(values=tuple(sorted(seen.words)), missing=seen.has_missing, looked_up=marks)
     return Ignored(
         reason=f"free text or an identifier: more than {MOST_WORDS} different words "
-        f"({seen.first_word} is not a number). Group it into fewer words to use it."
+        f"({seen.first_word} is not a number). Group it into fewer words to use it.",
+        looked_up=frozenset({"kind"}),
     )
 
 
 def _number(seen: _ColumnSummary) -> Number | Integer:
-    common: dict[str, Any] = {"missing": seen.has_missing, "looked_up": frozenset({"bounds", "missing"})}
+    marks = frozenset({"kind", "bounds", "missing"})
+    common: dict[str, Any] = {"missing": seen.has_missing, "looked_up": marks}
     if seen.is_written_whole:
         return Integer(bounds=(int(seen.low), int(seen.high)), **common)
     return Number(bounds=(float(seen.low), float(seen.high)), **common)
@@ -162,11 +164,11 @@ def _label(seen: _ColumnSummary, table: Table, name: str) -> Column:
         repeats = seen.words is not None and len(seen.words) <= min(MOST_CLASSES, max(2, seen.rows // 2))
         if seen.words is not None and repeats and seen.is_whole:
             values = sorted(seen.words, key=lambda word: (float(word.replace(",", ".")), word))
-            return Label(values=tuple(values), looked_up=frozenset({"values"}))
+            return Label(values=tuple(values), looked_up=frozenset({"kind", "values"}))
         return _number(seen)
     if seen.words is None:
         raise DataError(
             f"{where} has more than {MOST_WORDS} different words: it is free text, not a label.",
             remedy="Choose another target, or group its words into a few first.",
         )
-    return Label(values=tuple(sorted(seen.words)), looked_up=frozenset({"values"}))
+    return Label(values=tuple(sorted(seen.words)), looked_up=frozenset({"kind", "values"}))

@@ -88,6 +88,7 @@ class Ignored:
     kind: ClassVar[str] = "ignored"
 
     reason: str = ""
+    looked_up: frozenset[str] = frozenset()
 
 
 OTHER = "(other)"  # the name of the class of words that are not on a label's list
@@ -200,8 +201,8 @@ def _check_values(column: Category | Label, where: str, markers: set[str]) -> No
 
 def _check_marks(column: Number | Integer | Category | Label, where: str) -> None:
     for mark in sorted(column.looked_up):
-        if mark not in public_fields(column):
-            known = ", ".join(public_fields(column))
+        if mark not in ("kind", *public_fields(column)):
+            known = ", ".join(("kind", *public_fields(column)))
             raise DomainError(
                 f"{where}, key 'looked_up': {quote(mark)} is not a field that {column.kind} columns declare.",
                 remedy=f"Available fields: {known}.",

@@ -12,6 +12,7 @@ charge. One that is there is read from it: the same question is never asked twic
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import secrets
@@ -26,6 +27,7 @@ from reticent.accounting.budget import Budget
 from reticent.core.errors import BudgetExceeded, DataError, IntegrityError
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
+from reticent.core.user_key import user_key
 from reticent.distributed.consensus import require_alone
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -85,20 +87,37 @@ class Oracle:
     def _begin(self, budget: Budget | None) -> None:
         entries = self._journal.entries
         if not entries:
-            self._journal.write({"opened": self._open, "secret": secrets.token_hex(16)})
+            number = secrets.token_hex(16)
+            own = {} if self._journal.path is None else {"check": _secret_of(number)[-16:]}
+            self._journal.write({"opened": self._open, "number": number, **own})
         elif entries[0].get("opened") != self._open:
             raise IntegrityError(
                 f"{self._journal.path} is a journal of other teachers, or of other noise.",
                 remedy="Name another file, or use the settings that the journal was started with.",
             )
-        self._secret = str(entries[0]["secret"])
+        self._secret = self._find_secret(entries[0])
         if not any("paid" in entry for entry in entries):
             if budget is not None:
-                purpose = f"PATE, private inference {self._secret[:8]}"
+                purpose = f"PATE, private inference {entries[0].get('number', self._secret)[:8]}"
                 budget.charge(
                     self.allowance.event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=purpose, unit="record"
                 )
             self._journal.write({"paid": True})
+
+    def _find_secret(self, first: dict[str, Any]) -> str:
+        """What digests are keyed with. It is not in the journal: who has that alone cannot try records."""
+        if "secret" in first:  # of a version that kept it there
+            return str(first["secret"])
+        number = str(first.get("number"))
+        if self._journal.path is None:
+            return number
+        found = _secret_of(number)
+        if first.get("check") != found[-16:]:
+            raise IntegrityError(
+                f"{self._journal.path} was begun with the key of another user.",
+                remedy="Set RETICENT_CONFIG to the folder that holds that key, or begin another journal.",
+            )
+        return found[:32]
 
     def _apply_entry(self, entry: dict[str, Any]) -> None:
         """Applies a journal entry, whichever process wrote it."""
@@ -220,6 +239,10 @@ class _Journal:
     def _note(self, entry: dict[str, Any]) -> None:
         self.entries.append(entry)
         self._on_entry(entry)
+
+
+def _secret_of(number: str) -> str:
+    return hmac.new(user_key(), f"journal {number}".encode(), hashlib.sha256).hexdigest()
 
 
 def _damage_error(path: Path) -> IntegrityError:

@@ -1,10 +1,11 @@
 """A run on disk: the model, what it is, what it cost. Never a pickle; nothing in it is executed.
 
-    run.json             what was asked for, the event, the guarantee, metrics with their labels, versions
+    run.json             what was asked for, the event, the guarantee, versions
     domain.toml          what is public about the table
     model.safetensors    the parameters
     checkpoint           the state of an unfinished run
-    private              which rows were held out: for the data's holder, never to be shared
+    private              for the data's holder, never to be shared: which rows were held out, scores on them,
+                         what was seen on the way, votes, and the mark of who made the run
     .lock                held by the process that trains; gone when it is done
 
 Whatever is read back is checked: JSON by field, tensors by name, shape, type and digest. A folder without
@@ -29,7 +30,7 @@ from reticent.data.domain import Domain
 from reticent.distributed.consensus import by_first
 from reticent.runs import private
 from reticent.runs.json_values import OtherVersion, Unreadable
-from reticent.runs.record import Outcome, RunRecord
+from reticent.runs.record import PRIVATE_FIELDS, Outcome, RunRecord
 
 _LARGEST_RECORD = 1 << 28  # bytes
 
@@ -177,8 +178,12 @@ def read_domain(folder: Path) -> Domain | None:
 
 
 def write_record(folder: Path, record: RunRecord) -> None:
-    """Puts the record on the disk, in one piece."""
-    write_json(folder / RUN, record.to_json())
+    """Puts the record on the disk: first what is private, then the rest, each in one piece."""
+    said = record.to_json()
+    hidden = {name: said.pop(name) for name in PRIVATE_FIELDS if name in said}
+    if hidden:
+        private.write_unreleased(folder, {"number": record.number, **hidden})
+    write_json(folder / RUN, said)
 
 
 def read_record(folder: Path) -> RunRecord:
@@ -189,7 +194,11 @@ def read_record(folder: Path) -> RunRecord:
     """
     path = folder / RUN
     try:
-        record = RunRecord.from_json(json.loads(read_inside(folder, RUN, most=_LARGEST_RECORD)))
+        said = json.loads(read_inside(folder, RUN, most=_LARGEST_RECORD))
+        if isinstance(said, dict):
+            hidden = private.read_unreleased(folder, said.get("number"))
+            said = {name: hidden[name] for name in PRIVATE_FIELDS if name in hidden} | said
+        record = RunRecord.from_json(said)
     except FileNotFoundError:
         raise DataError(
             f"{folder} holds no run: there is no {RUN} in it.",

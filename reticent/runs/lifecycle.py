@@ -188,6 +188,8 @@ def start(
     began = time.perf_counter()
     by_first(lambda: folders.require_new(folder))
     source = product.open(request)
+    if source.table is not None and (doubt := source.table.doubt) is not None:
+        observer.warn(doubt)
     noise = _noise(source)
     recipe = product.price(source, noise)
     keys = shared_keys(keys)

@@ -10,7 +10,7 @@ from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import TRAINING, delta_left
 from reticent.accounting.search import bisect
 from reticent.accounting.tight_epsilon import guarantee, upper_bound
-from reticent.core.errors import BudgetExceeded, CannotMeet, ReticentError
+from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, ReticentError
 from reticent.core.observer import Observer
 from reticent.data.preparation.noise import PreparationNoise, PreparationRelease
 from reticent.ledger.accounts import Account
@@ -89,7 +89,7 @@ def pay(folder: Path, record: RunRecord, observer: Observer, *, price: Price | N
     """
     folders.require_new(folder)
     try:
-        mark_as_own(folder, record)
+        _mark(folder, record, observer)
         folders.write_record(folder, record)
         charge(record, observer, price=price)
     except ReticentError:
@@ -99,6 +99,15 @@ def pay(folder: Path, record: RunRecord, observer: Observer, *, price: Price | N
         if not is_charged(record):
             folders.discard(folder)
         raise
+
+
+def _mark(folder: Path, record: RunRecord, observer: Observer) -> None:
+    """Marks the run as this user's; where no key can be kept, says what that means."""
+    try:
+        mark_as_own(folder, record)
+    except DataError as error:
+        later = "Before this run is resumed, attacked or audited, it will have to be trusted"
+        observer.warn(f"{error.happened} {later}: reticent trust {folder}.")
 
 
 def charge(record: RunRecord, observer: Observer, *, price: Price | None = None) -> None:

@@ -25,6 +25,6 @@ def price(source: Source, noise: PreparationNoise | None) -> Recipe:
         teachers=request.teachers,
     )
     recipe = table.price(request.method, terms)
-    if noise is not None and source.table is not None and source.declared is None:
-        require_enough_rows(source.table, noise, source.rows)
+    if noise is not None and source.table is not None:
+        require_enough_rows(source.table, noise, source.rows, source.declared)
     return recipe

@@ -1,4 +1,4 @@
-"""The part of a run's folder that may not leave: which rows were held out.
+"""The part of a run's folder that may not leave: which rows were held out, and what was seen of them.
 
 It is in a folder of its own, `private`, that only its owner can open. Whoever shares a run leaves it out.
 """
@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from reticent.core.errors import DataError, IntegrityError
 from reticent.core.files import read_inside, write_whole
 from reticent.data.held_out import SEED_BYTES, Split
 
-PRIVATE, SPLIT = "private", "split.json"
+PRIVATE, SPLIT, UNRELEASED, ORIGIN = "private", "split.json", "unreleased.json", "origin.json"
 
 
 def write_split(folder: Path, split: Split) -> None:
@@ -71,11 +73,37 @@ def read_split(folder: Path, share: float) -> Split:
         raise IntegrityError(f"{path} is damaged.", remedy="Restore it from a copy.") from None
 
 
+def write_unreleased(folder: Path, said: Mapping[str, Any]) -> None:
+    """Keeps what no guarantee covers where only its owner can read it.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    make_private(folder)
+    content = json.dumps(said, indent=2, allow_nan=False) + "\n"
+    write_whole(folder / PRIVATE / UNRELEASED, content.encode(), is_private=True)
+
+
+def read_unreleased(folder: Path, number: Any) -> dict[str, Any]:
+    """What no guarantee covers about the run of this number; nothing in a folder that was shared.
+
+    Raises:
+        OSError: it cannot be read. ValueError: it is damaged.
+    """
+    try:
+        found = json.loads(read_inside(folder, f"{PRIVATE}/{UNRELEASED}"))
+    except FileNotFoundError:
+        return {}
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found if found.get("number") == number else {}
+
+
 def discard(folder: Path) -> None:
     """Removes it, of a run that was refused."""
     with suppress(OSError):
         tidy(folder)
-        for name in (SPLIT, "origin.json"):
+        for name in (SPLIT, ORIGIN, UNRELEASED):
             (folder / PRIVATE / name).unlink(missing_ok=True)
         (folder / PRIVATE).rmdir()
 

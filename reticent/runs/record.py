@@ -1,5 +1,7 @@
 """The record of a run: everything that `run.json` holds, with its one reader and its one writer.
 
+What is unreleased (`PRIVATE_FIELDS`) is kept apart, in the private part of the folder.
+
 A record is a value: each change makes another one, and `folder.write_record` puts it on the disk.
 
     started     the folder is there and says what was asked for; nothing is charged or released
@@ -30,6 +32,7 @@ Kind = Literal["model", "generator"]
 State = Literal["started", "paid", "failed", "finished"]
 
 COMMANDS: dict[str, str] = {"model": "train", "generator": "synth"}
+PRIVATE_FIELDS = ("metrics", "history", "unreleased", "quality", "warnings")  # of a record in JSON
 HISTORY = (
     "unreleased estimates on held-out rows; epsilon is what a run costs that was meant from the start to end "
     "there, preparation included"
@@ -341,7 +344,8 @@ def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
 
 def _outcome(value: Mapping[str, Any], kind: Kind) -> Outcome:
     model = mapping(value["model"])
-    scored = _scores(value["metrics"]) if kind == "model" else None
+    scored = _scores(value["metrics"]) if kind == "model" and value.get("metrics") is not None else None
+    points = mapping(value.get("history") or {}).get("moments", ()) if kind == "model" else ()
     return Outcome(
         model=ModelFile(
             name=text(model["name"]), digest=text(model["digest"]), shape=or_none(shape, model.get("shape"))
@@ -350,7 +354,7 @@ def _outcome(value: Mapping[str, Any], kind: Kind) -> Outcome:
         seconds=number(value["seconds"]),
         problem=_problem(mapping(value["problem"])) if kind == "model" else None,
         scores=scored,
-        history=tuple(map(_point, value["history"]["moments"])) if kind == "model" else (),
+        history=tuple(map(_point, points)),
         unreleased=or_none(mapping, value.get("unreleased")),
         quality=or_none(mapping, value.get("quality")),
         warnings=texts(value.get("warnings", [])),

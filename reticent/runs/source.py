@@ -161,9 +161,9 @@ class Source:
         if domain is None or domain.target is None:
             return None if self.splits is None else "classes"  # a dataset without a domain counts its classes
         match domain.columns.get(domain.target):
-            case Label():
+            case Label() as column if "kind" not in column.looked_up:
                 return "classes"
-            case Number() | Integer() as column if column.bounds and "bounds" not in column.looked_up:
+            case Number() | Integer() as found if found.bounds and not found.looked_up & {"kind", "bounds"}:
                 return "number"
         return None  # a number whose bounds have to be found is a class if it has few values
 

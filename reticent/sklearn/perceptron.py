@@ -19,6 +19,7 @@ from reticent.models.model import Model
 from reticent.sklearn.private import PrivateClassifierFit
 from reticent.sklearn.private_bounds import row_norms
 from reticent.sklearn.spending import Spending
+from reticent.training.execution import Execution
 from reticent.training.loop import train
 from reticent.training.plan import Plan
 
@@ -91,6 +92,7 @@ class PrivateMLPClassifier(PrivateClassifierFit):
             budget=spending,
             keys=spending.keys,
             beside=found,
+            execution=Execution(program=("perceptron", self._sizes, self.learning_rate)),
         )
         layers = [run.params[f"dense{number}"] for number in range(1, len(run.params) + 1)]
         self.coefs_ = [np.asarray(layer["w"], np.float64) for layer in layers]
@@ -140,7 +142,11 @@ class PrivateMLPClassifier(PrivateClassifierFit):
         )
 
     def _model(self) -> Model:
-        return models.mlp((self.n_features_in_, *self.hidden, len(self.classes_)), jnp.tanh)
+        return models.mlp(self._sizes, jnp.tanh)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return self.n_features_in_, *self.hidden, len(self.classes_)
 
     def _inputs(self, x: Any) -> np.ndarray:
         """Rows of length at most 1."""

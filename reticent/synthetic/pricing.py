@@ -140,8 +140,7 @@ def _require_enough(
 ) -> None:
     """Refuses, before it is paid for, what would drown in noise however few values the columns have."""
     assert source.table is not None
-    if source.declared is None:
-        require_enough_rows(source.table, noise, source.rows)
+    require_enough_rows(source.table, noise, source.rows, source.declared)
     columns = len(source.table.names) - len(source.request.ignore)
     planning.plan((2,) * max(columns, 1), rows, share[0], share[1], source.request.method)
 

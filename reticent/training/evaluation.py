@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ from reticent.mechanisms.events import Event
 from reticent.training.averages import Average
 from reticent.training.gradients import Loss
 from reticent.training.plan import Plan
+from reticent.training.programs import kept
 from reticent.training.step import TrainState, Unreleased
 
 Metric = Callable[[Any, Any], jax.Array]
@@ -71,8 +73,12 @@ def _moment(
 
 
 def evaluator(
-    loss: Loss, evaluate: Dataset | Mapping[str, Any] | None, metrics: Mapping[str, Metric]
+    loss: Loss,
+    evaluate: Dataset | Mapping[str, Any] | None,
+    metrics: Mapping[str, Metric],
+    program: Hashable | None = None,
 ) -> Callable[[Any], dict[str, float]]:
+    """The mean loss and metrics of parameters on held-out rows; for `program` see `Execution`."""
     if evaluate is None and collectives.count() == 1:
         return lambda params: {}
     held = None if evaluate is None else as_dataset(evaluate, "evaluate")
@@ -80,21 +86,25 @@ def evaluator(
     rows = 0 if held is None else len(held)
     named: dict[str, Metric] = {"loss": loss, **metrics}
 
-    @jax.jit
-    def values(params: Any) -> dict[str, jax.Array]:
-        def one(example: Any) -> dict[str, jax.Array]:
-            return {name: jnp.float32(metric(params, example)) for name, metric in named.items()}
-
-        return jax.lax.map(one, arrays, batch_size=min(1024, rows))
+    key = None if program is None else ("metrics", program, tuple(named))
+    values = kept(key, lambda: jax.jit(partial(_values, named)))
 
     def means(params: Any) -> dict[str, float]:
         """Over the rows of all processes; nothing if there are none."""
-        found = values(params) if rows else dict.fromkeys(named, np.zeros(0))
+        found = values(params, arrays) if rows else dict.fromkeys(named, np.zeros(0))
         own = [np.asarray(found[name], np.float64).sum() for name in named]
         *sums, count = collectives.total(np.array([*own, rows], np.float64)).tolist()
         return {name: value / count for name, value in zip(named, sums, strict=True)} if count else {}
 
     return means
+
+
+def _values(named: Mapping[str, Metric], params: Any, arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    def one(example: Any) -> dict[str, jax.Array]:
+        return {name: jnp.float32(metric(params, example)) for name, metric in named.items()}
+
+    rows = len(next(iter(arrays.values())))
+    return jax.lax.map(one, arrays, batch_size=min(1024, rows))
 
 
 def _private_facts(private: Unreleased) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from jax.sharding import Mesh
@@ -21,6 +22,9 @@ class Execution:
         mesh: the devices that share the work; by default, all of them.
         divide_params: keep a part of parameters, optimizer state and noise on each device.
         buffer: bytes of rows in memory, where the data are memory-mapped and larger than that.
+        program: names the loss, the optimizer, the metrics and the projection. Runs of the same name, plan
+            and shapes in one process share what was compiled. Whatever these functions depend on has to be
+            part of the name: they are not looked at again.
 
     Raises:
         InvalidArgument: an unknown strategy, or a microbatch below 1.
@@ -35,6 +39,7 @@ class Execution:
     mesh: Mesh | None = None
     divide_params: bool = False
     buffer: int = BUFFER
+    program: Hashable | None = None
 
     def __post_init__(self) -> None:
         require_strategy(self.strategy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +45,7 @@ from reticent.training.execution import Execution
 from reticent.training.gradients import Loss, clipped_gradient_sum, inputs
 from reticent.training.places import ROUNDED_ALIKE, require_declared
 from reticent.training.plan import Plan
+from reticent.training.programs import kept
 from reticent.training.progress import bar
 from reticent.training.projection import Projection
 from reticent.training.step import Blocks, Step, TrainState, Unreleased, private_step
@@ -135,9 +136,14 @@ def train(
     step = partial(step, contribution=contribution, blocks=blocks, exchange=layout.exchange)
     step = step(moves_others=_moves_others(plan))
     with closing(_checked_feed(data, plan, layout, keys, how.buffer, checkpoints)) as feed:
-        scores = evaluator(loss, evaluate, metrics or {})
+        scores = evaluator(loss, evaluate, metrics or {}, how.program)
         look = observer(plan, scores, average, on_progress, unreleased, beside)
-        many, start, is_paid = _started(step, params, optimizer, plan, feed, layout, checkpoints)
+        name = None
+        if how.program is not None:
+            chosen = output if isinstance(output, str) else average
+            name = (how.program, plan, chosen, augment, views, how.strategy, blocks, feed.shape)
+            name = (*name, layout.mesh, how.divide_params, _moves_others(plan))
+        many, start, is_paid = _started(name, step, params, optimizer, plan, feed, layout, checkpoints)
         by_first(lambda: None if is_paid else _charge(budget, plan))
         assumptions = _assumed(keys, checkpoints, plan)
         save = _saving(checkpoints, layout, is_told=on_progress is not None)
@@ -239,6 +245,7 @@ def _saving(checkpoints: Checkpoints | None, layout: Layout, *, is_told: bool) -
 
 
 def _started(
+    name: Hashable | None,
     step: Step,
     params: Any,
     optimizer: optax.GradientTransformation,
@@ -254,7 +261,8 @@ def _started(
     saved = None if checkpoints is None else by_first(lambda: checkpoints.load(fresh))
     is_paid = bool(collectives.broadcast_json(saved is not None))
     state = broadcast_tree(fresh if saved is None else saved)
-    return _compiled(step, feed, layout, state), layout.placed(state), is_paid
+    many = kept(name, lambda: _compiled(step, feed, layout, state))
+    return many, layout.placed(state), is_paid
 
 
 def _compiled(step: Step, feed: Feed, layout: Layout, state: TrainState) -> Callable[..., Any]:

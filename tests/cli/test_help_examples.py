@@ -28,7 +28,7 @@ from reticent.core.keys import Keys
 PATHS = [path for path, _ in reference.commands(typer.main.get_command(cli.app))]
 ASKED_FOR = {
     *("train", "predict", "show", "attack", "audit", "account", "calibrate", "pate", "synth", "sweep"),
-    *("ledger", "report", "domain", "datasets", "demo"),
+    *("ledger", "report", "domain", "datasets", "demo", "trust", "export"),
 }
 
 

@@ -17,7 +17,8 @@ from reticent.data.drafting import draft
 from reticent.data.encoding import encode
 from reticent.data.files import open_table
 
-BOUNDS, VALUES = frozenset({"bounds", "missing"}), frozenset({"values", "missing"})
+BOUNDS = frozenset({"kind", "bounds", "missing"})
+VALUES = frozenset({"kind", "values", "missing"})
 
 
 def drafted(tmp_path: Path, text: str, target: str | None = None) -> Domain:
@@ -31,22 +32,22 @@ def test_kinds_are_guessed_and_every_value_is_marked(tmp_path) -> None:
     assert domain.columns["age"] == Integer(bounds=(20, 26), missing=True, looked_up=BOUNDS)
     assert domain.columns["share"] == Number(bounds=(0.0, 29.9), looked_up=BOUNDS)
     assert domain.columns["work"] == Category(values=("a", "b"), missing=True, looked_up=VALUES)
-    assert domain.columns["sick"] == Label(values=("n", "y"), looked_up=frozenset({"values"}))
+    assert domain.columns["sick"] == Label(values=("n", "y"), looked_up=frozenset({"kind", "values"}))
     name, gone = domain.columns["name"], domain.columns["gone"]
     assert isinstance(name, Ignored)
     assert "more than 200 different words (line 2 is not a number)" in name.reason
-    assert gone == Ignored(reason="every cell is missing")
+    assert gone == Ignored(reason="every cell is missing", looked_up=frozenset({"kind"}))
     assert domain.not_public() == [
-        *("age.bounds", "age.missing", "share.bounds", "share.missing"),
-        *("work.values", "work.missing", "sick.values"),
+        *("age.kind", "age.bounds", "age.missing", "share.kind", "share.bounds", "share.missing"),
+        *("work.kind", "work.values", "work.missing", "name.kind", "gone.kind", "sick.kind", "sick.values"),
     ]
 
 
 @pytest.mark.parametrize(
     ("cells", "kind"),
     [
-        (["1", "-1", "1", "-1"], Label(values=("-1", "1"), looked_up=frozenset({"values"}))),
-        (["10", "9", "9", "10"], Label(values=("9", "10"), looked_up=frozenset({"values"}))),
+        (["1", "-1", "1", "-1"], Label(values=("-1", "1"), looked_up=frozenset({"kind", "values"}))),
+        (["10", "9", "9", "10"], Label(values=("9", "10"), looked_up=frozenset({"kind", "values"}))),
         (["1", "2", "3", "4"], Integer(bounds=(1, 4), looked_up=BOUNDS)),
         (["1.5", "2.5", "1.5", "2.5"], Number(bounds=(1.5, 2.5), looked_up=BOUNDS)),
     ],

@@ -335,7 +335,7 @@ class Place:
         names = sorted(path.name for path in self.run(number).iterdir())
         assert names == ["domain.toml", "model.safetensors", "private", "run.json"], names
         kept = sorted(path.name for path in (self.run(number) / "private").iterdir())
-        assert kept == ["origin.json", "split.json"]
+        assert kept == ["origin.json", "split.json", "unreleased.json"]
         assert not found.twice, found.twice
         assert not found.too_early, found.too_early
         done = [entry for entry in diary if entry["what"] == "done"][-1]

@@ -7,12 +7,12 @@ Pickled objects are never loaded: they could run any code.
 from __future__ import annotations
 
 import io
+import math
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from copy import copy
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -23,7 +23,7 @@ from reticent.core.errors import DataError
 from reticent.data.arrow_cells import compute
 from reticent.data.files.dialect import Dialect
 from reticent.data.files.shards import cut_error, row_cuts
-from reticent.data.files.table import Table, check_names, damage_error, report_damage
+from reticent.data.files.table import Table, check_names, check_width, damage_error, report_damage
 from reticent.data.kinds import quote
 
 NPZ_MAGIC = b"PK\x03\x04"
@@ -34,10 +34,10 @@ _SLICE = 8 << 20  # bytes of one array at once
 
 class _Member(NamedTuple):
     name: str
-    open: Callable[[], IO[bytes]]
     shape: tuple[int, ...]
     dtype: np.dtype
     is_fortran: bool
+    header: int | None = None  # of a shard: the byte of the archive at which its local header begins
 
     @property
     def columns(self) -> list[str]:
@@ -51,8 +51,10 @@ class ArraysTable(Table):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with report_damage(path, "NumPy arrays"):
-            self._members = [_describe(path, name, open_it) for name, open_it in _members(path)]
+        with report_damage(path, "NumPy arrays"), ExitStack() as opened:
+            arrays = _Arrays(path, opened)
+            self._members = [_describe(path, name, arrays.open(name)) for name in arrays.names]
+        check_width(path, sum(math.prod(member.shape[1:]) for member in self._members))
         lengths = {member.name: member.shape[0] for member in self._members}
         if not lengths or not max(lengths.values()):
             raise DataError(f"{path} has no rows.", remedy="Give arrays with at least one row.")
@@ -76,29 +78,32 @@ class ArraysTable(Table):
         shard = copy(self)
         with report_damage(self.path, "NumPy arrays"):
             if zipfile.is_zipfile(self.path):
-                shard._members = [m._replace(open=self._unpacked_opener(m)) for m in self._members]
+                with zipfile.ZipFile(self.path) as archive:
+                    shard._members = [
+                        m._replace(header=self._header_of(m, archive.getinfo(f"{m.name}.npy")))
+                        for m in self._members
+                    ]
         shard._first_row = self._first_row + cuts[number]
         shard._row_count = cuts[number + 1] - cuts[number]
         return shard
 
-    def _unpacked_opener(self, member: _Member) -> Callable[[], IO[bytes]]:
-        """How to open an array of an archive so that going to a row does not read all before it."""
-        with zipfile.ZipFile(self.path) as archive:
-            info = archive.getinfo(f"{member.name}.npy")
+    def _header_of(self, member: _Member, info: zipfile.ZipInfo) -> int:
+        """Where an array lies in an archive so that going to a row does not read all before it."""
         if info.compress_type != zipfile.ZIP_STORED:
             raise cut_error(self, "a packed NPZ file")
         if info.file_size < int(np.prod(member.shape, dtype=object)) * member.dtype.itemsize:
             raise damage_error(self.path, "NumPy arrays", EOFError())
-        return partial(_open_unpacked, self.path, info.header_offset)
+        return info.header_offset
 
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
         wanted = set(columns)
-        used = [member for member in self._members if wanted & set(member.columns)]
+        used = [member for member in self._members if not wanted.isdisjoint(member.columns)]
         widest = max((member.dtype.itemsize * int(np.prod(member.shape[1:])) for member in used), default=1)
         step = max(1, _SLICE // max(1, widest))
         total = self.row_count
         with report_damage(self.path, "NumPy arrays"), ExitStack() as opened:
-            slices = [_slices(self.path, member, self._first_row, total, step, opened) for member in used]
+            arrays = _Arrays(self.path, opened)
+            slices = [_slices(self.path, member, self._first_row, total, step, arrays) for member in used]
             for first, blocks in zip(range(0, total, step), zip(*slices, strict=True), strict=True):
                 found: dict[str, pa.Array] = {}
                 for member, block in zip(used, blocks, strict=True):
@@ -108,28 +113,39 @@ class ArraysTable(Table):
                 yield batch, (first + batch.num_rows) / total
 
 
-def _members(path: Path) -> list[tuple[str, Callable[[], IO[bytes]]]]:
-    """The names of a file's arrays, and how to open each."""
-    with open(path, "rb") as file:
-        if file.read(len(NPY_MAGIC)) == NPY_MAGIC:
-            return [("column", partial(open, path, "rb"))]
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-    strangers = [name for name in names if not name.endswith(".npy")]
-    if strangers:
-        hint = (
-            "It is an Excel workbook: save it as CSV." if "xl/workbook.xml" in names else "Give a CSV file."
-        )
-        raise DataError(f"{path} is a ZIP archive that holds no NumPy arrays.", remedy=hint)
-    return [(name.removesuffix(".npy"), partial(_open_member, path, name)) for name in names]
+class _Arrays:
+    """The arrays of a file, opened through one look at its table of contents; closed with the stack.
 
+    Raises:
+        DataError: it is an archive of other things.
+    """
 
-def _open_member(path: Path, name: str) -> IO[bytes]:
-    with zipfile.ZipFile(path) as archive:
+    def __init__(self, path: Path, opened: ExitStack) -> None:
+        self._path, self._opened = path, opened
+        with open(path, "rb") as file:
+            is_alone = file.read(len(NPY_MAGIC)) == NPY_MAGIC
+        self._archive = None if is_alone else opened.enter_context(zipfile.ZipFile(path))
+        names = ["column.npy"] if self._archive is None else self._archive.namelist()
+        if not all(name.endswith(".npy") for name in names):
+            hint = (
+                "It is an Excel workbook: save it as CSV."
+                if "xl/workbook.xml" in names
+                else "Give a CSV file."
+            )
+            raise DataError(f"{path} is a ZIP archive that holds no NumPy arrays.", remedy=hint)
+        self.names = [name.removesuffix(".npy") for name in names]
+        check_width(path, len(names))
+
+    def open(self, name: str, header: int | None = None) -> IO[bytes]:
+        """One of them, from its first byte."""
+        if self._archive is None:
+            return self._opened.enter_context(open(self._path, "rb"))
+        if header is not None:
+            return self._opened.enter_context(_open_unpacked(self._path, header))
         try:
-            return archive.open(name)  # keeps the file open until it is closed itself
+            return self._opened.enter_context(self._archive.open(f"{name}.npy"))
         except (RuntimeError, NotImplementedError, KeyError):  # encrypted, or packed in an unknown way
-            raise damage_error(path, "NumPy arrays") from None
+            raise damage_error(self._path, "NumPy arrays") from None
 
 
 def _open_unpacked(path: Path, header: int) -> IO[bytes]:
@@ -143,8 +159,8 @@ def _open_unpacked(path: Path, header: int) -> IO[bytes]:
         return file
 
 
-def _describe(path: Path, name: str, open_it: Callable[[], IO[bytes]]) -> _Member:
-    with open_it() as file:
+def _describe(path: Path, name: str, file: IO[bytes]) -> _Member:
+    with file:
         shape, is_fortran, dtype = _header(path, name, file)
     where = f"{path}, array {quote(name)}"
     if dtype.hasobject:
@@ -157,7 +173,7 @@ def _describe(path: Path, name: str, open_it: Callable[[], IO[bytes]]) -> _Membe
             f"{where} has {len(shape)} axes where a table has one or two.",
             remedy="Reshape it to one row per record: array.reshape(len(array), -1).",
         )
-    return _Member(name, open_it, shape, dtype, is_fortran)
+    return _Member(name, shape, dtype, is_fortran)
 
 
 def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -178,10 +194,10 @@ def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bo
 
 
 def _slices(
-    path: Path, member: _Member, begin: int, rows: int, step: int, opened: ExitStack
+    path: Path, member: _Member, begin: int, rows: int, step: int, arrays: _Arrays
 ) -> Iterator[np.ndarray]:
     """So many rows of an array from row `begin`, `step` rows at a time."""
-    file = opened.enter_context(member.open())
+    file = arrays.open(member.name, member.header)
     _header(path, member.name, file)
     size, rest = member.dtype.itemsize, member.shape[1:]
     if member.is_fortran and rest:  # its rows are scattered over the whole of it

@@ -15,10 +15,10 @@ from reticent.core.errors import DataError
 from reticent.data.arrow_cells import compute
 from reticent.data.files.dialect import Dialect
 from reticent.data.files.shards import byte_range, cut_error, line_ends_before
-from reticent.data.files.table import Table, report_damage
+from reticent.data.files.table import MOST_COLUMNS, Table, report_damage
 from reticent.data.files.text import LINE_LIMIT, CleanText, is_gzip
 
-WIDEST = 50_000  # features; each row is written out in full, zeros and all
+WIDEST = MOST_COLUMNS - 1  # features; each row is written out in full, zeros and all
 
 _BLOCK = 1 << 20  # bytes of text
 _CELLS = 1 << 22  # in one batch
@@ -76,7 +76,8 @@ class LibsvmTable(Table):
     def _read(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
         width = len(self.names) - 1
         step = max(1, _CELLS // max(1, width))
-        positions = [self.names.index(name) - 1 for name in columns if name != "label"]
+        place = {name: number - 1 for number, name in enumerate(self.names)}
+        positions = [place[name] for name in columns if name != "label"]
         for rows, done in self._parse_all():
             for first in range(0, len(rows.labels), step):
                 labels = rows.labels[first : first + step]

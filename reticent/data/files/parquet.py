@@ -19,6 +19,7 @@ from reticent.data.files.table import Table, check_names, damage_error, report_d
 MAGIC = b"PAR1"
 
 _ROWS = 1 << 16  # at once
+_BYTES = 1 << 26  # of words, written out
 
 
 class ParquetTable(Table):
@@ -36,6 +37,7 @@ class ParquetTable(Table):
         check_names(path, schema.names)
         self.names = tuple(schema.names)
         self.dialect = Dialect(format="parquet")
+        self._texts = frozenset(field.name for field in schema if pa.types.is_string(field.type))
         self.unsupported = {
             field.name: str(field.type) for field in schema if _plain_type(field.type) is None
         }
@@ -60,18 +62,38 @@ class ParquetTable(Table):
         groups = list(self._shares())
         skip = self._first_row - sum(self._groups[: groups[0]])  # rows of another shard in the first group
         seen = 0
-        with report_damage(self.path, "Parquet"), parquet.ParquetFile(self.path, pre_buffer=False) as file:
+        texts = [name for name in columns if name in self._texts]
+        opened = parquet.ParquetFile(self.path, pre_buffer=False, read_dictionary=texts)
+        with report_damage(self.path, "Parquet"), opened as file:
             for batch in file.iter_batches(
                 batch_size=_ROWS, row_groups=groups, columns=list(columns), use_threads=False
             ):
                 batch, skip = batch.slice(min(skip, batch.num_rows)), max(0, skip - batch.num_rows)
                 batch = batch.slice(0, self.row_count - seen)
-                seen += batch.num_rows
-                plain = [_plain(batch.column(name)) for name in columns]
-                yield pa.RecordBatch.from_arrays(plain, names=list(columns)), seen / self.row_count
+                for part in _in_parts(batch):
+                    seen += part.num_rows
+                    plain = [_plain(part.column(name)) for name in columns]
+                    yield pa.RecordBatch.from_arrays(plain, names=list(columns)), seen / self.row_count
                 if seen == self.row_count:
                     return
         raise damage_error(self.path, "Parquet")
+
+
+def _in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Parts of a batch that stay small when words that are stored once are written out in every row."""
+    widest = sum(map(_longest, batch.columns))
+    step = max(_BYTES // max(widest, 1), 1)
+    for first in range(0, batch.num_rows, step):
+        yield batch.slice(first, step)
+
+
+def _longest(column: pa.Array) -> int:
+    """Bytes of the longest word that is stored once for many rows; 0 where each row has its own."""
+    if not pa.types.is_dictionary(column.type) or not len(column.dictionary):
+        return 0
+    words = column.dictionary
+    is_text = pa.types.is_string(words.type) or pa.types.is_large_string(words.type)
+    return int(compute.max(compute.binary_length(words)).as_py() or 0) if is_text else 0
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType | None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from reticent.data.files.dialect import Dialect
 
 
+MOST_COLUMNS = 50_000
+
+
 class RowBatch(NamedTuple):
     """A batch of rows: where it starts in the table (from 0), its cells, how much of the file is read."""
 
@@ -56,7 +59,8 @@ class Table(ABC):
         if columns is None:
             columns = [name for name in self.names if name not in self.unsupported]
         self.require(columns)
-        wanted = [name for name in self.names if name in set(columns)]
+        chosen = set(columns)
+        wanted = [name for name in self.names if name in chosen]
         first = 0
         for batch, done in self._read(wanted) if wanted else ():
             if batch.num_rows:
@@ -65,8 +69,9 @@ class Table(ABC):
 
     def require(self, columns: Collection[str]) -> None:
         """Raises `DataError`, with the nearest name, for a column that is not there or cannot be read."""
+        names = set(self.names)
         for name in columns:
-            if name not in self.names:
+            if name not in names:
                 raise DataError(f"{self.path} has no column {quote(name)}.", remedy=suggest(name, self.names))
             if name in self.unsupported:
                 raise DataError(
@@ -78,6 +83,16 @@ class Table(ABC):
     def format_assumption(self) -> str | None:
         """What was found in the file about how it is written, and is taken as public; None if nothing was."""
         return None
+
+    @property
+    def doubt(self) -> str | None:
+        """What nothing in the file tells, how it was decided, and how to decide otherwise; mostly None."""
+        if not self.dialect.is_header_in_doubt:
+            return None
+        return (
+            f"Nothing tells whether the first line of {self.path} names the columns. It is taken as a row, "
+            "and columns are called column_1, column_2, ...: pass --header if it does, --no-header if not."
+        )
 
     @property
     def row_count(self) -> int:
@@ -106,8 +121,18 @@ class Table(ABC):
         """Batches with exactly these columns, and the fraction of the file read so far."""
 
 
+def check_width(path: Path, columns: int) -> None:
+    """Raises `DataError` for more columns than a table is read with."""
+    if columns > MOST_COLUMNS:
+        raise DataError(
+            f"{path} has {columns:,} columns, and tables are read with at most {MOST_COLUMNS:,}.",
+            remedy="Keep the columns that matter, or train on arrays in Python.",
+        )
+
+
 def check_names(path: Path, names: Sequence[str]) -> None:
     """Raises `DataError` for a column without a name, and for a name that two columns have."""
+    check_width(path, len(names))
     for position, name in enumerate(names, start=1):
         if not name:
             raise DataError(

@@ -58,7 +58,7 @@ def prepare(
 ) -> Prepared:
     """Makes a domain public: keeps what `domain` declares and finds the rest privately.
 
-    Values that a draft looked up in the data are found anew, as if they were not there.
+    Values and kinds that a draft looked up in the data are found anew, as if they were not there.
 
     Guarantee:
         Costs `noise.event`, whatever is found and however often.
@@ -71,7 +71,10 @@ def prepare(
     root = keys.take(Stream.PREPARATION, steps=range(len(PreparationRelease)))
     markers = MISSING_MARKERS if domain is None else domain.missing_markers
     scan = _Scan(table, noise, root, markers, on_progress)
-    columns = scan.kinds(target) if domain is None else _declared_columns(domain, target)
+    require_enough_rows(table, noise, scan.rows, domain)
+    columns = {} if domain is None else _declared_columns(domain, target)
+    if open_kinds := _open_kinds(table, domain):
+        columns |= scan.kinds(open_kinds, target)
     open_words = [name for name, column in columns.items() if _lacks(column, "values")]
     columns = scan.words(columns, open_words, target)
     open_bounds = [name for name, column in columns.items() if _lacks(column, "bounds")]
@@ -84,13 +87,13 @@ def prepare(
         source=f"the domain prepared for {table.path.name}",
     )
     result.require_public()
-    names = list(dict.fromkeys([*open_words, *open_bounds, *(table.unsupported if domain is None else ())]))
+    names = list(dict.fromkeys([*open_words, *open_bounds, *(set(open_kinds) & set(table.unsupported))]))
     return Prepared(result, tuple(_describe(result, names)), tuple(_describe_ignored(result, names)))
 
 
 def releases_for(domain: Domain | None, target: str | None = None) -> tuple[PreparationRelease, ...]:
     """The releases that complete a domain: none for one that is public."""
-    if domain is None:
+    if domain is None or any("kind" in column.looked_up for column in domain.columns.values()):
         return tuple(PreparationRelease)
     columns = _declared_columns(domain, target)
     has_words = any(_lacks(column, "values") for column in columns.values())
@@ -102,24 +105,32 @@ def releases_for(domain: Domain | None, target: str | None = None) -> tuple[Prep
     ) * has_words
 
 
-def require_enough_rows(table: Table, noise: PreparationNoise, rows: int) -> None:
+def _open_kinds(table: Table, domain: Domain | None) -> list[str]:
+    """The columns of which it is not public yet what they hold."""
+    if domain is None:
+        return list(table.names)
+    return [name for name, column in domain.columns.items() if "kind" in column.looked_up]
+
+
+def require_enough_rows(
+    table: Table, noise: PreparationNoise, rows: int, domain: Domain | None = None
+) -> None:
     """Checks that there are enough rows for this noise.
 
     Raises:
         CannotMeet: the noise would hide what columns hold of which nothing is declared.
     """
-    deviation = noise.deviation(PreparationRelease.KINDS, _counts_of_a_row(table))
+    columns = [name for name in _open_kinds(table, domain) if name not in table.unsupported]
+    if not columns:
+        return
+    # A row enters one of three counts for each column, by the kind of its cell.
+    deviation = noise.deviation(PreparationRelease.KINDS, len(columns))
     if deviation > rows / 4:
         raise CannotMeet(
             f"{table.path}: {rows} rows are too few to find out what "
-            f"{len(table.names)} columns hold: the noise on each count would be {deviation:.0f}.",
-            remedy="Declare the columns in a domain file (reticent domain TABLE -o FILE).",
+            f"{len(columns)} columns hold: the noise on each count would be {deviation:.0f}.",
+            remedy="Declare the columns in a domain file (reticent domain TABLE -o FILE), without looked_up.",
         )
-
-
-def _counts_of_a_row(table: Table) -> int:
-    """How many counts a row enters: one of three for each column, by the kind of its cell."""
-    return len(table.names) - len(table.unsupported)
 
 
 def _declared_columns(domain: Domain, target: str | None) -> dict[str, Column]:
@@ -141,20 +152,20 @@ class _Scan:
         self._table, self._noise, self._root = table, noise, root
         self._markers, self._on_progress = markers, on_progress
         self._passes = 0
-        self._rows = int(collectives.total(np.int64(table.row_count)))
+        self.rows = int(collectives.total(np.int64(table.row_count)))
 
-    def kinds(self, target: str | None) -> dict[str, Column]:
-        """Whether each column holds words, numbers, or whole numbers."""
-        require_enough_rows(self._table, self._noise, self._rows)
-        names = [name for name in self._table.names if name not in self._table.unsupported]
+    def kinds(self, wanted: list[str], target: str | None) -> dict[str, Column]:
+        """Whether each of these columns holds words, numbers, or whole numbers."""
+        names = [name for name in wanted if name not in self._table.unsupported]
+        place = {name: number for number, name in enumerate(names)}
         counts = np.zeros((3, len(names)))  # cells that are words, numbers that are not whole, and whole ones
         for cells in self._columns(names):
             found = cells.numbers()
             whole = int(np.sum(found == np.round(found)))
             kinds = (len(cells.present) - len(found), len(found) - whole, whole)
-            counts[:, names.index(cells.name)] += kinds
+            counts[:, place[cells.name]] += kinds
         counts = collectives.total(counts)
-        each = _counts_of_a_row(self._table)
+        each = len(names)
         noisy = self._noise.noisy(self._root, PreparationRelease.KINDS, counts, each)
         slack = 4 * self._noise.deviation(PreparationRelease.KINDS, each)
         readable: dict[str, Column] = {}
@@ -166,7 +177,9 @@ class _Scan:
             else:
                 readable[name] = Category(missing=missing)
         return readable | {
-            name: Ignored(reason=f"holds {kind}") for name, kind in self._table.unsupported.items()
+            name: Ignored(reason=f"holds {kind}")
+            for name, kind in self._table.unsupported.items()
+            if name in wanted
         }
 
     def words(self, columns: dict[str, Column], wanted: list[str], target: str | None) -> dict[str, Column]:
@@ -189,7 +202,7 @@ class _Scan:
             here = noisy[start : start + len(lists[name])]
             start += len(lists[name])
             chosen = categories.words_to_show(lists[name], here, above)
-            rest = self._rows - categories.count_covered(lists[name], here, chosen)
+            rest = self.rows - categories.count_covered(lists[name], here, chosen)
             result[name] = self._with_words(
                 columns[name], name, chosen, rest=rest, deviation=deviation, is_target=name == target
             )
@@ -202,7 +215,7 @@ class _Scan:
         if not is_target:
             return replace(column, values=tuple(chosen)) if chosen else Ignored(reason=_TOO_RARE)
         # A few rare classes make no continuum, and the rest is as uncertain as all the counts together.
-        most = _RARE * self._rows + 4 * deviation * math.sqrt(len(chosen))
+        most = _RARE * self.rows + 4 * deviation * math.sqrt(len(chosen))
         if isinstance(column, Number) and (rest > most or not 1 < len(chosen) <= _MOST_CLASSES):
             return column
         if len(chosen) < 2:

@@ -5,7 +5,7 @@ Defaults depend on the declared number of rows, on the model and on epsilon: on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +20,7 @@ from reticent.runs.learners import Learner
 from reticent.runs.method import Inputs, Terms, Trained, require_enough
 from reticent.runs.record import HistoryPoint
 from reticent.training.evaluation import Moment
+from reticent.training.execution import Execution
 from reticent.training.loop import train
 from reticent.training.plan import Plan
 from reticent.training.plan_json import from_json, to_json
@@ -73,6 +74,7 @@ class Descent(NamedTuple):
             keys=keys,
             checkpoints=inputs.checkpoints,
             beside=inputs.beside,
+            execution=Execution(program=self._program(inputs)),
         )
         if not run.is_complete:
             raise Interrupted(
@@ -82,6 +84,12 @@ class Descent(NamedTuple):
         return Trained(
             run.params, run.guarantee.assumptions, tuple(_history_point(moment) for moment in run.history)
         )
+
+    def _program(self, inputs: Inputs) -> Hashable:
+        """All that the loss, the metrics and the optimizer depend on."""
+        problem = inputs.problem
+        of_loss = (inputs.learner.name, problem.shape, problem.outputs, problem.bounds)
+        return "descent", *of_loss, self.learning_rate, self.share
 
 
 def read(value: Mapping[str, Any]) -> Descent:

@@ -30,6 +30,7 @@ from reticent.pate.scaling import PoolScale
 from reticent.pate.student import fit_student
 from reticent.pate.teachers import teach
 from reticent.runs.method import Inputs, Method, Terms, Trained, require_enough
+from reticent.runs.private import PRIVATE, make_private
 
 ANSWERS = "answers.json"
 
@@ -87,11 +88,12 @@ class Pate(NamedTuple):
         assert public is not None
         assert problem.is_classification
         view = _View(inputs)
-        kept = inputs.checkpoints.path.parent / ANSWERS
+        kept = inputs.checkpoints.path.parent / PRIVATE / ANSWERS
         found = _read(kept, inputs.checkpoints.stamp, len(public), problem.outputs)
         if found is None:
             found = self._ask(inputs, view)
             if inputs.checkpoints.stamp:  # before anybody learns from them
+                make_private(inputs.checkpoints.path.parent)
                 _write(kept, inputs.checkpoints.stamp, *found)
         answers, seen = found
         if not len(answers):

@@ -10,7 +10,7 @@ Both give every step the same batch: it is drawn by the same function from the s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
@@ -22,7 +22,7 @@ from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.disk_rows import DiskRows, is_on_disk
-from reticent.data.sampling import Batch, Shuffled, places_among
+from reticent.data.sampling import Batch, Sampler, Shuffled, places_among
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all
 from reticent.training.contributions import Source
@@ -51,6 +51,11 @@ class Feed(Protocol):
 
     def many(self, step: Step) -> Many:
         """The steps of one call, to be compiled: of (state, what was served, stop, roots)."""
+        ...
+
+    @property
+    def shape(self) -> Hashable:
+        """What the steps of a call depend on, besides the step and the plan."""
         ...
 
     def serve(self, steps: range, then: range) -> tuple[Any, Roots]:
@@ -158,19 +163,11 @@ class _Resident:
         self.steps_at_once = _most_steps(plan)
 
     def many(self, step: Step) -> Many:
-        def steps(state: TrainState, held: Source | Held, stop: jax.Array, raw: Roots) -> Any:
-            roots = _as_keys(raw)
-            numbers = state.step + jnp.arange(self.steps_at_once)
-            drawn = self._plan.sampler.draw(roots.sampling, numbers, self._places)
+        return _resident_steps(step, self._plan.sampler, self._places, self.steps_at_once)
 
-            def source_and_batch(batch: Batch) -> tuple[Source, Batch]:
-                source = held.source if isinstance(held, Held) else held
-                own = own_part(batch, held.range) if isinstance(held, Held) else batch
-                return source, without_empty(own, source.is_taken)
-
-            return _scanned(step, state, stop, roots, drawn, source_and_batch)
-
-        return steps
+    @property
+    def shape(self) -> Hashable:
+        return "resident", self._places, self.steps_at_once
 
     def serve(self, steps: range, then: range) -> tuple[Any, Roots]:
         draw = self._drawing
@@ -178,6 +175,23 @@ class _Resident:
 
     def close(self) -> None:
         pass
+
+
+def _resident_steps(step: Step, sampler: Sampler, places: int, count: int) -> Many:
+    """The steps of one call. They hold no data, so that they can be kept for another run."""
+
+    def steps(state: TrainState, held: Source | Held, stop: jax.Array, raw: Roots) -> Any:
+        roots = _as_keys(raw)
+        drawn = sampler.draw(roots.sampling, state.step + jnp.arange(count), places)
+
+        def source_and_batch(batch: Batch) -> tuple[Source, Batch]:
+            source = held.source if isinstance(held, Held) else held
+            own = own_part(batch, held.range) if isinstance(held, Held) else batch
+            return source, without_empty(own, source.is_taken)
+
+        return _scanned(step, state, stop, roots, drawn, source_and_batch)
+
+    return steps
 
 
 class Window(NamedTuple):
@@ -234,6 +248,10 @@ class _Streamed:
             )
 
         return steps
+
+    @property
+    def shape(self) -> Hashable:
+        return "streamed", self._places, self.steps_at_once
 
     def serve(self, steps: range, then: range) -> tuple[Any, Roots]:
         if self._next is None or self._next[0] != steps:
