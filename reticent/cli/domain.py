@@ -47,7 +47,9 @@ def run(
     from reticent.data.drafting import draft
     from reticent.data.files import open_table
 
-    table = open_table(file, **layout_of(written, delimiter, header, encoding))
+    table = open_table(
+        file, **layout_of(written, delimiter, header, encoding), expected=[target] if target else []
+    )
     output.note(f"{file}: {table.dialect.describe()}, {len(table.names)} columns")
     if table.doubt is not None:
         output.warn(table.doubt)

@@ -47,7 +47,8 @@ def run(
     if write is not None:
         paths.require_place(write)
     paths.require_folder(folder)
-    predictor, table, forgiven = Predictor(folder), open_table(file, header=header), Counter[str]()
+    predictor, forgiven = Predictor(folder), Counter[str]()
+    table = open_table(file, header=header, expected=predictor.columns)
     rows = list(predictor.table(table, forgiven))
     _warn_of(forgiven, table.dialect.decimal)
     if as_json:

@@ -46,8 +46,7 @@ class Loss:
         corners: for one label, all gradients lie in the hull of 0 and of so many points.
         undecided: no gradient at scores of zero is longer: that of a record about which nothing is known yet.
         targets: what a label is.
-        bound: of numbers as targets, the largest one: larger ones are brought back to it. Infinite for
-            classes, which have none.
+        bound: of numbers as targets, the largest: others are brought back to it. Infinite for classes.
         value, gradient: of (scores, labels). `value` takes `xp=jax.numpy` as well.
         hessian: of (scores, labels): a function that multiplies each record's Hessian by its direction.
     """

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.data.domain import Domain
+from reticent.data.domain import Domain, Ignored
 from reticent.data.encoding import encode
 from reticent.data.files import Table
 from reticent.runs import folder as folders
@@ -50,6 +50,18 @@ class Predictor:
         data = encode(table, self._domain(), forgiven=forgiven)
         for scores in self.scores(data["x"]):
             yield self.named(scores)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that a table has to have; none where the run was trained on arrays."""
+        domain = folders.read_domain(self.folder)
+        if domain is None:
+            return ()
+        return tuple(
+            name
+            for name, column in domain.columns.items()
+            if name != domain.target and not isinstance(column, Ignored)
+        )
 
     def _domain(self) -> Domain:
         """What is public about the columns that the model takes."""

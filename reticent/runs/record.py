@@ -334,7 +334,7 @@ def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         "problem": None if problem is None else asdict(problem),
         "metrics": None if scores is None else {"label": scores.label, **scores.values},
         "history": None
-        if problem is None
+        if not outcome.history
         else {"label": HISTORY, "moments": [asdict(point) for point in outcome.history]},
         "unreleased": None if outcome.unreleased is None else dict(outcome.unreleased),
         "quality": None if outcome.quality is None else dict(outcome.quality),

@@ -46,7 +46,10 @@ class Source:
             self.splits = catalog.load(request.source)
             self.rows = len(self.splits.train)
         else:
-            whole = open_table(request.source, **layout_for(request.layout, self.declared))
+            known = () if self.declared is None else self.declared.columns
+            expected = {*known, *([request.target] if request.target else [])}
+            layout = layout_for(request.layout, self.declared)
+            whole = open_table(request.source, **layout, expected=expected)
             self.table = shard_of(whole, collectives.number(), collectives.count()) if is_shared else whole
             if request.target is None:
                 raise InvalidArgument(

@@ -134,7 +134,9 @@ class SynthSource:
 
     def _open_table(self, request: SynthRequest) -> None:
         declared = None if request.domain is None else Domain.read(request.domain)
-        self.table = open_table(request.source, **layout_for(request.layout, declared))
+        known = () if declared is None else declared.columns
+        expected = {*known, *request.ignore, *([request.target] if request.target else [])}
+        self.table = open_table(request.source, **layout_for(request.layout, declared), expected=expected)
         self.table.require([*request.ignore, *([request.target] if request.target else [])])
         if request.target in request.ignore:
             raise InvalidArgument(

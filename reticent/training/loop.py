@@ -138,11 +138,8 @@ def train(
     with closing(_checked_feed(data, plan, layout, keys, how.buffer, checkpoints)) as feed:
         scores = evaluator(loss, evaluate, metrics or {}, how.program)
         look = observer(plan, scores, average, on_progress, unreleased, beside)
-        name = None
-        if how.program is not None:
-            chosen = output if isinstance(output, str) else average
-            name = (how.program, plan, chosen, augment, views, how.strategy, blocks, feed.shape)
-            name = (*name, layout.mesh, how.divide_params, _moves_others(plan))
+        used = (output if isinstance(output, str) else average, augment, views)
+        name = _name_of(how, plan, blocks, feed, layout, used)
         many, start, is_paid = _started(name, step, params, optimizer, plan, feed, layout, checkpoints)
         by_first(lambda: None if is_paid else _charge(budget, plan))
         assumptions = _assumed(keys, checkpoints, plan)
@@ -244,6 +241,16 @@ def _saving(checkpoints: Checkpoints | None, layout: Layout, *, is_told: bool) -
     return save
 
 
+def _name_of(
+    how: Execution, plan: Plan, blocks: Blocks, feed: Feed, layout: Layout, used: tuple[Hashable, ...]
+) -> Hashable | None:
+    """All that the steps of a run are compiled from besides shapes; None if its functions have no name."""
+    if how.program is None:
+        return None
+    devices = (layout.mesh, how.divide_params, _moves_others(plan))
+    return (how.program, plan, blocks, feed.shape, how.strategy, *devices, *used)
+
+
 def _started(
     name: Hashable | None,
     step: Step,
@@ -261,13 +268,14 @@ def _started(
     saved = None if checkpoints is None else by_first(lambda: checkpoints.load(fresh))
     is_paid = bool(collectives.broadcast_json(saved is not None))
     state = broadcast_tree(fresh if saved is None else saved)
-    many = kept(name, lambda: _compiled(step, feed, layout, state))
-    return many, layout.placed(state), is_paid
+    return _compiled(name, step, feed, layout, state), layout.placed(state), is_paid
 
 
-def _compiled(step: Step, feed: Feed, layout: Layout, state: TrainState) -> Callable[..., Any]:
-    """Many steps in one compiled call."""
-    return layout.compiled(feed.many(step), state)
+def _compiled(
+    name: Hashable | None, step: Step, feed: Feed, layout: Layout, state: TrainState
+) -> Callable[..., Any]:
+    """Many steps in one compiled call: that of an earlier run of this name, if there was one."""
+    return kept(name, lambda: layout.compiled(feed.many(step), state))
 
 
 def _layout(

@@ -177,7 +177,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, body: bytes):
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path):
-    with pytest.raises(DataError, match="could not be written"):
+    with pytest.raises(DataError, match="Cannot write"):
         trained(4, cache=tmp_path / "nowhere" / "shadows.npz")
 
 

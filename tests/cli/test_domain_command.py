@@ -21,9 +21,9 @@ def test_a_draft_is_a_domain_on_stdout_and_remarks_on_stderr(reticent, table) ->
     assert code == 0
     domain = Domain.from_toml(out)
     assert domain.target == "sick"
-    assert len(domain.not_public()) == 5
+    assert len(domain.not_public()) == 8
     assert "separated by semicolon, with a header" in err
-    assert "5 values were looked up in the data and are not yet public" in err
+    assert "8 values were looked up in the data and are not yet public" in err
 
 
 def test_json_holds_the_domain_the_dialect_and_what_is_not_public(reticent, table) -> None:
@@ -62,7 +62,7 @@ def test_what_is_detected_can_be_overruled(reticent, table) -> None:
         (["--target", "sck"], "has no column 'sck'. Did you mean 'sick'?"),
         (["--delimiter", "xx"], "not one plain character"),
         (["--encoding", "klingon"], "is not known"),
-        (["-o", "nowhere/at/all.toml"], "Cannot write the domain file"),
+        (["-o", "nowhere/at/all.toml"], "Cannot write nowhere/at/all.toml"),
     ],
 )
 def test_a_mistake_costs_one_line_and_exit_code_1(reticent, table, words, complaint) -> None:

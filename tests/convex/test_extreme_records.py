@@ -15,7 +15,7 @@ from reticent.convex.problem import ConvexProblem
 from reticent.core.errors import DataError, InvalidArgument, ReticentError
 
 ROWS, FEATURES = 60, 30
-LARGEST, LEAST = np.finfo(np.float64).max, 5e-324
+LARGEST, LEAST = float(np.finfo(np.float64).max), 5e-324
 EXTREMES = (LARGEST, -LARGEST, 1e300, 1e155, 1e-155, 2.3e-308, 1e-310, 5.6e-309, LEAST, -LEAST, 0.0, -0.0)
 
 

@@ -54,9 +54,14 @@ def test_a_new_file_is_never_opened_over_a_link_or_a_file(victim: Path, folder: 
 def test_what_fails_on_the_way_leaves_the_old_content_and_nothing_else(folder: Path) -> None:
     path = folder / "a.json"
     write_json(path, {"a": 1})
-    with pytest.raises(RuntimeError), whole_file(path) as file:
-        file.write(b"half")
-        raise RuntimeError
+
+    def fail() -> None:
+        with whole_file(path) as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert os.listdir(folder) == ["a.json"]
     assert path.read_text() == '{\n  "a": 1\n}\n'
 

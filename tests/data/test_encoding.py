@@ -31,7 +31,7 @@ DOMAIN = Domain(
 
 def encoded(tmp_path: Path, text: str, domain: Domain = DOMAIN, **settings) -> Dataset:
     (tmp_path / "table.csv").write_text(text, encoding="utf-8")
-    return encode(open_table(tmp_path / "table.csv"), domain, **settings)
+    return encode(open_table(tmp_path / "table.csv", expected=domain.columns), domain, **settings)
 
 
 def test_numbers_categories_and_missing_cells_have_their_features(tmp_path) -> None:

@@ -24,8 +24,12 @@ def test_adult_is_read_without_header_and_with_its_missing_cells(shared_data) ->
     assert table.dialect.describe().startswith("CSV, separated by comma, without a header")
     assert table.dialect.missing_markers == ("?",)
     domain = draft(table, "column_15")
-    assert domain.columns["column_1"] == Integer(bounds=(17, 90), looked_up=frozenset({"bounds", "missing"}))
-    assert domain.columns["column_15"] == Label(values=("<=50K", ">50K"), looked_up=frozenset({"values"}))
+    assert domain.columns["column_1"] == Integer(
+        bounds=(17, 90), looked_up=frozenset({"kind", "bounds", "missing"})
+    )
+    assert domain.columns["column_15"] == Label(
+        values=("<=50K", ">50K"), looked_up=frozenset({"kind", "values"})
+    )
     with_missing = {name for name, column in domain.columns.items() if getattr(column, "missing", False)}
     assert with_missing == {"column_2", "column_7", "column_14"}
     data = encode(table, domain)
@@ -39,7 +43,7 @@ def test_the_comment_at_the_head_of_adult_test_is_no_row(shared_data) -> None:
     assert table.row_count == 16281
     assert table.place(0) == "line 2"
     assert draft(table, "column_15").columns["column_15"] == Label(
-        values=("<=50K.", ">50K."), looked_up=frozenset({"values"})
+        values=("<=50K.", ">50K."), looked_up=frozenset({"kind", "values"})
     )
 
 

@@ -39,5 +39,5 @@ def test_an_ending_that_is_no_picture_is_refused(tmp_path: Path):
 
 
 def test_a_missing_folder_is_named(tmp_path: Path):
-    with pytest.raises(DataError, match="could not be written"):
+    with pytest.raises(DataError, match="Cannot write"):
         draw(tmp_path / "nowhere" / "run.svg")

@@ -99,6 +99,8 @@ def test_a_table_becomes_a_model_that_keeps_its_promise(prepared: FinishedRun) -
         "the number of records, 3000, is public",
         *Keys.seeded(0).assumptions,
         "the names of the columns are public",
+        "the format of the file is public: "
+        'CSV, separated by comma, with a header, quoted by ", utf-8, 5 columns',
     ]
 
 

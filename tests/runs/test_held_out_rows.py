@@ -28,9 +28,11 @@ from reticent.data.sampling import Poisson
 from reticent.report.from_run import collect_facts
 from reticent.runs import arrays
 from reticent.runs.fit import fit, resume
+from reticent.runs.folder import read_record
 from reticent.runs.learners import learner
 from reticent.runs.method import Inputs
 from reticent.runs.methods.table import METHODS, read
+from reticent.runs.origin import mark_as_own
 from reticent.runs.predict import Predictor
 from reticent.runs.private import read_split
 from reticent.runs.problem import Problem
@@ -261,11 +263,14 @@ def test_a_run_that_was_shared_without_its_private_part_is_still_of_use(tmp_path
     assert "differential privacy" in str(collect_facts(shared))
     assert len(Generator(tmp_path / "shared g").sample(5)["y"]) == 5
     for needs_it in (lambda: reopened(shared), lambda: evaluate(Generator(tmp_path / "shared g"))):
-        with pytest.raises(
-            DataError, match=r"split\.json is missing: it says which rows were held out"
-        ) as error:
+        with pytest.raises(DataError, match="was not made by you") as error:
             needs_it()
-        assert "copy private/ from there" in error.value.remedy
+        assert "reticent trust" in error.value.remedy
+    mark_as_own(shared, read_record(shared))
+    with pytest.raises(DataError, match=r"split\.json is missing: it says which rows were held out") as error:
+        reopened(shared)
+    assert "copy private/ from there" in error.value.remedy
+    shutil.rmtree(shared / "private")
     shutil.copytree(tmp_path / "run" / "private", shared / "private")
     assert len(reopened(shared).held_out["y"]) > 0
     (shared / "private" / "split.json").write_text("{}")

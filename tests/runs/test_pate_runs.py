@@ -18,6 +18,7 @@ from reticent.ledger.ledger import Ledger
 from reticent.mechanisms import events
 from reticent.pate.partition import shard_capacity
 from reticent.runs.fit import fit, resume
+from reticent.runs.folder import read_record
 from reticent.runs.methods import pate
 from reticent.runs.predict import Predictor
 from reticent.runs.reopen import reopened
@@ -68,7 +69,7 @@ def finished(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_student_learns_and_the_promise_is_kept(finished: Path) -> None:
     record = json.loads((finished / "run.json").read_text())
-    assert record["metrics"]["accuracy"] > 0.85
+    assert read_record(finished).result.metrics["accuracy"] > 0.85
     event = events.from_json(record["event"])
     assert isinstance(event, events.Composed)  # preparation, and one Gaussian for all answers
     assert tight(event, record["request"]["delta"]).upper <= record["guarantee"]["epsilon"] <= 4.0
@@ -106,7 +107,7 @@ def test_no_label_stops_a_run_that_is_paid(tmp_path: Path, files: Path, tall: in
 
 
 def test_what_is_private_is_marked(finished: Path) -> None:
-    seen = json.loads((finished / "run.json").read_text())["unreleased"]
+    seen = json.loads((finished / "private" / "unreleased.json").read_text())["unreleased"]
     assert "not to be published" in seen["label"]
     assert sum(seen["agreement"]) == 400
     assert seen["epsilon of the answers with their votes in view"] > 0
@@ -115,7 +116,7 @@ def test_what_is_private_is_marked(finished: Path) -> None:
 def test_answers_cost_no_more_than_was_paid(finished: Path) -> None:
     record = json.loads((finished / "run.json").read_text())
     paid = record["recipe"]["noise_multiplier"]
-    answers = json.loads((finished / "answers.json").read_text())
+    answers = json.loads((finished / "private" / "answers.json").read_text())
     from reticent.pate.asking import choose_settings
 
     recipe = pate._read_recipe(record["recipe"])
@@ -171,13 +172,13 @@ def test_a_stopped_run_goes_on_with_the_answers_it_bought(
         patched.setattr(pate, "fit_student", dies)
         with pytest.raises(KeyboardInterrupt):
             fit(order, tmp_path / "run", keys=Keys.seeded(0))
-    bought = (tmp_path / "run" / "answers.json").read_bytes()
+    bought = (tmp_path / "run" / "private" / "answers.json").read_bytes()
     with monkeypatch.context() as patched:  # nobody is taught or asked again
         patched.setattr(pate, "teach", dies)
         patched.setattr(pate, "Teller", dies)
         done = resume(tmp_path / "run", keys=Keys.seeded(1))
     assert done.record.result.metrics["accuracy"] > 0.8
-    assert (tmp_path / "run" / "answers.json").read_bytes() == bought
+    assert (tmp_path / "run" / "private" / "answers.json").read_bytes() == bought
     with Ledger.open(path) as ledger:
         assert ledger.account("people").charges == 1
 
@@ -192,7 +193,7 @@ def test_a_run_stopped_before_its_answers_has_released_none(
         patched.setattr(pate, "teach", dies)
         with pytest.raises(KeyboardInterrupt):
             fit(ordered(files), tmp_path / "run", keys=Keys.seeded(0))
-    assert not (tmp_path / "run" / "answers.json").exists()
+    assert not (tmp_path / "run" / "private" / "answers.json").exists()
     assert resume(tmp_path / "run", keys=Keys.seeded(1)).record.state == "finished"
 
 
@@ -206,7 +207,7 @@ def test_answers_of_another_run_are_refused(
         patched.setattr(pate, "fit_student", dies)
         with pytest.raises(KeyboardInterrupt):
             fit(ordered(files), tmp_path / "run", keys=Keys.seeded(0))
-    path = tmp_path / "run" / "answers.json"
+    path = tmp_path / "run" / "private" / "answers.json"
     value = json.loads(path.read_text())
     unknown = {**value, "labels": [9 for _ in value["labels"]]}
     for damage in ("{", '{"stamp": "x"}', json.dumps(unknown)):

@@ -17,6 +17,7 @@ from reticent.mechanisms.events import Composed, Gaussian
 from reticent.runs.folder import RUN, read_record, write_record
 from reticent.runs.problem import Problem
 from reticent.runs.record import (
+    PRIVATE_FIELDS,
     VERSION,
     HistoryPoint,
     ModelFile,
@@ -160,7 +161,9 @@ def test_a_field_that_is_not_what_it_should_be_is_refused(tmp_path: Path, change
         read_record(tmp_path)
 
 
-@pytest.mark.parametrize("missing", sorted(model().to_json().keys() - {"kind", "assumptions", "sentence"}))
+@pytest.mark.parametrize(
+    "missing", sorted(model().to_json().keys() - {"kind", "assumptions", "sentence", *PRIVATE_FIELDS})
+)
 def test_a_field_that_is_missing_is_refused(tmp_path: Path, missing: str) -> None:
     value = model().to_json()
     del value[missing]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from reticent.core import checks
@@ -35,6 +36,7 @@ def open_table(
     encoding: str | None = None,
     decimal: str | None = None,
     quote: str | None = None,
+    expected: Collection[str] = (),
     line_limit: int = LINE_LIMIT,
 ) -> Table:
     """Opens a table in a file; the first bytes decide the format.
@@ -46,6 +48,8 @@ def open_table(
         decimal: the sign in numbers, "." or ","; `None` to detect.
         quote: the sign around cells, "" for none; `None` to detect.
             To say any of these five is to say that a text is delimited, not libsvm.
+        expected: names of columns that are known: where nothing else tells, a first line that has them all is
+            a header.
         line_limit: bytes; a longer line of text is refused, so that a file without line ends does not
             fill the memory.
 
@@ -73,7 +77,7 @@ def open_table(
         return arrays.ArraysTable(path)
     if declared.is_empty and libsvm.looks_like_libsvm(start):
         return libsvm.LibsvmTable(path, line_limit=line_limit)
-    return delimited.DelimitedTable(path, declared=declared, line_limit=line_limit)
+    return delimited.DelimitedTable(path, declared=declared, expected=expected, line_limit=line_limit)
 
 
 def _recognisable_start(path: Path) -> bytes:

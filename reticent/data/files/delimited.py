@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +41,7 @@ class DelimitedTable(Table):
         path: Path,
         *,
         declared: DeclaredFormat | None = None,
+        expected: Collection[str] = (),
         line_limit: int = LINE_LIMIT,
     ) -> None:
         self.path = path
@@ -51,7 +52,14 @@ class DelimitedTable(Table):
             self._encoding = declared.encoding or detect_encoding(first_bytes(path, SAMPLE))
             self._is_lenient = declared.encoding is None and self._encoding.startswith("utf-8")
             text, is_whole = self._sample()
-        layout = detect_layout(text, path=path, is_whole=is_whole, declared=declared, encoding=self._encoding)
+        layout = detect_layout(
+            text,
+            path=path,
+            is_whole=is_whole,
+            declared=declared,
+            encoding=self._encoding,
+            expected=expected,
+        )
         self.has_declared_format = declared.is_whole
         check_names(path, layout.names)
         if not layout.has_rows:

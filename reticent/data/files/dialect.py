@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -151,13 +151,20 @@ class DeclaredFormat:
 
 
 def detect_layout(
-    text: str, *, path: Path, is_whole: bool, declared: DeclaredFormat, encoding: str
+    text: str,
+    *,
+    path: Path,
+    is_whole: bool,
+    declared: DeclaredFormat,
+    encoding: str,
+    expected: Collection[str] = (),
 ) -> TextLayout:
     """The layout of a delimited text from its first lines.
 
     Args:
         text: the start of the file.
         is_whole: the text is the whole file; otherwise its last line may be cut and is left out.
+        expected: names that somebody gave: where nothing else tells, a line that has them all is a header.
     """
     lines = _first_lines(text, is_whole=is_whole)
     if not any(line.strip(BLANKS) for line in lines):
@@ -171,6 +178,8 @@ def detect_layout(
         )
     first, rest = records[0], [record.cells for record in records[1:]]
     likely = _looks_like_header(first.cells, rest) if declared.header is None else declared.header
+    if likely is None and expected and set(expected) <= set(first.cells):
+        likely = True
     has_header = bool(likely)
     rows = rest if has_header else [first.cells, *rest]
     start = first.ends if has_header else first.starts

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
+from reticent.runs.origin import require_own
 from reticent.synthetic.generators import Generator
 from reticent.synthetic.pipeline import is_held_out
 from reticent.synthetic.quality import utility
@@ -29,6 +30,7 @@ def evaluate(generator: Generator, *, rows: int | None = None, seed: int = 0) ->
         DataError: nothing was held out to judge by, the data are not there any more, or the folder came
             without its private part.
     """
+    require_own(generator.folder, generator.record)
     material = SynthSource(generator.request)
     if material.rows != generator.record.records:
         raise IntegrityError(
