@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -132,14 +131,12 @@ def train(
     layout = by_all(lambda: _layout(how, params, plan, optimizer, project))
     blocks = by_all(lambda: _blocks(contribution, loss, params, data, plan, how, layout))
     sums = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=how.strategy)
-    step = partial(private_step, sums, plan, optimizer, project, average.update)
-    step = partial(step, contribution=contribution, blocks=blocks, exchange=layout.exchange)
-    step = step(moves_others=_moves_others(plan))
+    at: dict[str, Any] = {"exchange": layout.exchange, "moves_others": _moves_others(plan), "blocks": blocks}
+    step = private_step(sums, plan, optimizer, project, average.update, contribution=contribution, **at)
     with closing(_checked_feed(data, plan, layout, keys, how.buffer, checkpoints)) as feed:
         scores = evaluator(loss, evaluate, metrics or {}, how.program)
         look = observer(plan, scores, average, on_progress, unreleased, beside)
-        used = (output if isinstance(output, str) else average, augment, views)
-        name = _name_of(how, plan, blocks, feed, layout, used)
+        name = _name_of(how, plan, blocks, feed, layout, (output, contribution))
         many, start, is_paid = _started(name, step, params, optimizer, plan, feed, layout, checkpoints)
         by_first(lambda: None if is_paid else _charge(budget, plan))
         assumptions = _assumed(keys, checkpoints, plan)

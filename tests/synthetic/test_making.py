@@ -85,7 +85,9 @@ def test_the_promise_is_kept_and_charged_once(files: Path, tmp_path: Path) -> No
     with Ledger.open(path) as ledger:
         assert ledger.account("patients").charges == 1
     said = [f"the number of records, {ROWS}, is public", *Keys.seeded(0).assumptions]
-    assert list(done.record.result.guarantee.assumptions)[:-1] == said  # nothing about which rows are held out
+    assert (
+        list(done.record.result.guarantee.assumptions)[:-1] == said
+    )  # nothing about which rows are held out
     with pytest.raises(BudgetExceeded):
         make(order, tmp_path / "h")
     assert not (tmp_path / "h").exists()
