@@ -291,10 +291,10 @@ def test_a_stopped_run_goes_on_with_the_same_rows_or_not_at_all(
         with pytest.raises(DataError, match="Interrupted"):
             fit(table_of(tmp_path), folder, keys=Keys.seeded(0))
     split = read_split(folder, SHARE)
-    (folder / "private").rename(tmp_path / "elsewhere")
+    (folder / "private" / "split.json").rename(tmp_path / "elsewhere")
     with pytest.raises(DataError, match="is missing"):
         resume(folder)
-    (tmp_path / "elsewhere").rename(folder / "private")
+    (tmp_path / "elsewhere").rename(folder / "private" / "split.json")
     assert resume(folder, keys=Keys.from_os()).record.state == "finished"
     assert read_split(folder, SHARE) == split
 
