@@ -23,7 +23,7 @@ def run(
     """Write what of a run may be published into a folder.
 
     That is the model or generator, the domain, the guarantee and a model
-    card. Scores on held-out rows, votes, seeds, and the names of your files
+    card. Scores on held-out rows, votes, seeds, and the folders of your files
     stay behind: no guarantee covers them.
     """
     if write is None:

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from reticent.core.errors import DataError
 
 PIECES = 64  # of a file, shared out among the processes that take its digest
+ANY_SIZE = 1 << 50  # bytes
 _ENDS = 1 << 20  # bytes
 _AT_ONCE = 1 << 22  # bytes
 
@@ -73,7 +74,7 @@ def write_whole(path: Path, content: bytes, *, is_private: bool = False) -> None
         file.write(content)
 
 
-def read_inside(folder: Path, name: str, *, most: int = 1 << 32) -> bytes:
+def read_inside(folder: Path, name: str, *, most: int = 1 << 26) -> bytes:
     """What a file of a folder holds, which may be a stranger's: nothing outside of it is read.
 
     Args:

@@ -7,8 +7,9 @@ import re
 # Controls of terminals (all but new lines and tabs), marks that are invisible or turn the reading direction,
 # and halves of characters that no encoding has.
 _UNFIT = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
-    "|[\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ud800-\udfff\ufff9-\ufffb]"
+    "|[\U000e0000-\U000e0fff]"
 )
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from reticent.core.errors import DataError
-from reticent.core.files import read_inside, write_whole
+from reticent.core.files import ANY_SIZE, read_inside, write_whole
+from reticent.core.printable import printable
 from reticent.runs import folder as folders
 from reticent.runs.record import RunRecord
 
@@ -20,7 +21,7 @@ def export(folder: Path, to: Path) -> RunRecord:
     """Writes what is covered by the guarantee of a finished run into a new folder, and nothing else.
 
     It can be shown, reported on and predicted with, or sampled from. Held-out scores, the history, what was
-    seen on the way, and the places of data and ledger stay behind.
+    seen on the way, and the folders of data and ledger stay behind.
 
     Raises:
         DataError: the run is not finished, or there is something at `to` already.
@@ -82,12 +83,17 @@ def card(record: RunRecord) -> str:
         "Scores on held-out rows are exact figures about people, and are not part of a release.",
         "",
     ]
-    return "\n".join(lines)
+    return "\n".join(_harmless(line) for line in lines)
+
+
+def _harmless(line: str) -> str:
+    """A line of the card: what came from the data is text, and stays on its line."""
+    return printable(" ".join(line.split("\n"))).replace("<", "&lt;")
 
 
 def _read(folder: Path, name: str) -> bytes | None:
     try:
-        return read_inside(folder, name)
+        return read_inside(folder, name, most=ANY_SIZE)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -23,16 +23,18 @@ from pathlib import Path
 
 import numpy as np
 
+from reticent.accounting.loss_distribution.dominating import flatten
 from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import DataError, IntegrityError, ReticentError
-from reticent.core.files import digest_of, read_inside, write_json, write_whole
+from reticent.core.files import ANY_SIZE, digest_of, read_inside, write_json, write_whole
 from reticent.data.domain import Domain
 from reticent.distributed.consensus import by_first
 from reticent.runs import private
 from reticent.runs.json_values import OtherVersion, Unreadable
 from reticent.runs.record import PRIVATE_FIELDS, Outcome, RunRecord
 
-_LARGEST_RECORD = 1 << 28  # bytes
+_LARGEST_RECORD = 1 << 26  # bytes
+_MOST_EVENTS = 64  # different ones; a run has a handful
 
 RUN, DOMAIN, MODEL, CHECKPOINT = "run.json", "domain.toml", "model.safetensors", "checkpoint"
 LOCK = ".lock"
@@ -226,6 +228,8 @@ def _require_true(folder: Path, record: RunRecord) -> None:
     if record.outcome is None:
         return
     said = record.outcome.guarantee
+    if len(flatten(record.event)) > _MOST_EVENTS:
+        raise damaged(folder)
     try:
         least = tight(record.event, said.delta, said.adjacency, group=said.group).upper
     except ReticentError:
@@ -297,7 +301,7 @@ def write_model(folder: Path, leaves: dict[str, np.ndarray], assumptions: tuple[
 def assumptions_of_model(folder: Path) -> tuple[str, ...] | None:
     """What the guarantee of the model assumes; None if there is no model yet."""
     try:
-        content = read_inside(folder, MODEL)
+        content = read_inside(folder, MODEL, most=ANY_SIZE)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         return tuple(map(str, json.loads(header["__metadata__"]["assumptions"])))
     except FileNotFoundError:
@@ -321,7 +325,7 @@ def read_model(folder: Path, digest: str | None, like: dict[str, tuple[int, ...]
 
     path = folder / MODEL
     try:
-        content = read_inside(folder, MODEL)
+        content = read_inside(folder, MODEL, most=ANY_SIZE)
     except OSError as error:
         raise DataError(
             f"Cannot read {path}: {error.strerror}.", remedy="Is the run finished? See: reticent show."

@@ -7,6 +7,7 @@ ValueError, for the reader of a whole file to say which file.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -74,3 +75,17 @@ def one_of(known: tuple[Any, ...], value: Any) -> Any:
 
 def or_none(read: Callable[[Any], T], value: Any) -> T | None:
     return None if value is None else read(value)
+
+
+def plain_words(value: Any) -> str:
+    """The name of an analysis: a stranger's may not look like a sentence of ours."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z ,-]{0,80}", found := text(value)):
+        raise ValueError(f"{found!r} is not the name of an accountant")
+    return found
+
+
+def one_line(value: str) -> str:
+    """A text without line ends."""
+    if len(value.splitlines()) != 1:
+        raise ValueError("an assumption takes several lines")
+    return value

@@ -5,8 +5,8 @@ its private part, with a key that stays in the user's configuration. Folders wit
 reported on and predicted with. `reticent trust RUN` says what one names, and marks it.
 
 Guarantee:
-    A mark is HMAC-SHA256 over the run's number and request. Who does not have the key cannot make one, nor
-    use that of one run for another request.
+    A mark is HMAC-SHA256 over the run's number, request, recipe, event and numbers of rows. Who does not have
+    the key cannot make one, nor use that of one run for another request or another price.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from reticent.core.errors import DataError
 from reticent.core.files import read_inside, write_whole
 from reticent.core.user_key import user_key
+from reticent.mechanisms import events
 from reticent.runs.json_values import finite
 from reticent.runs.private import ORIGIN, PRIVATE, make_private
 from reticent.runs.record import RunRecord
@@ -59,5 +60,6 @@ def require_own(folder: Path, record: RunRecord) -> None:
 
 
 def _mark(record: RunRecord, key: bytes) -> str:
-    said = json.dumps([record.number, record.kind, finite(record.request.to_json())], sort_keys=True)
+    priced = [record.recipe.to_json(), events.to_json(record.event), record.records, record.rows]
+    said = json.dumps(finite([record.number, record.kind, record.request.to_json(), *priced]), sort_keys=True)
     return hmac.new(key, said.encode(), hashlib.sha256).hexdigest()

@@ -10,11 +10,12 @@ from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import TRAINING, delta_left
 from reticent.accounting.search import bisect
 from reticent.accounting.tight_epsilon import guarantee, upper_bound
-from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, ReticentError
+from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, IntegrityError, ReticentError
 from reticent.core.observer import Observer
 from reticent.data.preparation.noise import PreparationNoise, PreparationRelease
 from reticent.ledger.accounts import Account
 from reticent.ledger.ledger import Ledger
+from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
 from reticent.runs import folder as folders
@@ -123,7 +124,13 @@ def charge(record: RunRecord, observer: Observer, *, price: Price | None = None)
     if path is None or dataset is None:
         return
     with Ledger.open(path) as ledger:
-        if not ledger.has_charge(dataset, purpose=_purpose(record)):
+        paid = [entry for entry in ledger.entries(dataset) if entry.purpose == _purpose(record)]
+        if any(entry.values["event"] != events.to_json(record.event) for entry in paid):
+            raise IntegrityError(
+                f"Run {record.number} was charged to '{dataset}' for something else than its record says.",
+                remedy="The record was changed: restore it from a copy.",
+            )
+        if not paid:
             budget = ledger.for_dataset(dataset)
             try:
                 budget.charge(

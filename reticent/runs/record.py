@@ -394,6 +394,6 @@ def _guarantee(value: Mapping[str, Any]) -> Guarantee:
         adjacency=Adjacency(value["adjacency"]),
         unit=one_of(get_args(Unit), value["unit"]),
         group=count(value["group"]),
-        accountant=text(value["accountant"]),
-        assumptions=texts(value["assumptions"]),
+        accountant=json_values.plain_words(value["accountant"]),
+        assumptions=tuple(map(json_values.one_line, texts(value["assumptions"]))),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,8 @@ class Source:
         self.splits: catalog.Splits | None = None
         self.table: Table | None = None
         self.declared = Domain.read(request.domain) if request.domain else None
+        if request.target is None and self.declared is not None and self.declared.target is not None:
+            self.request = request = replace(request, target=self.declared.target)
         if request.source in catalog.names() and not Path(request.source).exists():
             self.splits = catalog.load(request.source)
             self.rows = len(self.splits.train)

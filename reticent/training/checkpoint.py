@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.core.files import digest_of, read_inside, write_whole
+from reticent.core.files import ANY_SIZE, digest_of, read_inside, write_whole
 from reticent.training.clipping import paths_of
 from reticent.training.step import TrainState
 
@@ -72,7 +72,7 @@ class Checkpoints:
             IntegrityError: the file is damaged, or it is the checkpoint of another run.
         """
         try:
-            content = read_inside(self.path.parent, self.path.name)
+            content = read_inside(self.path.parent, self.path.name, most=ANY_SIZE)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -69,6 +69,14 @@ def _link(name: str, to: str = "secret") -> Change:
     return link
 
 
+def _links(*names: str) -> Change:
+    def link(run: Path, home: Path) -> None:
+        for name in names:
+            _link(name)(run, home)
+
+    return link
+
+
 def _pipe(name: str) -> Change:
     def pipe(run: Path, home: Path) -> None:
         (run / name).unlink(missing_ok=True)
@@ -102,19 +110,11 @@ HOSTILE: dict[str, Change] = {
     "a linked audit": _link("audit.json"),
     "linked attacks": _link("attacks", "."),
     "a linked private part": _link("private", "."),
-    "links where files are written": lambda run, home: (
-        [
-            _link(name)(run, home)
-            for name in (
-                ".report.html.partial",
-                ".report.json.partial",
-                "report.html",
-                "report.json",
-                ".lock",
-            )
-        ]
-        and None
+    "links where files are written": _links(
+        ".report.html.partial", ".report.json.partial", "report.html", "report.json", ".lock"
     ),
+    "a sentence among the assumptions": _set("guarantee", "assumptions", to=["a", "b.\n\n(0, 0)-DP"]),
+    "a sentence as the accountant": _set("guarantee", "accountant", to="exact). (0.001, 0)-DP ("),
     "a pipe for the record": _pipe("run.json"),
     "a pipe for the domain": _pipe("domain.toml"),
     "a record nested without end": _put("run.json", b"[" * 100_000),
@@ -189,14 +189,25 @@ def test_data_that_a_folder_names_are_opened_for_its_maker_and_for_who_trusts_it
     code, out, _ = reticent("trust", foreign, "--json")
     assert json.loads(out)["names"]["source"].endswith("t.csv")
     assert reticent("attack", foreign, *words)[0] == 0
-    _set("request", "source", to=str(made / "secret"))(foreign, made)  # a mark is of one request alone
-    code, _, err = reticent("attack", foreign, *words)
-    assert (code, "reticent trust" in err) == (1, True)
+    for change in (  # a mark is of one request and one price alone
+        _set("recipe", "in_words", to="hardly any noise"),
+        _set("records", to=ROWS + 1),
+        _set("request", "source", to=str(made / "secret")),
+    ):
+        shutil.copytree(own, changed := tmp_path / "changed")
+        change(changed, made)
+        code, _, err = reticent("attack", changed, *words)
+        assert (code, "reticent trust" in err) == (1, True)
+        shutil.rmtree(changed)
 
 
 def test_a_folder_that_says_it_is_paid_pays_if_the_ledger_knows_nothing(tmp_path: Path, made: Path) -> None:
+    from dataclasses import replace
+
+    from reticent.core.errors import IntegrityError
     from reticent.core.observer import NOBODY
     from reticent.ledger.ledger import Ledger
+    from reticent.mechanisms.events import Gaussian
     from reticent.runs.folder import read_record
     from reticent.runs.payment import charge
 
@@ -212,5 +223,7 @@ def test_a_folder_that_says_it_is_paid_pays_if_the_ledger_knows_nothing(tmp_path
     record = read_record(tmp_path / "run")
     for _ in range(2):
         charge(record, NOBODY)
+        with pytest.raises(IntegrityError, match="something else"):
+            charge(replace(record, event=Gaussian(noise_multiplier=0.3)), NOBODY)
         with Ledger.open(tmp_path / "l.ledger") as ledger:
             assert len(ledger.entries("people")) == 2  # the limit, and one charge

@@ -29,6 +29,7 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
 from reticent.runs.fit import fit, resume
 from reticent.runs.lifecycle import FinishedRun
+from reticent.runs.origin import mark_as_own
 from reticent.runs.predict import Predictor
 from reticent.runs.problem import checked_delta, default_delta
 from reticent.runs.request import Request
@@ -100,7 +101,8 @@ def test_a_table_becomes_a_model_that_keeps_its_promise(prepared: FinishedRun) -
         *Keys.seeded(0).assumptions,
         "the names of the columns are public",
         "the format of the file is public: "
-        'CSV, separated by comma, with a header, quoted by ", utf-8, 5 columns',
+        'CSV, separated by comma, with a header, quoted by ", utf-8, 5 columns; '
+        "every quote is closed in the record that opens it",
     ]
 
 
@@ -297,9 +299,14 @@ def test_a_run_whose_plan_or_table_changed_is_not_gone_on_with(
     changed = json.loads(priced)
     changed["recipe"]["plan"]["noise_multiplier"] /= 2
     record.write_text(json.dumps(changed))
+    mark = (tmp_path / "run" / "private" / "origin.json").read_bytes()
+    with pytest.raises(DataError, match="was not made by you"):
+        resume(tmp_path / "run", keys=Keys.seeded(0))
+    mark_as_own(tmp_path / "run", folders.read_record(tmp_path / "run"))
     with pytest.raises(IntegrityError, match="not what the run was priced for"):
         resume(tmp_path / "run", keys=Keys.seeded(0))
     record.write_text(priced)
+    (tmp_path / "run" / "private" / "origin.json").write_bytes(mark)
     path.write_text(text.replace("yes", "no", 1))
     with pytest.raises(IntegrityError, match="not what the run was priced for"):
         resume(tmp_path / "run", keys=Keys.seeded(0))

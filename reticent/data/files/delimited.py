@@ -75,11 +75,15 @@ class DelimitedTable(Table):
 
     @property
     def format_assumption(self) -> str | None:
-        if self.has_declared_format:
-            return None
-        return (
-            f"the format of the file is public: {self.dialect.describe_format()}, {len(self.names)} columns"
-        )
+        said = []
+        if not self.has_declared_format:
+            said.append(
+                f"the format of the file is public: {self.dialect.describe_format()}, "
+                f"{len(self.names)} columns"
+            )
+        if self.dialect.quote:  # a cell may hold line ends, so an open one takes other lines with it
+            said.append("every quote is closed in the record that opens it")
+        return "; ".join(said) or None
 
     def shard(self, number: int, count: int) -> DelimitedTable:
         if self.dialect.compression:

@@ -1,8 +1,9 @@
 """The dialect of a text table: delimiter, header, quotes and decimal sign.
 
 Detection reads the first lines only, parses them in every way that could be meant, and keeps the
-way in which most lines agree: a cell or a line that is unlike the others decides nothing. What is detected
-is taken as public, and a guarantee that rests on it says so (`Dialect.describe`).
+way in which most lines agree: a cell or a line that is unlike the others decides nothing. Where few lines
+tell, as of a decimal sign among whole numbers, those few do. So what is detected is taken as public, and a
+guarantee that rests on it says so (`Table.format_assumption`).
 """
 
 from __future__ import annotations
@@ -125,6 +126,8 @@ class DeclaredFormat:
                     found["quote"] = sign
                 case ["decimal", "comma"]:
                     found["decimal"] = ","
+                case [sign] if sign in named:
+                    found["delimiter"] = named[sign]
                 case [encoding]:
                     check_encoding(encoding)
                     found["encoding"] = encoding

@@ -16,7 +16,7 @@ import optax
 
 from reticent.accounting.theorems import gaussian_dp
 from reticent.core.errors import CannotMeet, DataError, Inconclusive, IntegrityError
-from reticent.core.files import read_inside, write_whole
+from reticent.core.files import ANY_SIZE, read_inside, write_whole
 from reticent.core.generators import generator
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
@@ -254,7 +254,7 @@ def _read(path: Path, stamp: str, pool: int, classes: int) -> tuple[Answers, dic
     if not stamp or not path.exists():
         return None
     try:
-        value = json.loads(read_inside(path.parent, path.name))
+        value = json.loads(read_inside(path.parent, path.name, most=ANY_SIZE))
         answers = Answers(
             questions=Questions(rows=np.asarray(value["rows"], np.int64)),
             labels=np.asarray(value["labels"], np.int64),

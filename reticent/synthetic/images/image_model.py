@@ -20,7 +20,7 @@ import numpy as np
 from reticent.accounting.guarantee import Guarantee
 from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
-from reticent.core.files import digest_of, read_inside, write_whole
+from reticent.core.files import ANY_SIZE, digest_of, read_inside, write_whole
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
 from reticent.synthetic.images.basis import ImageBasis
@@ -160,7 +160,7 @@ def complete(path: str | Path) -> bool:
         return False
     if not (folder / RECORD).exists():
         try:
-            _write_record(folder, read_inside(folder, TENSORS))
+            _write_record(folder, read_inside(folder, TENSORS, most=ANY_SIZE))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise _damage_error(folder) from None
     load(folder)
@@ -195,7 +195,7 @@ def load(path: str | Path) -> ImageModel:
 
     folder = Path(path)
     try:
-        text, content = read_inside(folder, RECORD), read_inside(folder, TENSORS)
+        text, content = read_inside(folder, RECORD), read_inside(folder, TENSORS, most=ANY_SIZE)
     except OSError as error:
         raise DataError(
             f"There is no generator in {folder}: {error.strerror}.", remedy="Name a folder that save wrote."

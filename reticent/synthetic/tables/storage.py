@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
-from reticent.core.files import read_inside, write_whole
+from reticent.core.files import ANY_SIZE, read_inside, write_whole
 from reticent.synthetic.tables.graphical import GraphicalModel
 from reticent.synthetic.tables.junction import JunctionTree
 from reticent.synthetic.tables.merging import Merging
@@ -45,7 +45,7 @@ def read(path: str | os.PathLike[str]) -> tuple[TablePlan, GraphicalModel, Mergi
     from safetensors.numpy import load
 
     try:
-        payload = read_inside(Path(path).parent, Path(path).name)
+        payload = read_inside(Path(path).parent, Path(path).name, most=ANY_SIZE)
     except OSError as error:
         raise DataError(
             f"Cannot read the model {path}: {error.strerror}.", remedy="Check that it is there."
