@@ -31,7 +31,7 @@ from reticent.attacks import battery, metrics
 from reticent.attacks.membership import likelihood, shadow_classifier
 from reticent.attacks.scores import Scores
 from reticent.attacks.shadows.outputs import Shadows, balanced_halves
-from reticent.attacks.shadows.recipes import Recipe, add_noise, flip_bits, plain_recipe
+from reticent.attacks.shadows.recipes import ShadowRecipe, add_noise, flip_bits, plain_recipe
 from reticent.attacks.shadows.training import Queries, train_shadows
 from reticent.data import catalog
 from reticent.models import Model, classification_loss, linear, mlp
@@ -57,12 +57,12 @@ class Case(NamedTuple):
     name: str
     data: Callable[[], dict[str, np.ndarray]]
     model: Callable[[], Model]
-    recipe: Callable[[Model, int], Recipe]  # of the model and the set size
+    recipe: Callable[[Model, int], ShadowRecipe]  # of the model and the set size
     queries: Queries
     is_full: bool  # as many shadow models as were asked for, else few
 
 
-def plain(epochs: int) -> Callable[[Model, int], Recipe]:
+def plain(epochs: int) -> Callable[[Model, int], ShadowRecipe]:
     return lambda model, set_size: plain_recipe(
         model, optax.adam(1e-3), epochs=epochs, batch_size=100, set_size=set_size
     )
@@ -75,8 +75,8 @@ def private(
     batch_size: int,
     optimizer: optax.GradientTransformation,
     max_norm: float = 1.0,
-) -> Callable[[Model, int], Recipe]:
-    def recipe(model: Model, set_size: int) -> Recipe:
+) -> Callable[[Model, int], ShadowRecipe]:
+    def recipe(model: Model, set_size: int) -> ShadowRecipe:
         plan = rt.Plan.for_budget(
             epsilon=epsilon,
             delta=DELTA,

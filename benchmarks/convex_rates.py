@@ -36,7 +36,7 @@ from reticent.data.sampling import Batch
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.report.figures.curves import check_format, save
 from reticent.training import theory
-from reticent.training.contributions import Contribution, Source
+from reticent.training.contributions import Contribution, DeviceRows
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.plan import Plan
 from reticent.training.projection import onto_ball
@@ -107,6 +107,7 @@ def _worst(method: str, rows: int, slopes: np.ndarray, seeds: int, *, epsilon: f
                 norm=1.0,
                 intercept=False,
                 radius=RADIUS,
+                adjacency=Adjacency.REPLACE,
                 keys=Keys.seeded(seed),
                 **more,
             )
@@ -164,7 +165,7 @@ def _descended(plan: Plan, slopes: np.ndarray, seeds: int) -> np.ndarray:
     batch = Blocks.of(plan).padded(Batch(jnp.arange(rows), jnp.ones(rows, bool)))
 
     def run(slope: jax.Array, key: jax.Array) -> jax.Array:
-        source = Source({"x": jnp.zeros((rows, WEIGHTS)).at[:, 0].set(slope), "y": jnp.full(rows, _FAR)})
+        source = DeviceRows({"x": jnp.zeros((rows, WEIGHTS)).at[:, 0].set(slope), "y": jnp.full(rows, _FAR)})
         roots, start = Roots(*jax.random.split(key, 3)), jnp.zeros(WEIGHTS)
         state = TrainState(jnp.int32(0), start, optimizer.init(start), jnp.float32(1 + 1e-6), average=start)
         last, _ = jax.lax.scan(

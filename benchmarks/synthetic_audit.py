@@ -53,8 +53,8 @@ def noise_of(share: float) -> Iterator[None]:
     def less(event: Gaussian) -> Gaussian:
         return Gaussian(noise_multiplier=share * event.noise_multiplier)
 
-    def measure(codes: Any, columns: Any, sizes: Any, event: Gaussian, source: Any) -> Any:
-        found = count(codes, columns, sizes, less(event), source)
+    def measure(codes: Any, columns: Any, sizes: Any, event: Gaussian, source: Any, **named: Any) -> Any:
+        found = count(codes, columns, sizes, less(event), source, **named)
         return found._replace(deviation=event.noise_multiplier)
 
     def summed(total: Any, plan: embedding.EmbeddingPlan, rng: Any) -> Any:

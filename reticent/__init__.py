@@ -15,6 +15,7 @@ __all__ = ["__version__"]
 
 if TYPE_CHECKING:
     from reticent import accounting as accounting
+    from reticent import additive as additive
     from reticent import attacks as attacks
     from reticent import audit as audit
     from reticent import convex as convex
@@ -47,10 +48,12 @@ if TYPE_CHECKING:
     from reticent.ledger.ledger import Ledger as Ledger
     from reticent.mechanisms.adjacency import Adjacency as Adjacency
     from reticent.training import averages as averages
+    from reticent.training import callbacks as callbacks
     from reticent.training.checkpoint import Checkpoints as Checkpoints
     from reticent.training.execution import Execution as Execution
     from reticent.training.gradients import clipped_gradient_sum as clipped_gradient_sum
     from reticent.training.loop import train as train
     from reticent.training.plan import Plan as Plan
+    from reticent.training.reporting import Stop as Stop
 
 open_page(__name__)

@@ -81,6 +81,36 @@ def test_a_function_fits_on_a_page():
     assert not too_long, listed(too_long)
 
 
+def types_of(tree: ast.Module) -> list[str]:
+    """The public types that a module defines: classes, and aliases such as `Loss = Callable[...]`."""
+    found = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and not ast.unparse(node.value).startswith("TypeVar("):
+            found += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return [name for name in found if name[0].isupper() and not name.isupper()]
+
+
+# Names that two types still share; each is to be renamed, none may be added.
+SHARED_NAMES: set[str] = set()
+
+
+def test_two_types_never_share_a_name():
+    homes: dict[str, list[str]] = {}
+    for name, tree in trees().items():
+        if not name.startswith("reticent/cli/"):  # whose aliases are the options of a command, not types
+            for found in types_of(tree):
+                homes.setdefault(found, []).append(name)
+    shared = {name: where for name, where in homes.items() if len(where) > 1 and name not in SHARED_NAMES}
+    assert not shared, listed(shared.items())
+
+
+def test_a_second_type_of_a_name_would_be_noticed():
+    tree = ast.parse(
+        "Loss = Callable[[Any], Any]\nTree = TypeVar('Tree')\nMOST = 3\nclass _Own: ...\nclass Fit: ..."
+    )
+    assert types_of(tree) == ["Fit", "Loss"]
+
+
 # What may not be written anywhere
 
 _REGISTRY = "|".join(["pypi" + r"\.org", "python" + r"hosted\.org", "conda" + r"\.anaconda\.org"])
@@ -185,12 +215,21 @@ def declared() -> list[str]:
     """Every dependency that the project names: to build, to run, to develop."""
     extras = PROJECT["project"]["optional-dependencies"].values()
     wanted = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"], *chain(*extras)]
-    return [name_in(requirement) for requirement in wanted]
+    return [name for name in map(name_in, wanted) if name != PROJECT["project"]["name"]]  # which `all` names
 
 
 def runtime_modules() -> set[str]:
+    """What the package may import: what it needs, and what its extras add."""
     names = map(name_in, PROJECT["project"]["dependencies"])
-    return {IMPORTED_AS.get(name, name) for name in names}
+    return {IMPORTED_AS.get(name, name) for name in names} | optional_modules()
+
+
+def optional_modules() -> set[str]:
+    extras = PROJECT["project"]["optional-dependencies"].items()
+    names = {name_in(wanted) for extra, packages in extras if extra != "dev" for wanted in packages}
+    # `cuda` and `tpu` ask for another build of JAX, and `all` for the project itself.
+    always = {PROJECT["project"]["name"], *map(name_in, PROJECT["project"]["dependencies"])}
+    return {IMPORTED_AS.get(name, name) for name in names - always}
 
 
 def imported(tree: ast.Module) -> set[str]:
@@ -229,6 +268,18 @@ def test_a_module_imports_declared_dependencies_only():
     allowed = runtime_modules() | {"reticent"} | set(sys.stdlib_module_names)
     strange = [f"{name}: {unknown}" for name, found in imports().items() if (unknown := found - allowed)]
     assert not strange, listed(strange)
+
+
+def test_what_an_extra_adds_is_imported_only_when_it_is_needed():
+    early = [
+        f"{name}: {found}"
+        for name, tree in trees().items()
+        if name.startswith("reticent/")
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and (found := imported(ast.Module(body=[node], type_ignores=[])) & optional_modules())
+    ]
+    assert not early, listed(early)
 
 
 def test_no_pickling_module_is_imported():

@@ -94,6 +94,7 @@ def _measured(methods: tuple[Method, ...], split: Split, seeds: int) -> tuple[li
                 method=method.name,
                 norm=_NORM,
                 classes=[-1, 1],
+                adjacency="replace",
             )
             found.append(_scores(model, split, min(seeds, method.seeds or seeds), method.label))
         raw.append({"method": method.label, "accuracy": dict(zip(EPSILONS, found, strict=True))})
@@ -111,7 +112,7 @@ def search(seeds: int) -> tuple[Section, Any]:
         found = []
         for epsilon in EPSILONS:
             model = PrivateSearch(
-                PrivateLogisticRegression(method=method, norm=_NORM, classes=[-1, 1]),
+                PrivateLogisticRegression(method=method, norm=_NORM, classes=[-1, 1], adjacency="replace"),
                 grid,
                 epsilon=epsilon,
                 delta=len(split.y) ** -2.0,
@@ -156,7 +157,9 @@ def peer(seeds: int, environments: Path) -> tuple[Section, Any]:
             print(f"diffprivlib, epsilon {epsilon:g}: {answer.strip()}", file=sys.stderr, flush=True)
     ours = []
     for epsilon in EPSILONS:
-        model = PrivateLogisticRegression(epsilon, delta=0, method="auto", norm=_NORM, classes=[-1, 1])
+        model = PrivateLogisticRegression(
+            epsilon, delta=0, method="auto", norm=_NORM, classes=[-1, 1], adjacency="replace"
+        )
         ours.append(_scores(model, split, seeds, "auto, pure"))
     theirs = [runs["accuracy"] for runs in raw.values()]
     checks = [

@@ -26,7 +26,7 @@ class Setting(NamedTuple):
 
     epsilon: float
     method: str = "auto"
-    model: str = "auto"
+    model: str = "linear"
     is_declared: bool = False
 
 
@@ -57,7 +57,7 @@ class Trials:
         return self._done[setting]
 
     def _run(self, setting: Setting, table: Path, domain: Path, seed: int) -> Outcome:
-        """`reticent train adult.data --no-header --target column_15 --epsilon E --delta 1e-6`, seeded."""
+        """`reticent train adult.data --no-header --target column_15 --epsilon E`, with a model, seeded."""
         order = Request(
             source=str(table),
             target="column_15",

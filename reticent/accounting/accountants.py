@@ -105,6 +105,12 @@ def _steps(event: Event, delta: float, neighbours: Neighbours) -> list[tuple[tup
     return [(_step(item, share, neighbours), times) for item, times in counts.items()]
 
 
+def claimed_delta(event: Event, neighbours: Neighbours) -> float:
+    """The delta that the claims in an event take from any budget, whatever is left for the rest of it."""
+    counts = _count_unmerged(event)
+    return math.fsum(times * _claimed_delta(item, neighbours) for item, times in counts.items())
+
+
 def _claimed_delta(event: Event, neighbours: Neighbours) -> float:
     match event:
         case events.ApproximateDp(epsilon=epsilon, delta=delta, adjacency=adjacency):

@@ -8,6 +8,8 @@ from reticent.accounting.guarantee import Unit
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
+ROWS_BY_THEMSELVES = "whether a row is passed to a fit depends on no other row"
+
 
 class Budget(Protocol):
     """A limit that releases are charged against."""

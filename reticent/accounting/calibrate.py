@@ -86,6 +86,16 @@ def noise_for(
 
     Raises:
         CannotMeet: there is none, or it is so little that the ends of its sampler show.
+
+    Example:
+        >>> from reticent.mechanisms.adjacency import Adjacency
+        >>> from reticent.mechanisms.events import Gaussian
+        >>> one = Neighbours(Adjacency.ADD_OR_REMOVE)
+        >>> round(
+        ...     noise_for(lambda noise: Gaussian(noise_multiplier=noise), one, epsilon=1.0, delta=1e-5),
+        ...     2,
+        ... )
+        3.73
     """
     _check_target(epsilon, delta)
     left = delta_left_for(epsilon, delta)
@@ -169,7 +179,16 @@ def steps(setting: Setting, *, epsilon: float, delta: float) -> int:
 
 
 def batch_size(setting: Setting, *, epochs: float, epsilon: float, delta: float) -> int:
-    """The largest batch with which `epochs` passes over the data stay within (epsilon, delta)."""
+    """The largest batch with which `epochs` passes over the data stay within (epsilon, delta).
+
+    Example:
+        >>> from reticent.mechanisms.sampling_events import Sampling
+        >>> run = Setting(
+        ...     examples=1000, batch_size=10, steps=100, noise_multiplier=2.0, sampling=Sampling.POISSON
+        ... )
+        >>> batch_size(run, epochs=1, epsilon=1.0, delta=1e-5)
+        136
+    """
     _check_target(epsilon, delta)
 
     def is_too_much(size: int) -> bool:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from reticent.accounting.rounding import Side, to_digits, to_places
 from reticent.core import checks
-from reticent.mechanisms.adjacency import Adjacency
+from reticent.core.html_summary import html_table
+from reticent.mechanisms.adjacency import Adjacency, Unit
 
-Unit = Literal["record", "user"]
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Guarantee:
     """An upper bound on what was spent, with everything needed to understand it.
 
@@ -23,11 +22,14 @@ class Guarantee:
         accountant: which analysis gave the upper bound.
         assumptions: what has to hold outside the proof, such as a declared number of examples.
         group: how many units at once are covered.
+        rows_per_user: the most rows that a user contributes, where the unit is a user.
 
     Example:
         >>> adjacency = Adjacency.ADD_OR_REMOVE
         >>> print(Guarantee(epsilon=1.23401, delta=1e-5, adjacency=adjacency, accountant="exact Gaussian"))
         (1.235, 1e-05)-differential privacy for adding or removing one record (exact Gaussian).
+        >>> Guarantee(epsilon=1.23401, delta=1e-5, adjacency=adjacency, accountant="exact Gaussian")
+        Guarantee(epsilon <= 1.235, delta=1e-05, add-or-remove, one record)
     """
 
     epsilon: float
@@ -38,10 +40,14 @@ class Guarantee:
     epsilon_lower: float = 0.0
     assumptions: tuple[str, ...] = ()
     group: int = 1
+    rows_per_user: int | None = None
 
     def __post_init__(self) -> None:
         checks.probability(delta=self.delta)
         checks.count(group=self.group)
+        if self.rows_per_user is not None:
+            checks.count(rows_per_user=self.rows_per_user)
+            checks.one_of(("user",), unit=self.unit)
         if not self.epsilon >= self.epsilon_lower >= 0:  # NaN in either fails
             raise AssertionError(f"epsilon {self.epsilon} is not above its lower bound {self.epsilon_lower}")
 
@@ -49,6 +55,9 @@ class Guarantee:
         if not math.isfinite(self.epsilon):
             return "No privacy guarantee: epsilon is infinite."
         unit = self.unit if self.group == 1 else f"group of {self.group} {self.unit}s"
+        if self.rows_per_user is not None:
+            rows = "row" if self.rows_per_user == 1 else "rows"
+            unit += f" with up to {self.rows_per_user} {rows}{'' if self.group == 1 else ' each'}"
         lines = [
             f"({_format_bound(self.epsilon, 'up')}, {to_digits(self.delta, 6, 'up'):g})-differential privacy "
             f"for {self.adjacency.sentence.format(unit=unit)} ({self.accountant})."
@@ -60,6 +69,21 @@ class Guarantee:
             lines.append(f"Assuming that {'; '.join(self.assumptions)}.")
         return " ".join(lines)
 
+    @property
+    def short(self) -> str:
+        """The bound alone, rounded up: for one line beside other things."""
+        if not math.isfinite(self.epsilon):
+            return "NonPrivate: epsilon is infinite"
+        return f"epsilon <= {_format_bound(self.epsilon, 'up')}, delta={to_digits(self.delta, 6, 'up'):g}"
+
+    def __repr__(self) -> str:
+        unit = f"one {self.unit}" if self.group == 1 else f"{self.group} {self.unit}s"
+        return f"Guarantee({self.short}, {self.adjacency.value}, {unit})"
+
+    def _repr_html_(self) -> str:
+        rows = [("guarantee", self.short), ("in words", str(self))]
+        return html_table("Guarantee", rows)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "epsilon": self.epsilon,
@@ -68,6 +92,7 @@ class Guarantee:
             "adjacency": self.adjacency.value,
             "unit": self.unit,
             "group": self.group,
+            **({} if self.rows_per_user is None else {"rows_per_user": self.rows_per_user}),
             "accountant": self.accountant,
             "assumptions": list(self.assumptions),
         }

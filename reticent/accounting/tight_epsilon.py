@@ -142,6 +142,7 @@ def guarantee(
     *,
     group: int = 1,
     unit: Unit = "record",
+    rows_per_user: int | None = None,
     assumptions: tuple[str, ...] = (),
     arithmetic: float = 0.0,
     distance: float = USUAL,
@@ -169,6 +170,7 @@ def guarantee(
         adjacency=adjacency,
         unit=unit,
         group=group,
+        rows_per_user=rows_per_user,
         accountant=cost.name,
         assumptions=assumptions,
     )

@@ -22,7 +22,14 @@ from reticent.core.errors import DataError, InvalidArgument
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A model to attack, asked about the records that the shadow models were trained and asked about."""
+    """A model to attack, asked about the records that the shadow models were trained and asked about.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> target = Target(logits=rng.normal(size=(40, 3)), is_member=np.arange(40) < 20)
+        >>> target.logits.shape, int(target.is_member.sum())
+        ((40, 3), 20)
+    """
 
     logits: np.ndarray = field(repr=False)  # (records, classes)
     is_member: np.ndarray = field(repr=False)
@@ -133,6 +140,15 @@ def run(
 
     Raises:
         DataError: the shadow models are not like the target, or too few.
+
+    Example:
+        >>> from reticent.attacks.shadows.outputs import balanced_halves
+        >>> is_member = balanced_halves(60, 8, seed=0)
+        >>> labels = np.arange(60) % 3
+        >>> sure = np.eye(3)[labels] * (1 + 4 * is_member[..., None])  # members are remembered
+        >>> found = run(Shadows(logits=sure, is_member=is_member, labels=labels), attacks=["threshold"])
+        >>> found["threshold"].measured.auc.value
+        1.0
     """
     started = time.perf_counter()
     names = _check_names(attacks)
@@ -171,6 +187,15 @@ def run_without_shadows(
     Raises:
         InvalidArgument: an attack that was asked for needs shadow models.
         DataError: members and outsiders overlap or have different labels, or there are too few.
+
+    Example:
+        >>> labels = np.arange(30) % 3
+        >>> members = Outputs.from_logits(9 * np.eye(3)[labels], labels)
+        >>> outsiders = Outputs.from_logits(np.eye(3)[labels], labels)
+        >>> run_without_shadows(members, outsiders, attacks=["threshold"])[
+        ...     "threshold"
+        ... ].measured.auc.value
+        1.0
     """
     started = time.perf_counter()
     names = _check_names(attacks)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from scipy.special import log_softmax, softmax
 
 from reticent.attacks.battery import Battery, run, run_without_shadows
@@ -37,13 +38,23 @@ _LEAST_PROBABILITY = 1e-12
 # Masks
 
 
-def label_only(probabilities: np.ndarray) -> np.ndarray:
-    """Puts all probability on the predicted label."""
+def label_only(probabilities: Float[np.ndarray, "records classes"]) -> Float[np.ndarray, "records classes"]:
+    """Puts all probability on the predicted label.
+
+    Example:
+        >>> label_only(np.array([[0.2, 0.5, 0.3]])).tolist()
+        [[0.0, 1.0, 0.0]]
+    """
     return np.eye(probabilities.shape[1])[probabilities.argmax(axis=1)]
 
 
 def top(count: int) -> Defence:
-    """Keeps the largest few, and spreads the rest evenly over the other classes."""
+    """Keeps the largest few, and spreads the rest evenly over the other classes.
+
+    Example:
+        >>> top(1)(np.array([[0.2, 0.6, 0.2], [0.5, 0.2, 0.3]])).tolist()
+        [[0.2, 0.6, 0.2], [0.5, 0.25, 0.25]]
+    """
     checks.count(count=count)
 
     def defence(probabilities: np.ndarray) -> np.ndarray:
@@ -62,7 +73,12 @@ def top(count: int) -> Defence:
 
 
 def rounding(digits: int) -> Defence:
-    """Cuts every probability to some digits; what is cut off goes to the label, which stays the largest."""
+    """Cuts every probability to some digits; what is cut off goes to the label, which stays the largest.
+
+    Example:
+        >>> rounding(1)(np.array([[0.28, 0.39, 0.33]])).round(3).tolist()
+        [[0.2, 0.5, 0.3]]
+    """
     checks.count(digits=digits)
 
     def defence(probabilities: np.ndarray) -> np.ndarray:
@@ -77,7 +93,12 @@ def rounding(digits: int) -> Defence:
 
 
 def temperature(degrees: float) -> Defence:
-    """Softens answers above 1 degree, and sharpens them below."""
+    """Softens answers above 1 degree, and sharpens them below.
+
+    Example:
+        >>> temperature(2.0)(np.array([[0.8, 0.2]])).round(3).tolist()
+        [[0.667, 0.333]]
+    """
     checks.positive(degrees=degrees)
 
     def defence(probabilities: np.ndarray) -> np.ndarray:
@@ -98,6 +119,15 @@ def masking(
     Args:
         members, outsiders: what the undefended model says of records that the defender knows.
         budget: the largest change of an answer, as the sum of absolute differences; from 0 to 2.
+
+    Example:
+        >>> rng, labels = np.random.default_rng(0), np.arange(40) % 3
+        >>> sure, vague = (
+        ...     Outputs.from_logits(rng.normal(size=(40, 3)) * size, labels) for size in (9, 1)
+        ... )
+        >>> mask = masking(sure, vague, candidates=8)
+        >>> mask(np.array([[0.1, 0.9, 0.0]])).argmax().item()  # the label stays
+        1
     """
     checks.not_negative(budget=budget)
     checks.count(candidates=candidates)
@@ -124,7 +154,12 @@ def masking(
 
 
 def standard_masks(classes: int) -> dict[str, Defence]:
-    """Makes the masks that need nothing but the number of classes."""
+    """Makes the masks that need nothing but the number of classes.
+
+    Example:
+        >>> list(standard_masks(10))
+        ['temperature 4', 'rounded to 1 digit', 'top 3', 'label only']
+    """
     return {
         "temperature 4": temperature(4.0),
         "rounded to 1 digit": rounding(1),
@@ -251,6 +286,18 @@ def defend_shadows(shadows: Shadows, defence: Defence, *, name: str = "mask") ->
     """Masks shadow models; returns them, the mean change of an answer, and the share of labels kept.
 
     The robustness of disturbed copies is left alone: a mask that keeps labels cannot change it.
+
+    Example:
+        >>> from reticent.attacks.shadows.outputs import balanced_halves
+        >>> labels = np.arange(20) % 2
+        >>> shadows = Shadows(
+        ...     logits=np.ones((2, 20, 2)) * [1.0, 0.0],
+        ...     is_member=balanced_halves(20, 2, seed=0),
+        ...     labels=labels,
+        ... )
+        >>> _, changed, kept = defend_shadows(shadows, label_only)
+        >>> round(changed, 3), kept
+        (0.538, 1.0)
     """
     masked, changed, kept = [], [], []
     for logits in shadows.logits:

@@ -9,7 +9,17 @@ _NEXT_TO_NOTHING = 0.55  # an AUC: if all of its interval lies below, a member i
 
 
 def explain(found: Battery) -> list[str]:
-    """Says in at most ten plain sentences what the attacks found."""
+    """Says in at most ten plain sentences what the attacks found.
+
+    Example:
+        >>> import numpy as np
+        >>> from reticent.attacks.battery import run_without_shadows
+        >>> from reticent.attacks.scores import Outputs
+        >>> labels = np.arange(30) % 3
+        >>> sure, vague = (Outputs.from_logits(scale * np.eye(3)[labels], labels) for scale in (9, 1))
+        >>> len(explain(run_without_shadows(sure, vague))) <= 10
+        True
+    """
     measured, gap = found.strongest.measured, found.accuracies
     sentences = [
         f"Attacked with {len(found.results)} attacks and {found.shadows} shadow models; "
@@ -24,9 +34,10 @@ def explain(found: Battery) -> list[str]:
 
 def describe(measured: Measured) -> list[str]:
     """Says what the numbers of one attack mean."""
+    worse = ", so on the whole it does no better" if measured.auc.value < 0.5 else ""
     sentences = [
         f"Shown a member and an outsider, it tells which is which {measured.auc.value:.1%} of the time "
-        f"({measured.auc.low:.1%} to {measured.auc.high:.1%}); guessing gives 50%.",
+        f"({measured.auc.low:.1%} to {measured.auc.high:.1%}); guessing gives 50%{worse}.",
     ]
     for rate in measured.tpr_at_fpr:
         found = rate.true_positive_rate

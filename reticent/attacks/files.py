@@ -6,28 +6,51 @@ Nothing is unpickled unless the caller trusts the file.
 from __future__ import annotations
 
 import csv
+import struct
+import tokenize
 import zipfile
-from collections.abc import Callable
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from reticent.attacks.predictors import Predict
 from reticent.attacks.scores import Outputs, Scores
 from reticent.core.errors import DataError
+from reticent.core.files import MISFITS
 
-Predictor = Callable[[np.ndarray], Any]  # from features to probabilities, (rows, classes)
-
+# What is raised for an archive that is damaged, encrypted or packed in an unknown way: NumPy reads the header
+# of an array as Python source.
+BROKEN_ARCHIVE = (
+    *MISFITS,
+    EOFError,
+    RuntimeError,
+    SyntaxError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _TRUE, _FALSE = {"1", "true", "yes", "member"}, {"0", "false", "no", "outsider"}
 
 
-def read_outputs(
-    path: Path, *, name: str, predictor: Predictor | None = None, trust: bool = False
-) -> Outputs:
+def read_outputs(path: Path, *, name: str, predictor: Predict | None = None, trust: bool = False) -> Outputs:
     """Reads `labels`, and `probabilities` or `logits`, from a .npz file; or `features` for a predictor.
 
     Raises:
         DataError: the file does not exist or is of another kind, lacks an array, or the model fails.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "outputs.npz"
+        >>> np.savez(path, labels=np.arange(12) % 3, logits=np.zeros((12, 3)))
+        >>> read_outputs(path, name="members").classes
+        3
+        >>> read_outputs(Path("nowhere.npz"), name="members")
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.DataError: There is no file nowhere.npz. Check the path.
     """
     arrays = _load_arrays(path, trust=trust)
     labels, features = _require_array(arrays, "labels", path), arrays.get("features")
@@ -41,7 +64,15 @@ def read_outputs(
 
 
 def read_scores(path: Path) -> Scores:
-    """Reads a table with the columns `score` and `is_member`; a higher score means likelier a member."""
+    """Reads a table with the columns `score` and `is_member`; a higher score means likelier a member.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "scores.csv"
+        >>> _ = path.write_text("score,is_member\\n" + "0.9,1\\n" * 10 + "0.1,0\\n" * 10)
+        >>> read_scores(path).values.shape
+        (20,)
+    """
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -60,13 +91,14 @@ def read_scores(path: Path) -> Scores:
 
 def _load_arrays(path: Path, *, trust: bool) -> dict[str, np.ndarray]:
     try:
-        if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
-            raise _wrong_file(path)
+        with path.open("rb") as opened:
+            if not zipfile.is_zipfile(opened):  # NumPy would take it for a pickle
+                raise _wrong_file(path)
         with np.load(path, allow_pickle=trust) as file:
             return {key: file[key] for key in file.files}
     except FileNotFoundError:
         raise DataError(f"There is no file {path}.", remedy="Check the path.") from None
-    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, *BROKEN_ARCHIVE) as error:
         if "allow_pickle" in str(error):
             raise DataError(
                 f"{path} holds pickled objects, which run code when they are read.",
@@ -92,7 +124,7 @@ def _require_array(arrays: dict[str, np.ndarray], key: str, path: Path) -> np.nd
     return arrays[key]
 
 
-def _ask_predictor(predictor: Predictor, features: np.ndarray, name: str) -> Any:
+def _ask_predictor(predictor: Predict, features: np.ndarray, name: str) -> Any:
     try:
         return predictor(features)
     except Exception as error:

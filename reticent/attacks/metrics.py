@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
 from scipy.special import expit, logit
 from scipy.stats import beta as beta_distribution
 from scipy.stats import betabinom, binom, norm, rankdata
@@ -26,7 +27,12 @@ FALSE_POSITIVE_RATES = (0.001, 0.01)
 
 
 class Estimate(NamedTuple):
-    """A number and the interval in which the truth lies, at the stated confidence."""
+    """A number and the interval in which the truth lies, at the stated confidence.
+
+    Example:
+        >>> print(Estimate(0.731, 0.702, 0.758))
+        0.731 [0.702, 0.758]
+    """
 
     value: float
     low: float
@@ -142,6 +148,14 @@ def tpr_at_fpr(scores: Scores, rate: float, *, confidence: float = 0.95) -> Rate
     Guarantee:
         The interval covers the rate of the attack itself, not of these outsiders: half of the error goes to
         where the threshold truly lies (order statistics), half to the members above it (Clopper-Pearson).
+
+    Example:
+        >>> scores = Scores(members=np.arange(100) + 50.0, outsiders=np.arange(100.0))
+        >>> found = tpr_at_fpr(scores, 0.01)
+        >>> found.true_positive_rate.value, found.is_resolved
+        (0.51, True)
+        >>> tpr_at_fpr(scores, 0.001).is_resolved  # it would take 1,000 outsiders
+        False
     """
     checks.inside_unit(rate=rate, confidence=confidence)
     outsiders = np.sort(scores.outsiders)[::-1]
@@ -210,6 +224,10 @@ def advantage(scores: Scores, *, confidence: float = 0.95) -> Estimate:
 
     The best threshold is chosen on the same scores, which flatters the value. The interval holds for every
     threshold at once (Dvoretzky, Kiefer and Wolfowitz, with Massart's constant), so it is not flattered.
+
+    Example:
+        >>> advantage(Scores(members=np.arange(100) + 50.0, outsiders=np.arange(100.0))).value
+        0.5
     """
     checks.inside_unit(confidence=confidence)
     false_positives, true_positives = roc(scores)
@@ -220,7 +238,15 @@ def advantage(scores: Scores, *, confidence: float = 0.95) -> Estimate:
 
 
 def decide(scores: Scores, threshold: float, *, confidence: float = 0.95) -> Decision:
-    """Calls every record above the threshold a member, and counts how often that is right."""
+    """Calls every record above the threshold a member, and counts how often that is right.
+
+    Example:
+        >>> found = decide(
+        ...     Scores(members=np.arange(100) + 50.0, outsiders=np.arange(100.0)), threshold=74.5
+        ... )
+        >>> found.recall.value, found.false_positive_rate.value, found.balanced_accuracy
+        (0.75, 0.25, 0.75)
+    """
     checks.finite(threshold=threshold)
     right = int(np.sum(scores.members > threshold))
     wrong = int(np.sum(scores.outsiders > threshold))
@@ -236,7 +262,19 @@ def decide(scores: Scores, threshold: float, *, confidence: float = 0.95) -> Dec
 
 
 def per_class(scores: Scores, *, confidence: float = 0.95) -> dict[int, Measured]:
-    """Measures an attack on each label that has at least ten members and ten outsiders."""
+    """Measures an attack on each label that has at least ten members and ten outsiders.
+
+    Example:
+        >>> labels = np.arange(100) % 2
+        >>> scores = Scores(
+        ...     members=np.arange(100) + 50.0,
+        ...     outsiders=np.arange(100.0),
+        ...     member_labels=labels,
+        ...     outsider_labels=labels,
+        ... )
+        >>> {label: found.members for label, found in per_class(scores).items()}
+        {0: 50, 1: 50}
+    """
     if scores.member_labels is None or scores.outsider_labels is None:
         raise InvalidArgument(
             "These scores have no labels.", remedy="Give Scores member_labels and outsider_labels."
@@ -250,7 +288,9 @@ def per_class(scores: Scores, *, confidence: float = 0.95) -> dict[int, Measured
     return found
 
 
-def per_record(scores: np.ndarray, is_member: np.ndarray) -> np.ndarray:
+def per_record(
+    scores: Float[np.ndarray, "models records"], is_member: Bool[np.ndarray, "models records"]
+) -> Float[np.ndarray, " records"]:
     """How often, for each record, a model trained on it scores it above a model that was not: (records,).
 
     Args:
@@ -259,6 +299,11 @@ def per_record(scores: np.ndarray, is_member: np.ndarray) -> np.ndarray:
     A record without risk has one half. With few models this is noisy: 16 give steps of 1/64. Pass signals,
     such as the confidence, rather than scores for which the models were each other's shadows: the games of
     one record then depend on each other, and the result is too small.
+
+    Example:
+        >>> scores = np.array([[5.0, 1.0], [1.0, 1.0], [4.0, 2.0], [0.0, 2.0]])
+        >>> per_record(scores, np.array([[1, 1], [0, 0], [1, 0], [0, 1]], bool)).tolist()
+        [1.0, 0.5]
     """
     scores, is_member = np.asarray(scores, float), np.asarray(is_member, bool)
     ranks = rankdata(scores, axis=0)
@@ -269,18 +314,30 @@ def per_record(scores: np.ndarray, is_member: np.ndarray) -> np.ndarray:
         return np.where((inside > 0) & (outside > 0), wins / (inside * outside), np.nan)
 
 
-def rarity(scores: Scores) -> np.ndarray:
+def rarity(scores: Scores) -> Float[np.ndarray, " members"]:
     """The share of outsiders that score at least as high as each member: small for members that are found.
 
     One more outsider is counted than there were, so that no share is 0.
+
+    Example:
+        >>> rarity(Scores(members=np.arange(10) + 100.0, outsiders=np.arange(19.0)))[0].item()
+        0.05
     """
     outsiders = np.sort(scores.outsiders)
     as_high = len(outsiders) - np.searchsorted(outsiders, scores.members, side="left")
     return (as_high + 1) / (len(outsiders) + 1)
 
 
-def roc(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    """False- and true-positive rates over all thresholds, from (0, 0) to (1, 1); ties are one step."""
+def roc(scores: Scores) -> tuple[Float[np.ndarray, " thresholds"], Float[np.ndarray, " thresholds"]]:
+    """False- and true-positive rates over all thresholds, from (0, 0) to (1, 1); ties are one step.
+
+    Example:
+        >>> false_positives, true_positives = roc(
+        ...     Scores(members=np.arange(10) + 5.0, outsiders=np.arange(10.0))
+        ... )
+        >>> false_positives[5].item(), true_positives[5].item()
+        (0.0, 0.5)
+    """
     order = np.argsort(-scores.values, kind="stable")
     values, is_member = scores.values[order], scores.is_member[order]
     is_last = np.append(values[1:] != values[:-1], True)
@@ -293,6 +350,10 @@ def curve(scores: Scores, *, points: int = 60) -> dict[str, Any]:
     """Samples the ROC curve at evenly spaced points of a logarithmic axis, as plain numbers to draw.
 
     The band in which an attack without signal lies comes with it.
+
+    Example:
+        >>> sorted(curve(Scores(members=np.arange(10) + 5.0, outsiders=np.arange(10.0))))
+        ['false_positive_rate', 'no_signal', 'true_positive_rate']
     """
     checks.count(minimum=2, points=points)
     false, true = roc(scores)
@@ -307,12 +368,17 @@ def curve(scores: Scores, *, points: int = 60) -> dict[str, Any]:
 
 
 def no_signal_band(
-    members: int, outsiders: int, false_positives: np.ndarray, *, confidence: float = 0.95
-) -> tuple[np.ndarray, np.ndarray]:
+    members: int, outsiders: int, false_positives: Float[np.ndarray, " rates"], *, confidence: float = 0.95
+) -> tuple[Float[np.ndarray, " rates"], Float[np.ndarray, " rates"]]:
     """The true-positive rates between which an attack without signal lies, at each false-positive rate.
 
     Above the threshold that k outsiders pass, the number of members is beta-binomial: all orders of all
     records are equally likely.
+
+    Example:
+        >>> low, high = no_signal_band(1000, 1000, np.array([0.1]))
+        >>> round(low.item(), 3), round(high.item(), 3)
+        (0.076, 0.128)
     """
     checks.count(members=members, outsiders=outsiders)
     checks.inside_unit(confidence=confidence)

@@ -21,6 +21,12 @@ def outputs_of(predict: Predict, records: Records, *, name: str = "records") -> 
 
     Raises:
         DataError: the model failed, or its answers are not probabilities for these classes.
+
+    Example:
+        >>> records = {"x": np.linspace(0.1, 0.9, 10)[:, None], "y": np.arange(10) % 2}
+        >>> outputs = outputs_of(lambda x: np.hstack([1 - x, x]), records)
+        >>> len(outputs), outputs.classes
+        (10, 2)
     """
     x, y = check_records(records, name=name)
     return Outputs.from_probabilities(ask(predict, x, name=name), y, features=x, name=name)

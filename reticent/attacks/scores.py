@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp
 
 from reticent.core.errors import DataError
@@ -71,12 +72,12 @@ class Scores:
         )
 
     @property
-    def is_member(self) -> np.ndarray:
+    def is_member(self) -> Bool[np.ndarray, " records"]:
         """Of `values`: True for each member, then False for each outsider."""
         return np.repeat([True, False], [len(self.members), len(self.outsiders)])
 
     @property
-    def values(self) -> np.ndarray:
+    def values(self) -> Float[np.ndarray, " records"]:
         return np.concatenate([self.members, self.outsiders])
 
 
@@ -88,10 +89,21 @@ class Outputs:
 
     Args:
         features: the records themselves, flat, if they are known: then an overlap can be found.
+
+    Example:
+        >>> outputs = Outputs.from_probabilities([[0.9, 0.1]] * 10, [0] * 10)
+        >>> len(outputs), outputs.classes
+        (10, 2)
+        >>> Outputs.from_probabilities([[0.9, 0.3]] * 10, [0] * 10)
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.DataError: The probabilities of records in row 0 sum to 1.2, the smallest
+        is 0.3; 10 of 10 rows are like that. Give the softmax of the model, or its raw outputs as
+        logits.
     """
 
-    logits: np.ndarray = field(repr=False)  # (records, classes) float64
-    labels: np.ndarray = field(repr=False)  # (records,)
+    logits: Float[np.ndarray, "records classes"] = field(repr=False)  # (records, classes) float64
+    labels: Int[np.ndarray, " records"] = field(repr=False)  # (records,)
     features: np.ndarray | None = field(default=None, repr=False)
     name: str = "records"
 
@@ -129,7 +141,7 @@ class Outputs:
         return self.logits.shape[1]
 
     @property
-    def log_probabilities(self) -> np.ndarray:
+    def log_probabilities(self) -> Float[np.ndarray, "records classes"]:
         return self.logits - logsumexp(self.logits, axis=1, keepdims=True)
 
     def __len__(self) -> int:

@@ -19,13 +19,13 @@ from reticent.audit.watched import WatchedStep
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.training.clipping import flat
-from reticent.training.gradients import Loss
+from reticent.training.gradients import LossFunction
 from reticent.training.gradients.choices import choices
 from reticent.training.plan import Plan
 
 
 def arithmetic_plan(
-    loss: Loss,
+    loss: LossFunction,
     params: Any,
     data: Mapping[str, Any],
     plan: Plan,

@@ -25,23 +25,23 @@ _SEEDS = 16  # that the sums are found with
 _FEWEST, _MOST = 24, 160  # releases of each neighbour that a way of looking is tested on
 _NUMBERS = 1 << 17  # of a release that are looked at
 
-Release = Callable[[int], np.ndarray]  # of a seed: all numbers of a release
-Score = Callable[[np.ndarray], float]  # of a release: higher says "the record is in"
+SeededRelease = Callable[[int], np.ndarray]  # of a seed: all numbers of a release
+ReleaseScore = Callable[[np.ndarray], float]  # of a release: higher says "the record is in"
 
 
 class NeighbourReleases(NamedTuple):
     """A step on nobody, on a batch without the record, and on the same batch with it."""
 
-    nobody: Release
-    without: Release
-    inside: Release
+    nobody: SeededRelease
+    without: SeededRelease
+    inside: SeededRelease
 
 
 class _Look(NamedTuple):
     """A way of looking, and from which score on it says that the record is in."""
 
     name: str
-    score: Score
+    score: ReleaseScore
     threshold: float = math.inf
 
 
@@ -129,7 +129,7 @@ def _with_threshold(way: _Look, without: np.ndarray, inside: np.ndarray) -> tupl
 def _list_looks(step: NeighbourReleases, claim: Claim) -> Sequence[_Look]:
     sums, noise, dtype = _clean_sums(step, claim)
 
-    def impossible(suspect: Suspect) -> Score:
+    def impossible(suspect: Suspect) -> ReleaseScore:
         def score(released: np.ndarray) -> float:
             without, inside = (int((~suspect.could(total, released)).sum()) for total in sums)
             return float(without - inside)

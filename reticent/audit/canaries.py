@@ -24,7 +24,7 @@ from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.training.gradients import Loss
+from reticent.training.gradients import LossFunction
 from reticent.training.plan import Plan
 
 Absence = Literal["removed", "blank", "opposite"]
@@ -65,7 +65,7 @@ class Canaries:
     def count(self) -> int:
         return len(self.included) + len(self.inputs_included)
 
-    def loss(self, loss: Loss) -> Loss:
+    def loss(self, loss: LossFunction) -> LossFunction:
         """The loss of rows that may be canaries; a row that says nothing of canaries is an ordinary one."""
         placement = self.placement
 
@@ -235,7 +235,7 @@ def plan_with(plan: Plan, canaries: Canaries) -> Plan:
     )
 
 
-def check_pull(canaries: Canaries, loss: Loss, params: Any, data: Dataset) -> None:
+def check_pull(canaries: Canaries, loss: LossFunction, params: Any, data: Dataset) -> None:
     """Checks a gradient canary's gradient before a run is spent on it.
 
     Raises:

@@ -15,16 +15,36 @@ from reticent.accounting.tight_epsilon import upper_bound
 from reticent.audit.selection import check_scores, rules
 from reticent.audit.tradeoff import Inverse, is_refuted
 from reticent.core import checks
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Event
 from reticent.training.plan import Plan
 
 _DELTAS = np.geomspace(1e-9, 0.3, 20)
 
 
 def curve_of(plan: Plan, steps: int | None = None) -> Inverse:
-    """The inverse of the curve that a plan, or its first steps, claims: its upper bounds at many deltas."""
+    """The inverse of the curve that a plan, or its first steps, claims: its upper bounds at many deltas.
+
+    Example:
+        >>> plan = Plan.for_budget(
+        ...     epsilon=1, delta=1e-5, examples=100, sampling="full", steps=5, max_norm=1.0
+        ... )
+        >>> curve = curve_of(plan)
+        >>> curve(np.array([0.5])).round(2).tolist()
+        [0.39]
+    """
     event = plan.event if steps is None else plan.event_after(steps)
-    deltas = np.append(_DELTAS, plan.delta)
-    epsilons = np.array([upper_bound(event, float(delta), Neighbours(plan.adjacency)) for delta in deltas])
+    return curve_of_event(event, plan.delta, plan.adjacency)
+
+
+def curve_of_event(event: Event, delta: float, adjacency: Adjacency) -> Inverse:
+    """The inverse of the curve that an event claims.
+
+    Args:
+        delta: at which it has to be right, beside others.
+    """
+    deltas = np.append(_DELTAS, delta)
+    epsilons = np.array([upper_bound(event, float(one), Neighbours(adjacency)) for one in deltas])
     deltas, epsilons = deltas[np.isfinite(epsilons)], epsilons[np.isfinite(epsilons)]
     smaller, larger = np.exp(-epsilons), np.exp(np.minimum(epsilons, 500.0))
 
@@ -44,6 +64,17 @@ def refutes(scores: Any, included: Any, curve: Inverse, *, confidence: float = 0
 
     Guarantee:
         Training that keeps the claim is refuted with probability at most 1 - confidence.
+
+    Example:
+        >>> plan = Plan.for_budget(
+        ...     epsilon=1, delta=1e-5, examples=100, sampling="full", steps=5, max_norm=1.0
+        ... )
+        >>> included = np.arange(200) % 2 == 1
+        >>> (
+        ...     refutes(included * 1.0, included, curve_of(plan)),
+        ...     refutes(np.zeros(200), included, curve_of(plan)),
+        ... )
+        (True, False)
     """
     checks.inside_unit(confidence=confidence)
     scores, included = check_scores(scores, included)

@@ -11,7 +11,12 @@ from reticent.core import checks
 
 
 class EvidenceKind(StrEnum):
-    """How far a number can be trusted."""
+    """How far a number can be trusted.
+
+    Example:
+        >>> [kind.value for kind in EvidenceKind]
+        ['bound', 'bound under an assumption', 'estimate']
+    """
 
     BOUND = "bound"
     CONDITIONAL = "bound under an assumption"
@@ -32,6 +37,13 @@ class Evidence:
         threat: what the attacker was given.
         ceiling: what so many canaries would show if every guess were right; an estimate has none.
         assumption: what a conditional bound rests on.
+
+    Example:
+        >>> from reticent.audit.bounds import many_runs
+        >>> print(many_runs([1.0] * 1000, [0.0] * 1000, delta=1e-5, threshold=0.5))
+        epsilon at least 5.60 at delta 1e-05 with 95% confidence (bound; scores of unknown origin;
+        many runs, Clopper-Pearson; 2000 of 2000 guesses right, 2000 canaries; threshold fixed in
+        advance; it could show at most 5.60).
     """
 
     epsilon: float

@@ -14,9 +14,9 @@ import optax
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.sampling import Batch
-from reticent.training.contributions import Contribution, Source
+from reticent.training.contributions import Contribution, DeviceRows
 from reticent.training.devices.memory import examples_at_once
-from reticent.training.gradients import Loss, Strategy, clipped_gradient_sum
+from reticent.training.gradients import LossFunction, Strategy, clipped_gradient_sum
 from reticent.training.plan import Plan
 from reticent.training.step import Blocks, Roots, TrainState, private_step
 
@@ -31,7 +31,7 @@ _KEEPING = optax.GradientTransformation(  # keeps the noisy mean, to the last bi
 
 
 def own_step(
-    loss: Loss, params: Any, plan: Plan, *, strategy: Strategy = "auto"
+    loss: LossFunction, params: Any, plan: Plan, *, strategy: Strategy = "auto"
 ) -> Callable[[dict[str, np.ndarray], int, int], Any]:
     """The step that `train` takes under a plan, as `replay` takes it.
 
@@ -76,7 +76,9 @@ def own_step(
         keys = Keys.seeded(seed)
         roots = Roots(*(keys.take(stream, steps=range(at, at + 1)) for stream in _STREAMS))
         state = TrainState(jnp.int32(at), params, zeros, max_norm, zeros)
-        source = Source({key: jnp.asarray(array) for key, array in _pad_batch(batch, blocks.places).items()})
+        source = DeviceRows(
+            {key: jnp.asarray(array) for key, array in _pad_batch(batch, blocks.places).items()}
+        )
         moved, _ = step(state, source, Batch(jnp.where(is_real, places, 0), is_real), roots)
         return moved.opt_state
 

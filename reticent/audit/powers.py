@@ -22,7 +22,7 @@ from reticent.audit.finding import Claim
 from reticent.audit.replay import Rows
 from reticent.mechanisms.adjacency import Adjacency
 
-Release = Callable[[Rows], np.ndarray | None]  # under one seed; None if the step did not get through
+RowsRelease = Callable[[Rows], np.ndarray | None]  # under one seed; None if the step did not get through
 
 _HALVINGS = 60
 _SHORT, _LONG = 0.1, 0.4  # clipping norms: of a record that is not clipped, and is not lost in rounding
@@ -43,7 +43,7 @@ class Ladder(NamedTuple):
     share: float
 
 
-def ladder_of(release: Release, row: Rows, claim: Claim) -> Ladder | None:
+def ladder_of(release: RowsRelease, row: Rows, claim: Claim) -> Ladder | None:
     """Finds how much a record has to be scaled, if what it adds to the sum scales with one of its arrays."""
     nobody = release({key: array[:0] for key, array in row.items()})
     if nobody is None:
@@ -56,7 +56,7 @@ def ladder_of(release: Release, row: Rows, claim: Claim) -> Ladder | None:
 
 
 def _ladder_by(
-    scaled: Callable[[float], dict[str, np.ndarray]], release: Release, nobody: np.ndarray, claim: Claim
+    scaled: Callable[[float], dict[str, np.ndarray]], release: RowsRelease, nobody: np.ndarray, claim: Claim
 ) -> Ladder | None:
     def moved(scale: float) -> np.ndarray:
         somebody = release(scaled(scale))
@@ -83,7 +83,9 @@ def _scale(row: Rows, key: str, scale: float) -> dict[str, np.ndarray]:
         return {**row, key: (row[key] * scale).astype(row[key].dtype)}
 
 
-def near_powers(release: Release, ladder: Ladder, claim: Claim, rows: int, what: str) -> Iterator[Distance]:
+def near_powers(
+    release: RowsRelease, ladder: Ladder, claim: Claim, rows: int, what: str
+) -> Iterator[Distance]:
     """Distances of neighbours on either side of the largest power of two that so many rows reach."""
     power = 2.0 ** math.floor(math.log2(max(rows // 2, 2) * ladder.share))
     is_replaced = claim.adjacency is Adjacency.REPLACE
@@ -104,7 +106,7 @@ def near_powers(release: Release, ladder: Ladder, claim: Claim, rows: int, what:
             yield distance(without, inside, claim, label)
 
 
-def measure_copies(release: Release, row: Rows, claim: Claim, rows: int, what: str) -> Distance:
+def measure_copies(release: RowsRelease, row: Rows, claim: Claim, rows: int, what: str) -> Distance:
     """Measures how far one copy of a record moves a sum of copies at a power of two."""
     count = 2 ** math.floor(math.log2(max(rows, 2)))
     without, inside = (release(_join([(row, some)])) for some in (count - 1, count))

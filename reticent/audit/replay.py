@@ -105,6 +105,19 @@ def replay(
     Guarantee:
         None: passing means that nothing was found on these rows. A correct step fails with a probability
         below one in ten thousand.
+
+    Example:
+        >>> def step(batch, seed, number):  # adds the noise that it claims, but forgets to clip
+        ...     return batch["x"].sum(axis=0) + np.random.default_rng([seed, number]).normal(size=2)
+        >>> found = replay(
+        ...     step,
+        ...     {"x": np.zeros((8, 2))},
+        ...     {"x": np.full((1, 2), 50.0)},
+        ...     max_norm=1.0,
+        ...     noise_multiplier=1.0,
+        ... )
+        >>> found.is_clean, found.moved > 50
+        (False, True)
     """
     checks.positive(max_norm=max_norm, noise_multiplier=noise_multiplier, divisor=divisor)
     rows, records = arrays_of(data, "data"), arrays_of(record, "record")

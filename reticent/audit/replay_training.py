@@ -17,15 +17,15 @@ from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.sampling import Poisson
-from reticent.training.gradients import Loss
+from reticent.training.gradients import LossFunction
 from reticent.training.plan import Plan
 
-Draw = Callable[[int, int], Any]
+DrawBatch = Callable[[int, int], Any]
 
 _FALSE_ALARM = 1e-6
 
 
-def replay_sampling(draw: Draw, *, examples: int, rate: float, seeds: int = 4) -> Replay:
+def replay_sampling(draw: DrawBatch, *, examples: int, rate: float, seeds: int = 4) -> Replay:
     """Checks that batches are Poisson samples, as amplification assumes: one coin flip per record and step.
 
     Args:
@@ -34,6 +34,15 @@ def replay_sampling(draw: Draw, *, examples: int, rate: float, seeds: int = 4) -
 
     Guarantee:
         None beyond what is seen. Correct sampling fails with probability below one in ten thousand.
+
+    Example:
+        >>> def draw(examples, seed):
+        ...     return np.random.default_rng(seed).random((100, examples)) < 0.1
+        >>> (
+        ...     replay_sampling(draw, examples=50, rate=0.1).is_clean,
+        ...     replay_sampling(draw, examples=50, rate=0.2).is_clean,
+        ... )
+        (True, False)
     """
     checks.count(examples=examples, seeds=seeds)
     checks.probability(rate=rate)
@@ -62,6 +71,13 @@ def replay_run(
     Args:
         train: of the data and a seed; returns what was released, one tree of arrays per step.
         steps: how many releases were accounted for.
+
+    Example:
+        >>> def train(data, seed):
+        ...     return [np.zeros(2) for _ in range(len(data["x"]))]  # a step for every record
+        >>> found = replay_run(train, {"x": np.zeros((4, 1))}, {"x": np.zeros((1, 1))}, steps=4)
+        >>> found.is_clean
+        False
     """
     rows = {key: np.asarray(array) for key, array in data.items()}
     more = {key: np.concatenate([rows[key], np.asarray(record[key])[:1]]) for key in rows}
@@ -83,7 +99,7 @@ def replay_run(
 
 
 def replay_plan(
-    loss: Loss,
+    loss: LossFunction,
     params: Any,
     data: Mapping[str, Any],
     record: Mapping[str, Any],
@@ -114,7 +130,7 @@ def replay_plan(
     )
 
 
-def _own_draw(plan: Plan) -> Draw:
+def _own_draw(plan: Plan) -> DrawBatch:
     steps = max(-(-200 // max(plan.sampler.batch_size, 1)), 40)
 
     def draw(examples: int, seed: int) -> np.ndarray:

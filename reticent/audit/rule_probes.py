@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.audit.strange_records import Strange
-from reticent.training.gradients import Loss, Strategy
+from reticent.training.gradients import LossFunction, Strategy
 
 _ORDINARY, _CANCELLING = 32, 8
 _SIZES = (1e3, 1e8, 1e18)
 
-Rows = dict[str, np.ndarray]
+ProbeRows = dict[str, np.ndarray]
 
 
 class Probe(NamedTuple):
@@ -28,9 +28,9 @@ class Probe(NamedTuple):
         scalable: a record whose gradient grows as it does, for sums of any height.
     """
 
-    loss: Loss
+    loss: LossFunction
     params: Any
-    data: Rows
+    data: ProbeRows
     records: list[Strange]
     scalable: Strange | None = None
     strategy: Strategy = "auto"
@@ -75,7 +75,7 @@ def _dense(rng: np.random.Generator, length: int) -> Probe:
         whole = x[4] * x[6] - x[0] * x[2] + x[3] * x[2] - x[7] * x[6]
         return jnp.sum(e["a"] * ((whole + e["c"]) @ params["w"])) + jnp.sum(e["a"] * (shared @ params["v"]))
 
-    def cancelling(values: Rows) -> Rows:
+    def cancelling(values: ProbeRows) -> ProbeRows:
         first = values["x"][..., :4, :]
         sign = np.where(np.arange(length) % 2, -1, 1).astype(np.float32)[:, None]
         return {
@@ -95,7 +95,7 @@ def _wide(rng: np.random.Generator) -> Probe:
     def loss(params: Any, e: Any) -> Any:
         return jnp.sum(e["c"] * (e["x"] @ params["w"]))
 
-    def cancelling(values: Rows) -> Rows:
+    def cancelling(values: ProbeRows) -> ProbeRows:
         level, off = rng.uniform(1, 2), 10 ** rng.uniform(-4, -1.3)
         c = np.ones_like(values["c"]) * np.array([level, off - level], np.float32)[None, :, None]
         return {"c": c * np.abs(values["x"][0, 0, 0]), "x": np.ones_like(values["x"])}
@@ -114,11 +114,11 @@ def _bag(rng: np.random.Generator) -> Probe:
     return _lookups(rng, lambda params, e: jnp.sum(e["c"] @ params["e"][e["ids"]]))
 
 
-def _lookups(rng: np.random.Generator, loss: Loss) -> Probe:
-    def with_ids(values: Rows, ids: np.ndarray) -> Rows:
+def _lookups(rng: np.random.Generator, loss: LossFunction) -> Probe:
+    def with_ids(values: ProbeRows, ids: np.ndarray) -> ProbeRows:
         return {**values, "ids": ids.astype(np.int32)}
 
-    def cancelling(values: Rows) -> Rows:
+    def cancelling(values: ProbeRows) -> ProbeRows:
         opposite = values["c"][:, :1] * np.array([1, -1], np.float32)
         return with_ids({"c": opposite}, np.zeros((1, 2)))
 
@@ -126,14 +126,14 @@ def _lookups(rng: np.random.Generator, loss: Loss) -> Probe:
     return Probe(loss, {"e": jnp.zeros((5, 4))}, data, _strange({"c": (2,)}, rng, cancelling))
 
 
-def _ordinary(shapes: dict[str, tuple[int, ...]], rng: np.random.Generator) -> Rows:
+def _ordinary(shapes: dict[str, tuple[int, ...]], rng: np.random.Generator) -> ProbeRows:
     return {key: rng.uniform(1, 2, (_ORDINARY, *shape)).astype(np.float32) for key, shape in shapes.items()}
 
 
 def _strange(
     shapes: dict[str, tuple[int, ...]],
     rng: np.random.Generator,
-    cancelling: Callable[[Rows], Rows],
+    cancelling: Callable[[ProbeRows], ProbeRows],
     sizes: tuple[float, ...] = _SIZES,
 ) -> list[Strange]:
     found = []

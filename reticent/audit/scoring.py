@@ -11,7 +11,7 @@ import numpy as np
 import optax
 
 from reticent.audit.canaries import Absence, Canaries
-from reticent.training.gradients import Loss
+from reticent.training.gradients import LossFunction
 from reticent.training.plan import Plan
 
 
@@ -67,7 +67,7 @@ def with_canary_scores(
     return optax.GradientTransformation(init, update)
 
 
-def loss_scores(loss: Loss, before: Any, after: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
+def loss_scores(loss: LossFunction, before: Any, after: Any, inputs: dict[str, np.ndarray]) -> np.ndarray:
     """How much training lowered the loss of each input canary: all that a black box shows."""
     rows = {key: jnp.asarray(array) for key, array in inputs.items()}
 

@@ -16,7 +16,7 @@ import numpy as np
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 
-Side = Literal["both", "top"]
+GuessSide = Literal["both", "top"]
 Selection = Literal["bonferroni", "split"]
 Test = Callable[..., float]
 
@@ -28,7 +28,7 @@ class GuessRule(NamedTuple):
     """Guess `guesses` coins: the highest scores are in, and with `both` as many of the lowest are out."""
 
     guesses: int
-    side: Side
+    side: GuessSide
 
     def correct(self, order: np.ndarray, included: np.ndarray) -> int:
         """How many guesses are right; `order` holds the canaries from the lowest score to the highest."""

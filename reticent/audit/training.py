@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
@@ -25,10 +26,13 @@ from reticent.audit.evidence import Evidence
 from reticent.audit.scoring import log_likelihood_ratio, loss_scores, with_canary_scores
 from reticent.audit.verdict import Verdict, judge
 from reticent.core import checks
+from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset
-from reticent.training.gradients import Loss
+from reticent.training.data_warnings import without_data_warnings
+from reticent.training.gradients import LossFunction
 from reticent.training.loop import Run, train
+from reticent.training.loss_keys import key_use
 from reticent.training.plan import Plan
 
 WHITE_BOX = "white box, sees every noisy sum"
@@ -69,8 +73,9 @@ class Audit:
         }
 
 
+@without_data_warnings()
 def train_with_canaries(
-    loss: Loss,
+    loss: LossFunction,
     params: Any,
     data: Dataset | Mapping[str, Any],
     plan: Plan,
@@ -101,6 +106,11 @@ def train_with_canaries(
         correct trainer is contradicted with probability at most 1 - confidence.
     """
     checks.inside_unit(confidence=confidence)
+    if key_use(loss) != "never":
+        raise InvalidArgument(
+            "The loss takes a key, and canaries are put into losses of two arguments.",
+            remedy="Audit the same loss without random numbers: the step that is audited is the same.",
+        )
     data = data if isinstance(data, Dataset) else Dataset(arrays=dict(data))
     keys = Keys.from_os() if keys is None else keys
     if canaries is not None:
@@ -110,17 +120,19 @@ def train_with_canaries(
     drawn = draw_canaries(params, plan, gradients=gradients, inputs=inputs, among=among, keys=keys)
     check_pull(drawn, loss, params, data)
     audited, placement = plan_with(plan, drawn), drawn.placement
-    run = train(
-        drawn.loss(loss),
-        placement.wrap(params),
-        drawn.rows(data),
-        audited,
-        optimizer=with_canary_scores(optimizer, drawn, audited),
-        keys=keys,
-        project=None if project is None else _project_model(project, drawn),
-        metrics={name: _model_metric(metric, drawn) for name, metric in (metrics or {}).items()},
-        **options,
-    )
+    with warnings.catch_warnings():  # without canary gradients, nothing pulls at what they would be added to
+        warnings.filterwarnings("ignore", message=r"The loss gives no gradient to 'canaries' \(")
+        run = train(
+            drawn.loss(loss),
+            placement.wrap(params),
+            drawn.rows(data),
+            audited,
+            optimizer=with_canary_scores(optimizer, drawn, audited),
+            keys=keys,
+            project=None if project is None else _project_model(project, drawn),
+            metrics={name: _model_metric(metric, drawn) for name, metric in (metrics or {}).items()},
+            **options,
+        )
     scores = (
         np.asarray(run.state.opt_state.scores, np.float64),
         loss_scores(loss, params, placement.model(run.params), dict(drawn.inputs))

@@ -14,7 +14,12 @@ from reticent.core.errors import InvalidArgument
 
 
 class Outcome(StrEnum):
-    """The claim was refuted, survived an honest attempt, or was not really tested."""
+    """The claim was refuted, survived an honest attempt, or was not really tested.
+
+    Example:
+        >>> Outcome.CONTRADICTED.value
+        'CONTRADICTED'
+    """
 
     CONTRADICTED = "CONTRADICTED"
     CONSISTENT = "CONSISTENT"

@@ -79,7 +79,7 @@ class WatchedStep:
     def look_at_bits(self, record: Strange, *, confidence: float, seeds: int | None) -> Finding:
         """Which of two neighbours a release is of: the batch, or the batch with this record."""
 
-        def on(given: Rows) -> bits.Release:
+        def on(given: Rows) -> bits.SeededRelease:
             def release(seed: int) -> np.ndarray:
                 found = self.release(given, seed)
                 if found is None:

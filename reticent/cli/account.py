@@ -13,6 +13,7 @@ from reticent.accounting.setting import Sampling, Setting, steps_for
 from reticent.cli import output
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.files import read_named
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 
@@ -173,10 +174,11 @@ def check_delta(delta: float, examples: int) -> None:
 
 def _read_event(path: Path) -> events.Event:
     try:
-        return events.read(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise DataError(f"Cannot read {path}: {reason}.", remedy="Pass a JSON file with one event.") from None
+        return events.read(read_named(path, most=1 << 24))
+    except OSError as error:
+        raise DataError(
+            f"Cannot read {path}: {error.strerror}.", remedy="Pass a JSON file with one event."
+        ) from None
     except InvalidArgument as error:
         raise DataError(f"{path}: {error.happened}", remedy=error.remedy) from None
 

@@ -20,6 +20,7 @@ from reticent.cli import (
     attack,
     audit,
     calibrate,
+    compare,
     datasets,
     demo,
     domain,
@@ -35,6 +36,7 @@ from reticent.cli import (
     train,
     trust,
 )
+from reticent.cli.defaults import defaults_for
 from reticent.core.errors import ReticentError
 
 app = typer.Typer(
@@ -50,6 +52,7 @@ app.command("pate", epilog=pate.EPILOG)(pate.run)
 app.command("synth", epilog=synth.EPILOG)(synth.run)
 app.command("predict", epilog=predict.EPILOG)(predict.run)
 app.command("show", epilog=show.EPILOG)(show.run)
+app.command("compare", epilog=compare.EPILOG)(compare.run)
 app.command("export", epilog=export.EPILOG)(export.run)
 app.command("trust", epilog=trust.EPILOG)(trust.run)
 app.command("attack", epilog=attack.EPILOG)(attack.run)
@@ -95,8 +98,10 @@ def _exit_past_threads(code: int) -> None:
 
 def _run(arguments: list[str], *, debug: bool) -> int:
     try:
+        command = typer.main.get_command(app)
+        given = defaults_for(arguments, command)
         # A command that ends early by `typer.Exit` hands its code back instead of raising.
-        code = app(arguments, prog_name="reticent", standalone_mode=False) or 0
+        code = command(arguments, prog_name="reticent", standalone_mode=False, default_map=given) or 0
         if code == _INTERRUPTED:
             output.fail("Interrupted.")
         sys.stdout.flush()  # a reader who has gone is noticed here, not while the interpreter shuts down

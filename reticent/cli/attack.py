@@ -15,12 +15,10 @@ from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from reticent.attacks.battery import Battery
-    from reticent.attacks.files import Predictor
+    from reticent.attacks.predictors import Predict
     from reticent.runs.reopen import Again
 
-EPILOG = (
-    "Example:  reticent attack runs/patients --attacks membership,leakage --shadows 16 -o attacks/patients"
-)
+EPILOG = "Example:  reticent attack runs/patients --attacks membership --shadows 16 -o attacks/patients"
 
 
 Attacks = Annotated[
@@ -93,6 +91,7 @@ def run(
     trust: Annotated[
         bool, typer.Option("--trust", help="Unpickle objects in the files, which runs code in them.")
     ] = False,
+    data: options.MovedData = None,
     write: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="A new folder for the numbers and pictures.", show_default=False),
@@ -111,6 +110,10 @@ def run(
             "Attack exactly one thing: a run, a pair of files, or a file of scores.",
             remedy="Pass a RUN folder, or --members with --outsiders, or --scores.",
         )
+    if data is not None and folder is None:
+        raise InvalidArgument(
+            "--data names the table of a run, and no run was given.", remedy="Pass a RUN, or leave it out."
+        )
     if write is not None:
         paths.require_new_folder(write)
     kinds, single = tables.choose_kinds(attacks, column=column, property_=property_, share=share)
@@ -122,7 +125,7 @@ def run(
     if folder is not None:
         paths.require_folder(folder)
         request = AttackRequest(kinds, single, column, property_, share, shadows, minutes)
-        outputs = _attack_run(folder, request)
+        outputs = _attack_run(folder, request, data)
     elif scores is not None:
         _require_membership(kinds)
         outputs = [_attack_scores(scores, single)]
@@ -132,7 +135,7 @@ def run(
     show_outputs(outputs, write, as_json=as_json)
 
 
-def _attack_run(folder: Path, request: AttackRequest) -> list[AttackOutput]:
+def _attack_run(folder: Path, request: AttackRequest, data: str | None) -> list[AttackOutput]:
     """Plays every kind that was asked for. Missing arguments are reported before anything is trained."""
     if "extraction" in request.kinds:
         tables.refuse_extraction()
@@ -144,7 +147,7 @@ def _attack_run(folder: Path, request: AttackRequest) -> list[AttackOutput]:
     from reticent.runs.reopen import reopened
 
     observer = output.observer()
-    again = reopened(folder, observer=observer)
+    again = reopened(folder, observer=observer, data=data)
     column = _required_column(again, request.column) if "attribute" in request.kinds else ""
     wanted: Any = _required_property(again, request.property_) if "property" in request.kinds else None
     effort = {"shadows": request.shadows, "minutes": request.minutes, "observer": observer}
@@ -211,7 +214,7 @@ def _attack_files(
     return run_without_shadows(inside, outside, attacks=single)
 
 
-def _load_function(words: str) -> Predictor:
+def _load_function(words: str) -> Predict:
     """Imports the function that a `module:function` names, found from the current folder."""
     import importlib
     import sys

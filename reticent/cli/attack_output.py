@@ -59,13 +59,18 @@ def show_outputs(outputs: Sequence[AttackOutput], write: Path | None, *, as_json
 
 def _write_folder(folder: Path, found: dict[str, Any], pictures: dict[str, Callable[[Path], None]]) -> None:
     """Writes all of it, or nothing: the folder gets its name when everything is in it."""
+    from reticent.runs.json_values import finite
+
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         try:
             for name, draw in pictures.items():
                 draw(partial / name)
-            write_whole(partial / "attack.json", (json.dumps(found, indent=2) + "\n").encode())
+            write_whole(
+                partial / "attack.json",
+                (json.dumps(finite(found), indent=2, allow_nan=False) + "\n").encode(),
+            )
             os.replace(partial, folder)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)

@@ -14,6 +14,7 @@ from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from reticent.audit import Arithmetic, Audit
+    from reticent.audit.additive import AdditiveAudit
     from reticent.runs.record import RunRecord
 
 EPILOG = "Example:  reticent audit runs/patients"
@@ -36,6 +37,7 @@ def run(
     confidence: Annotated[
         float, typer.Option(help="The confidence with which a contradiction is right.")
     ] = 0.95,
+    data: options.MovedData = None,
     write: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="A new JSON file for the numbers.", show_default=False),
@@ -61,7 +63,7 @@ def run(
     paths.require_folder(chosen)
     if write is not None:
         paths.require_new(write)
-    again = reopened(chosen, observer=output.observer())
+    again = reopened(chosen, observer=output.observer(), data=data)
     if arithmetic:
         bits = audit_run_arithmetic(again, confidence=confidence)
         result, code, show = bits.to_json(), bits.exit_code, partial(_show_arithmetic, bits)
@@ -105,7 +107,7 @@ def _parse_canaries(canaries: str, *, has_canaries: bool) -> int | None:
     return int(canaries)
 
 
-def _show(found: Audit, record: RunRecord) -> None:
+def _show(found: Audit | AdditiveAudit, record: RunRecord) -> None:
     from reticent.report.facts.attacks import unaudited_part
 
     output.print_text(" ".join([str(found.verdict), *unaudited_part(record)]))

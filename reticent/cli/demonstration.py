@@ -23,6 +23,7 @@ from reticent.attacks.explain import conclude, explain
 from reticent.attacks.metrics import curve
 from reticent.attacks.shadows.recipes import plain_recipe
 from reticent.attacks.shadows.training import train_shadows
+from reticent.audit.additive import AdditiveAudit
 from reticent.audit.from_run import audit_run
 from reticent.audit.training import Audit
 from reticent.core.files import write_whole
@@ -35,7 +36,7 @@ from reticent.runs.attacks.pool import pool_of
 from reticent.runs.fit import fit
 from reticent.runs.reopen import Again, reopened
 from reticent.runs.request import Request
-from reticent.runs.scoring import predicted
+from reticent.runs.scoring import predict_scores
 
 _ATTACKS_PLAYED = ("threshold", "likelihood")
 
@@ -152,9 +153,9 @@ def _attack_twin(again: Again, effort: _Effort, observer: Observer) -> tuple[Bat
             shadows=effort.shadows,
             on_progress=lambda progress: on_progress(progress.fraction),
         )
-    logits = predicted(learner, params, pool.records["x"])
+    logits = predict_scores(learner, params, pool.records["x"])
     target = Target(logits=logits, is_member=pool.is_member, robustness=None)
-    outside = predicted(learner, params, again.held_out["x"]).argmax(axis=1)
+    outside = predict_scores(learner, params, again.held_out["x"]).argmax(axis=1)
     right = float(np.mean(outside == again.held_out["y"]))
     return battery.run(found, target=target, attacks=_ATTACKS_PLAYED, tolerance=0.2), right
 
@@ -165,7 +166,7 @@ def _attack_cells(found: Battery) -> tuple[str, str]:
     return f"{rate.value:.1%}", f"{area.value:.1%} ({area.low:.1%} to {area.high:.1%})"
 
 
-def _save_results(run: Path, found: Battery, audited: Audit) -> None:
+def _save_results(run: Path, found: Battery, audited: Audit | AdditiveAudit) -> None:
     """Writes them beside the run, where a report looks for them."""
     attacks: dict[str, Any] = {
         **found.to_json(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,7 +19,11 @@ EPILOG = "Example:  reticent domain patients.csv --target readmitted -o patients
 
 def run(
     file: Annotated[
-        Path, typer.Argument(help="A table: CSV, TSV, Parquet, NPZ or libsvm.", show_default=False)
+        str,
+        typer.Argument(
+            help="A table: CSV, JSON lines, Parquet, NPZ, libsvm, Excel, SQLite, DuckDB, postgresql://...",
+            show_default=False,
+        ),
     ],
     target: options.Target = None,
     write: options.OutputFile = None,
@@ -29,6 +32,8 @@ def run(
     delimiter: options.Delimiter = None,
     header: options.Header = None,
     encoding: options.Encoding = None,
+    query: options.Query = None,
+    sheet: options.TableName = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Draft a domain file, which says what is public about a table.
@@ -44,12 +49,13 @@ def run(
             remedy="Choose another name, or replace it with --force.",
         )
     from reticent.cli.train import layout_of
+    from reticent.core.postgres import without_password
     from reticent.data.drafting import draft
     from reticent.data.files import open_table
 
-    table = open_table(
-        file, **layout_of(written, delimiter, header, encoding), expected=[target] if target else []
-    )
+    layout = layout_of(written, delimiter, header, encoding, query, sheet)
+    file = without_password(file)
+    table = open_table(file, **layout, expected=[target] if target else [])
     output.note(f"{file}: {table.dialect.describe()}, {len(table.names)} columns")
     if table.doubt is not None:
         output.warn(table.doubt)
@@ -83,7 +89,7 @@ def _draft_to_json(table: Table, domain: Domain) -> dict[str, Any]:
     import tomllib
 
     return {
-        "file": str(table.path),
+        "file": table.label,
         "dialect": asdict(table.dialect),
         "domain": tomllib.loads(domain.to_toml()),
         "not_public": domain.not_public(),

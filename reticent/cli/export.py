@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from reticent.cli import options, output, paths
 from reticent.core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from reticent.runs.portable import PortableForm
 
 EPILOG = "Example:  reticent export runs/patients -o release"
 
@@ -18,6 +21,12 @@ def run(
     write: Annotated[
         Path | None, typer.Option("-o", "--output", help="A new folder for the release.", show_default=False)
     ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="For programs without reticent: onnx or sklearn.", show_default="reticent's own"
+        ),
+    ] = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Write what of a run may be published into a folder.
@@ -25,6 +34,10 @@ def run(
     That is the model or generator, the domain, the guarantee and a model
     card. Scores on held-out rows, votes, seeds, and the folders of your files
     stay behind: no guarantee covers them.
+
+    --format onnx adds model.onnx, from encoded features to predictions.
+    --format sklearn adds an estimator in one Python file, with its arrays.
+    In both, encoding.json says how rows become features. No file is a pickle.
     """
     if write is None:
         raise InvalidArgument("Where to?", remedy="Name a new folder: -o release.")
@@ -32,10 +45,19 @@ def run(
 
     paths.require_folder(folder)
     paths.require_new_folder(write)
-    record = export(folder, write)
+    record = export(folder, write, form=_form(form))
     names = sorted(path.name for path in write.iterdir())
     if as_json:
         output.print_json({"folder": str(write), "files": names, "sentence": str(record.result.guarantee)})
         return
     output.note(f"Wrote {', '.join(names)} to {write}.")
     output.print_text(str(record.result.guarantee))
+
+
+def _form(name: str | None) -> PortableForm | None:
+    from reticent.core import checks
+
+    if name is None:
+        return None
+    checks.one_of(("onnx", "sklearn"), format=name)
+    return cast("PortableForm", name)

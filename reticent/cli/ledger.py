@@ -3,51 +3,105 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reticent.cli import output
-from reticent.core.errors import InvalidArgument, Unavailable
+from reticent.cli import ledger_output, output
+from reticent.core.errors import DataError, InvalidArgument, Unavailable
 from reticent.mechanisms.adjacency import Adjacency
 
 if TYPE_CHECKING:
-    from reticent.ledger.accounts import Account
-    from reticent.ledger.chain import Entry
+    from reticent.ledger.ledger import Ledger
+    from reticent.ledger.owner import OwnerKey
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Keep the privacy budgets of datasets in one file.",
+    help="Keep the privacy budgets of datasets in one place.",
     epilog="Example:  reticent ledger show clinic.ledger",
 )
 
-_ROWS = 40  # of a history that are printed
-
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")]
+Where = Annotated[str, typer.Argument(metavar="LEDGER", help="A file, or postgresql://USER@HOST/DATABASE.")]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option("--owner-key", help="The owner's key, if the ledger has one.", show_default=False),
+]
 
 
 @app.command(epilog="Example:  reticent ledger init clinic.ledger")
-def init(file: File, as_json: output.AsJson = False) -> None:
+def init(
+    where: Where,
+    owner_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--owner-key",
+            help="Only this key may change limits; a missing file is created. Keep it elsewhere.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: output.AsJson = False,
+) -> None:
     """Create a new, empty ledger.
 
-    An existing file is never overwritten. Any number of
-    processes may charge the same ledger.
+    An existing one is never overwritten. Any number of processes may charge
+    the same ledger. Without an owner's key, whoever may charge it may also
+    raise limits. In PostgreSQL, roles keep these rights apart as well.
     """
-    from reticent.ledger.ledger import Ledger
-
-    with Ledger.create(file) as made:
+    made, address = _create(where, owner_key)
+    with made:
         if as_json:
-            output.print_json({"path": str(file), "id": made.id, "head": made.head.hash})
-        else:
-            output.print_line(
-                f"{file} is an empty ledger. Next: reticent ledger limit {file} NAME --epsilon 3 --delta 1e-6"
-            )
+            said = {"path": address, "id": made.id, "head": made.head.hash}
+            output.print_json(said if made.owner is None else {**said, "owner": made.owner})
+            return
+        key = "" if owner_key is None else f" --owner-key {shlex.quote(str(owner_key))}"
+        output.print_line(
+            f"{address} is an empty ledger. "
+            f"Next: reticent ledger limit {shlex.quote(address)} NAME --epsilon 3 --delta 1e-6{key}"
+        )
+        if made.owner is not None:
+            output.print_line("Note its owner's public key in another place, for verify --owner:")
+            output.print_line(f"owner {made.owner}")
+        for line in _grants(made):
+            output.print_line(line)
+
+
+def _create(where: str, owner_key: Path | None) -> tuple[Ledger, str]:
+    """A new ledger and its address; a key that was made for it goes again if the ledger cannot be made."""
+    from reticent.ledger.address import without_password
+    from reticent.ledger.ledger import Ledger
+    from reticent.ledger.owner import OwnerKey
+
+    key, is_new = None, owner_key is not None and not owner_key.exists()
+    if owner_key is not None:
+        key = OwnerKey.create(owner_key) if is_new else OwnerKey.read(owner_key)
+    try:
+        return Ledger.create(where, owner=key), str(without_password(where))
+    except BaseException:
+        if is_new and owner_key is not None:
+            owner_key.unlink(missing_ok=True)
+        raise
+
+
+def _grants(ledger: Ledger) -> list[str]:
+    """How an administrator hands out the rights to a ledger in a database."""
+    if isinstance(ledger.address, Path):
+        return []
+    from reticent.ledger.storage.postgres_schema import roles
+
+    owner, analyst, auditor = roles(ledger.address.schema)
+    return [
+        "Users of the database get their rights by one of:",
+        f"  GRANT {owner} TO user;    -- sets limits",
+        f"  GRANT {analyst} TO user;  -- charges, and reads",
+        f"  GRANT {auditor} TO user;  -- reads",
+    ]
 
 
 @app.command(epilog="Example:  reticent ledger limit clinic.ledger patients --epsilon 3 --delta 1e-6")
 def limit(
-    file: File,
+    where: Where,
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Its name; a new name is added.")],
     epsilon: Annotated[float, typer.Option(help="What all releases together may cost.", show_default=False)],
     delta: Annotated[float, typer.Option(help="Below 1 / examples.", show_default=False)],
@@ -67,30 +121,79 @@ def limit(
             show_default="as before, or planned",
         ),
     ] = None,
+    owner_key: KeyFile = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Set what a dataset may spend in all.
 
     A limit can be raised, or lowered to no less than what is spent. Every
-    change stays visible in the ledger.
+    change stays visible in the ledger. A new name that looks like an existing
+    one is refused.
     """
-    from reticent.ledger.ledger import Ledger
-
-    with Ledger.open(file) as ledger:
+    with _open(where, owner_key) as ledger:
         given: dict[str, Any] = {"adjacency": adjacency, "unit": unit, "adaptive": adaptive}
         agreed = ledger.limit(dataset, epsilon=epsilon, delta=delta, **given)
+        name = ledger.account(dataset).name
         if as_json:
-            output.print_json({"dataset": dataset, "limit": agreed.to_json(), "head": ledger.head.hash})
+            output.print_json({"dataset": name, "limit": agreed.to_json(), "head": ledger.head.hash})
         else:
             said = f"epsilon {agreed.epsilon:g} at delta {agreed.delta:g}"
             whom = agreed.adjacency.sentence.format(unit=agreed.unit)
             kind = "spent adaptively" if agreed.adaptive else "planned"
-            output.print_line(f"{dataset} may spend {said}, for {whom}; {kind}.")
+            output.print_line(f"{name} may spend {said}, for {whom}; {kind}.")
+
+
+@app.command(
+    epilog="Example:  reticent ledger new-version clinic.ledger patients patients.csv --reason 'corrected'"
+)
+def new_version(
+    where: Where,
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Its name in the ledger.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The file as it is from now on.")],
+    reason: Annotated[str, typer.Option(help="Why it changed, for whoever reads the ledger.")],
+    owner_key: KeyFile = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Declare that a dataset has new content.
+
+    The first charge fixes the content of a dataset, and other content is
+    refused. A new version is about the same people: its limit and its charges
+    stay. For other people's data, set a limit under another name.
+    """
+    with _open(where, owner_key) as ledger:
+        version = ledger.new_version(dataset, ledger.fingerprint(_content(table)), reason=reason)
+        name = ledger.account(dataset).name
+        if as_json:
+            output.print_json({"dataset": name, "version": version, "head": ledger.head.hash})
+        else:
+            output.print_line(f"{name} is {table} from now on: version {version}.")
+
+
+@app.command(epilog="Example:  reticent ledger alias clinic.ledger admissions --same-rows-as patients")
+def alias(
+    where: Where,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Another name of the dataset.")],
+    same_rows_as: Annotated[str, typer.Option(help="The dataset's name in the ledger.")],
+    owner_key: KeyFile = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Give a dataset another name: both spend from one budget.
+
+    The same rows under two names would have two budgets, so the ledger
+    refuses them. Another name shares the limit and the charges.
+    """
+    with _open(where, owner_key) as ledger:
+        ledger.alias(name, same_rows_as=same_rows_as)
+        known = ledger.account(name).name
+        if as_json:
+            output.print_json({"name": name, "dataset": known, "head": ledger.head.hash})
+        else:
+            output.print_line(f"{name} is another name of {known}: both spend from one budget.")
 
 
 @app.command(epilog="Example:  reticent ledger show clinic.ledger patients")
 def show(
-    file: File,
+    where: Where,
     dataset: Annotated[
         str | None, typer.Argument(metavar="DATASET", help="Only this one, with every charge.")
     ] = None,
@@ -102,55 +205,96 @@ def show(
     not the sum of epsilons. With the name of a dataset: its history too, the
     sentence that may be printed, and what would still fit.
     """
-    from reticent.ledger.ledger import Ledger
-
-    with Ledger.open(file) as ledger:
+    with _open(where) as ledger:
         names = ledger.datasets() if dataset is None else (dataset,)
         accounts = [ledger.account(name) for name in names]
         if dataset is None:
-            shown = [_facts(account) for account in accounts]
+            shown = [ledger_output.facts_of(account) for account in accounts]
             if as_json:
-                output.print_json({"ledger": ledger.id, "datasets": shown})
+                output.print_json({"ledger": ledger.id, "owner": ledger.owner, "datasets": shown})
             else:
-                _print_all(shown, file)
+                ledger_output.print_all(shown, ledger)
             return
         history = ledger.entries(dataset)
-    _show_one(accounts[0], history, as_json=as_json)
+    ledger_output.print_one(accounts[0], history, as_json=as_json)
+
+
+@app.command(epilog="Example:  reticent ledger charge clinic.ledger patients --event e.json --purpose survey")
+def charge(
+    where: Where,
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Its name in the ledger.")],
+    event: Annotated[Path, typer.Option(help="A JSON file: the event, as account --json shows it.")],
+    purpose: Annotated[str, typer.Option(help="One line, for whoever reads the ledger.")],
+    table: Annotated[
+        str | None,
+        typer.Option(help="The file that is released from, for its fingerprint.", show_default=False),
+    ] = None,
+    as_json: output.AsJson = False,
+) -> None:
+    """Charge a release that was made elsewhere.
+
+    What reticent makes itself it charges itself. The event says what is
+    released, such as {"kind": "gaussian", "noise_multiplier": 20.0}; charge
+    it before any noise is drawn.
+    """
+    from reticent.core.files import read_named
+    from reticent.mechanisms import events
+
+    try:
+        read = events.read(read_named(event))
+    except OSError as error:
+        raise DataError(
+            f"Cannot read {event}: {error.strerror}.", remedy="Give a JSON file with one event."
+        ) from None
+    with _open(where) as ledger:
+        content = None if table is None else ledger.fingerprint(_content(table))
+        account = ledger.account(dataset)
+        budget = ledger.for_dataset(account.name, fingerprint=content)
+        receipt = budget.charge(read, adjacency=account.limit.adjacency, purpose=purpose)
+        if as_json:
+            output.print_json({"dataset": account.name, "entry": receipt.sequence, "head": ledger.head.hash})
+        else:
+            output.print_line(f"Charged to {account.name}: {ledger_output.describe(events.to_json(read))}.")
+            output.print_text(f"Together: {budget.guarantee()}")
 
 
 @app.command(epilog="Example:  reticent ledger verify clinic.ledger")
 def verify(
-    file: File,
+    where: Where,
     head: Annotated[
         str | None,
         typer.Option(help="A hash noted earlier, which the ledger must contain.", show_default=False),
+    ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(help="The owner's public key, as init printed it.", show_default=False),
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Check that nothing in a ledger was changed or damaged.
 
-    Every entry holds the hash of the one before. That the last entries were
-    cut off cannot be seen from inside the file: note the hash that is printed,
-    keep it elsewhere, and pass it as --head the next time.
+    Every entry holds the hash of the one before, and what opens a budget is
+    signed, if the ledger has an owner. That the last entries were cut off
+    cannot be seen from inside: note the hash that is printed, keep it
+    elsewhere, and pass it as --head the next time.
     """
-    from reticent.ledger.ledger import Ledger
-
-    with Ledger.open(file) as ledger:
-        found = ledger.verify(head)
+    with _open(where) as ledger:
+        found, rights = ledger.verify(head, owner=owner), ledger_output.rights_in_words(ledger)
     if as_json:
-        output.print_json(
-            {"id": found.id, "entries": found.entries, "head": found.head, "entries_since": found.since}
-        )
+        said = {"id": found.id, "entries": found.entries, "head": found.head, "entries_since": found.since}
+        output.print_json({**said, "owner": found.owner})
         return
-    output.print_line(f"{file} is intact: {_entries_in_words(found.entries)}.")
+    output.print_line(f"{ledger.address} is intact: {ledger_output.entries_in_words(found.entries)}.")
     if found.since is not None:
-        output.print_line(f"The noted head is in it, {_entries_in_words(found.since)} before the last.")
+        since = ledger_output.entries_in_words(found.since)
+        output.print_line(f"The noted head is in it, {since} before the last.")
     output.print_line(f"head {found.head}")
+    output.print_line(rights)
 
 
 @app.command(epilog="Example:  reticent ledger export clinic.ledger -o clinic.json")
 def export(
-    file: File,
+    where: Where,
     to: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write it here instead of to stdout.", show_default=False),
@@ -162,139 +306,37 @@ def export(
     The key of its fingerprints is not part of it. With -o, an existing file
     is not overwritten; without it, the JSON goes to stdout.
     """
-    from reticent.ledger.ledger import Ledger
-
-    with Ledger.open(file) as ledger:
+    with _open(where) as ledger:
         whole = ledger.export()
     if to is None:
         output.print_json(whole)
         return
     _write(to, whole)
-    said = {"path": str(to), "entries": len(whole["entries"]), "head": whole["head"]}
+    entries = len(whole["entries"])
     if as_json:
-        output.print_json(said)
+        output.print_json({"path": str(to), "entries": entries, "head": whole["head"]})
     else:
-        output.print_line(f"{_entries_in_words(len(whole['entries']))} of {file} written to {to}.")
+        output.print_line(f"{ledger_output.entries_in_words(entries)} of {ledger.address} written to {to}.")
 
 
-def _entries_in_words(entries: int) -> str:
-    return "1 entry" if entries == 1 else f"{entries:,} entries"
+def _open(where: str, owner_key: Path | None = None) -> Ledger:
+    from reticent.ledger.ledger import Ledger
+
+    key: OwnerKey | None = None
+    if owner_key is not None:
+        from reticent.ledger.owner import OwnerKey
+
+        key = OwnerKey.read(owner_key)
+    return Ledger.open(where, owner=key)
 
 
-def _facts(account: Account) -> dict[str, Any]:
-    from reticent.ledger import cost
+def _content(table: str) -> Any:
+    """What a run on this table would take the fingerprint of."""
+    from reticent.data import catalog
 
-    return {
-        "dataset": account.name,
-        "limit": account.limit.to_json(),
-        "adaptive": account.limit.adaptive,
-        "guarantee": cost.guarantee(account).to_json(),
-        "share_spent": cost.share(account),
-        "charges": account.charges,
-        "version": account.version,
-        "fingerprint": account.fingerprint,
-    }
-
-
-def _print_all(shown: list[dict[str, Any]], file: Path) -> None:
-    columns = {"dataset": "left", "spent": "right", "limit": "right", "delta": "right", "charges": "right"}
-    columns |= {"neighbours": "left", "releases": "left"}
-    rows = [
-        (
-            fact["dataset"],
-            _spent(fact),
-            f"{fact['limit']['epsilon']:g}",
-            f"{fact['limit']['delta']:g}",
-            f"{fact['charges']:,}",
-            f"{fact['limit']['adjacency']}, {fact['limit']['unit']}",
-            "adaptive" if fact["adaptive"] else "planned",
-        )
-        for fact in shown
-    ]
-    if rows:
-        output.print_table("epsilon by dataset", columns, rows)
-    else:
-        output.print_line(
-            f"{file} has no datasets yet. Next: reticent ledger limit {file} NAME --epsilon 3 --delta 1e-6"
-        )
-
-
-def _spent(fact: dict[str, Any]) -> str:
-    from reticent.ledger.cost import round_up
-
-    if fact["adaptive"]:
-        return f"{fact['share_spent']:.1%}"
-    return f"{round_up(fact['guarantee']['epsilon']):g}"
-
-
-def _show_one(account: Account, history: list[Entry], *, as_json: bool) -> None:
-    from reticent.ledger import cost
-
-    left = cost.remaining(account)
-    if as_json:
-        facts = _facts(account)
-        still = {"noise_multiplier": left.noise_multiplier, "epsilon": left.epsilon}
-        output.print_json({**facts, "still_fits": still, "history": [entry.to_json() for entry in history]})
-        return
-    rows = [
-        (str(entry.sequence), entry.time[:19].replace("T", " "), entry.kind, _what(entry))
-        for entry in history[-_ROWS:]
-    ]
-    columns = {"entry": "right", "time (UTC)": "left", "kind": "left", "what": "left"}
-    output.print_table(account.name, columns, rows)
-    if len(history) > _ROWS:
-        output.note(f"These are the last {_ROWS} of {len(history):,} entries; --json shows all.")
-    output.print_line()
-    if account.charges:
-        output.print_text(f"Together: {cost.guarantee(account)}")
-    output.print_text(f"{_limit_in_words(account)} {left}")
-
-
-def _limit_in_words(account: Account) -> str:
-    from reticent.ledger import cost
-
-    limit = account.limit
-    said = f"The limit is ({limit.epsilon:g}, {limit.delta:g})"
-    return (
-        f"{said}; {cost.share(account):.1%} of what its filters let through is spent."
-        if limit.adaptive
-        else f"{said}."
-    )
-
-
-def _what(entry: Entry) -> str:
-    values = entry.values
-    match entry.kind:
-        case "charge":
-            return f"{values['purpose']}: {describe(values['event'])}"
-        case "limit":
-            limit = values["limit"]
-            kind = "adaptive" if limit["filters"] else "planned"
-            where = f"{limit['adjacency']}, {limit['unit']}, {kind}"
-            return f"epsilon {limit['epsilon']:g}, delta {limit['delta']:g} ({where})"
-        case _:
-            return f"version {values['version']}: {values['reason']}"
-
-
-def describe(event: dict[str, Any]) -> str:
-    """An event's JSON on one line.
-
-    >>> describe({"kind": "repeated", "times": 3, "event": {"kind": "gaussian", "noise_multiplier": 2.0}})
-    '3 x gaussian(noise_multiplier 2)'
-    """
-    inner = describe(event["event"]) if "event" in event else ""
-    if event["kind"] == "repeated":
-        return f"{event['times']:,} x {inner}"
-    if event["kind"] == "composed":
-        parts = [describe(item) for item in event["events"]]
-        return " + ".join(parts[:4]) + (f" + {len(parts) - 4} more" if len(parts) > 4 else "")
-    said = [inner] if inner else []
-    said += [
-        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in event.items()
-        if name not in ("kind", "event", "adjacency")
-    ]
-    return f"{event['kind']}({', '.join(said)})"
+    if table in catalog.names() and not Path(table).exists():
+        return catalog.load(table).train
+    return Path(table)
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

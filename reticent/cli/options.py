@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from reticent.core.errors import InvalidArgument
+
 # A finished run, as an argument.
 RunFolder = Annotated[Path, typer.Argument(help="The folder that train wrote.", show_default=False)]
 OptionalRunFolder = Annotated[
@@ -15,7 +17,8 @@ OptionalRunFolder = Annotated[
 
 # How a text file is read.
 Delimiter = Annotated[
-    str | None, typer.Option(help="One character, or 'tab'. Default: detected.", show_default=False)
+    str | None,
+    typer.Option(help="One character, 'tab' or 'blanks'. Default: detected.", show_default=False),
 ]
 Header = Annotated[
     bool | None,
@@ -37,16 +40,62 @@ Format = Annotated[
     ),
 ]
 
+# What is read from a database or a workbook.
+Query = Annotated[
+    str | None,
+    typer.Option(help="What to select from a database: one row per record.", show_default=False),
+]
+TableName = Annotated[
+    str | None,
+    typer.Option(
+        "--table",
+        help="The table of a database, or the sheet of a workbook. Default: the only one, the first.",
+        show_default=False,
+    ),
+]
+
 # What is learned, and what is public about the data.
 Target = Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)]
-Model = Annotated[str, typer.Option(help="auto, linear, mlp, cnn or scattering.")]
+Model = Annotated[str, typer.Option(help="auto, linear, additive, mlp, cnn or scattering.")]
 DomainFile = Annotated[
     Path | None, typer.Option(help="A file that says what is public about the table.", show_default=False)
 ]
 Prepare = Annotated[
-    str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
+    str,
+    typer.Option(
+        help="What the domain leaves open: find it privately; refuse (public); or read it off the data and "
+        "say so in the guarantee (assume-public)."
+    ),
+]
+Task = Annotated[
+    str, typer.Option(help="classify, regress, or auto: by what the target holds, which is then public.")
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        help="The target's classes, as in no,yes; or private, to find them with a part of the budget.",
+        show_default="those in the table, taken as public",
+    ),
+]
+Bounds = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Public bounds of columns, as in age=0:120,income=0:500000. May be repeated.",
+        show_default="found privately",
+    ),
 ]
 HeldOut = Annotated[float, typer.Option(help="The share of rows to hold out for testing.")]
+
+User = Annotated[
+    str | None,
+    typer.Option(
+        help="A column that names users: protect a user with all rows, not a row.", show_default=False
+    ),
+]
+RowsPerUser = Annotated[
+    int | None,
+    typer.Option(help="With --user: how many rows of each are used, the first ones.", show_default=False),
+]
 
 # What may be spent, and where it is charged.
 Epsilon = Annotated[float | None, typer.Option(help="The total privacy budget.", show_default=False)]
@@ -54,7 +103,7 @@ Delta = Annotated[
     float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
 ]
 LedgerFile = Annotated[
-    Path | None, typer.Option(help="Charge this ledger before training.", show_default=False)
+    str | None, typer.Option(help="Charge this ledger first: FILE or postgresql://...", show_default=False)
 ]
 DatasetName = Annotated[
     str | None, typer.Option(help="The dataset's name in the ledger.", show_default=False)
@@ -68,4 +117,41 @@ OutputFile = Annotated[
     Path | None, typer.Option("-o", "--output", help="Write to this file, not to stdout.", show_default=False)
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
+MovedData = Annotated[
+    str | None,
+    typer.Option(
+        "--data", help="The table of the run, if it was moved.", show_default="where the run was made from"
+    ),
+]
 Resume = Annotated[Path | None, typer.Option(help="Resume the run in this folder.", show_default=False)]
+
+
+def classes_of(text: str | None) -> tuple[str, ...] | str:
+    """The classes that were typed, or how they become known."""
+    if text is None or text in ("public", "private"):
+        return text or "public"
+    return tuple(word.strip() for word in text.split(","))
+
+
+def bounds_of(typed: list[str] | None) -> dict[str, tuple[float, float]]:
+    """Bounds by the name of their column.
+
+    >>> bounds_of(["age=0:120,income=0:5e5"])
+    {'age': (0.0, 120.0), 'income': (0.0, 500000.0)}
+
+    Raises:
+        InvalidArgument: something is not NAME=LOW:HIGH.
+    """
+    found = {}
+    for text in ",".join(typed or ()).split(","):
+        if not text.strip():
+            continue
+        name, _, pair = text.rpartition("=")
+        low, _, high = pair.partition(":")
+        try:
+            found[name.strip()] = (float(low), float(high))
+        except ValueError:
+            raise InvalidArgument(
+                f"--bounds {text!r} is not NAME=LOW:HIGH.", remedy="Write it like --bounds age=0:120."
+            ) from None
+    return found

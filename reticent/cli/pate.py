@@ -11,39 +11,49 @@ from reticent.core.errors import InvalidArgument
 
 EPILOG = "Example:  reticent pate patients.csv --public open.csv --target readmitted --epsilon 2 -o runs/pate"
 
+PrivateSource = Annotated[
+    str | None, typer.Argument(help="A private table, or the name of a dataset.", show_default=False)
+]
+PublicTable = Annotated[
+    str | None,
+    typer.Option(
+        help="A table of unlabelled public rows; or held-out, for nine tenths of the test rows.",
+        show_default=False,
+    ),
+]
+NumberOfTeachers = Annotated[
+    int | None,
+    typer.Option(help="The number of teachers.", show_default="a hundredth of the rows, at most 250"),
+]
+
 
 def run(
     context: typer.Context,
-    source: Annotated[
-        str | None,
-        typer.Argument(help="A private table, or the name of a dataset.", show_default=False),
-    ] = None,
-    public: Annotated[
-        str | None,
-        typer.Option(
-            help="A table of unlabelled public rows; or held-out, for nine tenths of the test rows.",
-            show_default=False,
-        ),
-    ] = None,
+    source: PrivateSource = None,
+    public: PublicTable = None,
     target: options.Target = None,
-    teachers: Annotated[
-        int | None,
-        typer.Option(help="The number of teachers.", show_default="a hundredth of the rows, at most 250"),
-    ] = None,
+    teachers: NumberOfTeachers = None,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
     write: options.NewFolder = None,
     model: options.Model = "auto",
     domain: options.DomainFile = None,
     prepare: options.Prepare = "private",
+    classes: options.Classes = None,
+    bounds: options.Bounds = None,
     test: options.HeldOut = 0.2,
     ledger: options.LedgerFile = None,
     dataset: options.DatasetName = None,
+    user: options.User = None,
+    rows_per_user: options.RowsPerUser = None,
     resume: options.Resume = None,
+    data: options.MovedData = None,
     written: options.Format = None,
     delimiter: options.Delimiter = None,
     header: options.Header = None,
     encoding: options.Encoding = None,
+    query: options.Query = None,
+    sheet: options.TableName = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Train teachers who vote with noise on public rows.
@@ -71,11 +81,16 @@ def run(
         model=model,
         domain=str(domain) if domain else None,
         prepare=prepare,
+        classes=options.classes_of(classes),
+        bounds=options.bounds_of(bounds),
         test=test,
-        ledger=str(ledger) if ledger else None,
+        ledger=ledger or None,
         dataset=dataset,
-        layout=train.layout_of(written, delimiter, header, encoding),
+        layout=train.layout_of(written, delimiter, header, encoding, query, sheet),
         public=public,
         teachers=teachers,
+        user=user,
+        rows_per_user=rows_per_user,
+        data=data,
     )
     train.show(done, as_json=as_json)

@@ -1,7 +1,8 @@
-"""What commands that begin a run, or go on with one, make sure of first."""
+"""What commands check before they begin or resume a run."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,9 @@ import typer
 
 from reticent.cli import output
 from reticent.core.errors import DataError, InvalidArgument, nearest, suggest
+from reticent.core.plain_numbers import plain_number
+
+LARGE_EPSILON = 10.0
 
 
 def refuse_beside(context: typer.Context, option: str, *, what: str, allowed: Collection[str]) -> None:
@@ -34,6 +38,18 @@ def refuse_beside(context: typer.Context, option: str, *, what: str, allowed: Co
         )
 
 
+def refuse_without_resume(data: str | None) -> None:
+    """
+    Raises:
+        InvalidArgument: a moved table was named for a run that is only started now.
+    """
+    if data is not None:
+        raise InvalidArgument(
+            f"--data {data} names the table of a run that is resumed, and this one is started.",
+            remedy="Give the table as the first argument, or pass --resume FOLDER.",
+        )
+
+
 def check_source(source: str) -> None:
     """
     Raises:
@@ -51,9 +67,19 @@ def check_source(source: str) -> None:
         )
 
 
+def warn_of_large_epsilon(epsilon: float) -> None:
+    """Says what an epsilon above 10 allows."""
+    if epsilon > LARGE_EPSILON:
+        factor = plain_number(math.exp(min(epsilon, 700.0)))
+        output.warn(
+            f"epsilon {epsilon:g} promises little: one person may change the odds of any outcome by a factor "
+            f"of {factor}. Values of about 1 are usual."
+        )
+
+
 @contextmanager
 def said_if_nothing_was_charged(folder: Path) -> Iterator[None]:
-    """For an interrupt before there was a run; later ones say themselves how to go on."""
+    """For an interrupt before there was a run; later ones say how to resume."""
     try:
         yield
     except KeyboardInterrupt:

@@ -52,10 +52,10 @@ def run(
     from reticent.distributed.collectives import is_first
     from reticent.distributed.consensus import by_first
     from reticent.report.facts.sweep import sweep_facts
-    from reticent.runs.sweep import SweepOrder, sweep
+    from reticent.runs.sweep import SweepRequest, sweep
 
     preconditions.check_source(source)
-    order = SweepOrder(
+    request = SweepRequest(
         source=source,
         target=target,
         domain=str(domain) if domain else None,
@@ -67,8 +67,8 @@ def run(
         rows=rows,
         seeds=seeds,
     )
-    cells = sweep(order, write, observer=output.observer())
-    known = sweep_facts(order, cells)
+    cells = sweep(request, write, observer=output.observer())
+    known = sweep_facts(request, cells)
     by_first(lambda: _write(write, known, cells))
     if not is_first():  # every process has the same results, and one prints them
         return

@@ -47,9 +47,6 @@ Ignore = Annotated[
     str | None, typer.Option(help="Columns to leave out, with commas between.", show_default=False)
 ]
 DomainFile = Annotated[Path | None, typer.Option(help="What is public about the table.", show_default=False)]
-Prepare = Annotated[
-    str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
-]
 Evaluate = Annotated[
     bool, typer.Option("--evaluate", help="Keep a fifth of the rows away, and judge by them.")
 ]
@@ -68,15 +65,20 @@ def run(
     target: Target = None,
     ignore: Ignore = None,
     domain: DomainFile = None,
-    prepare: Prepare = "private",
+    prepare: options.Prepare = "private",
     evaluate: Evaluate = False,
     ledger: train.LedgerFile = None,
     dataset: train.DatasetName = None,
+    user: options.User = None,
+    rows_per_user: options.RowsPerUser = None,
     resume: train.Resume = None,
+    data: options.MovedData = None,
     written: options.Format = None,
-    delimiter: train.Delimiter = None,
-    header: train.Header = None,
-    encoding: train.Encoding = None,
+    delimiter: options.Delimiter = None,
+    header: options.Header = None,
+    encoding: options.Encoding = None,
+    query: options.Query = None,
+    sheet: options.TableName = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Make synthetic data that anyone may use.
@@ -89,36 +91,31 @@ def run(
 
     _refuse_beside(context, resume, take_from)
     _check_output(write)
+    _check_rows(rows)
     if take_from is None:
-        order = (
-            None
-            if resume is not None
-            else {
-                "source": source,
-                "epsilon": epsilon,
-                "delta": delta,
-                "method": method,
-                "target": target,
-                "ignore": tuple(name.strip() for name in ignore.split(",")) if ignore else (),
-                "domain": str(domain) if domain else None,
-                "prepare": prepare,
-                "test": _HELD_OUT if evaluate else 0.0,
-                "ledger": str(ledger) if ledger else None,
-                "dataset": dataset,
-                "layout": train.layout_of(written, delimiter, header, encoding),
-            }
-        )
-        made = _made(order, resume, write, generator)
-        take_from = made.folder
+        wanted = {
+            "source": source,
+            "epsilon": epsilon,
+            "delta": delta,
+            "method": method,
+            "target": target,
+            "ignore": tuple(name.strip() for name in ignore.split(",")) if ignore else (),
+            "domain": str(domain) if domain else None,
+            "prepare": prepare,
+            "test": _HELD_OUT if evaluate else 0.0,
+            "ledger": ledger or None,
+            "dataset": dataset,
+            "layout": train.layout_of(written, delimiter, header, encoding, query, sheet),
+            "user": user,
+            "rows_per_user": rows_per_user,
+        }
+        take_from = _made(wanted, resume, write, generator, data).folder
     found = Generator(take_from)
     count = rows if rows is not None else found.record.rows
     with _said_when_stopped(take_from):
         if write is not None:
-            with output.watch("sampling") as on_progress:
-                found.write(write, count)
-                on_progress(1.0)
-            _draw(found, write)
-        judged = _judged(found) if evaluate else None
+            _sample(found, write, count)
+        judged = _judged(found, data) if evaluate else None
     if as_json:
         output.print_json(
             {
@@ -132,7 +129,14 @@ def run(
     _print(found, count, write, judged)
 
 
-_SAMPLED = ("rows", "write", "evaluate", "as_json")  # what is said about rows, not about the generator
+def _sample(found: Generator, write: Path, count: int) -> None:
+    with output.watch("sampling") as on_progress:
+        found.write(write, count)
+        on_progress(1.0)
+    _draw(found, write)
+
+
+_SAMPLED = ("rows", "write", "evaluate", "data", "as_json")  # about rows, not about the generator
 
 
 def _refuse_beside(context: typer.Context, resume: Path | None, take_from: Path | None) -> None:
@@ -144,7 +148,11 @@ def _refuse_beside(context: typer.Context, resume: Path | None, take_from: Path 
 
 
 def _made(
-    wanted: dict[str, Any] | None, resume: Path | None, write: Path | None, generator: Path | None
+    wanted: dict[str, Any],
+    resume: Path | None,
+    write: Path | None,
+    generator: Path | None,
+    data: str | None,
 ) -> FinishedRun:
     from reticent.core.observer import Observer
     from reticent.synthetic.pipeline import make
@@ -152,9 +160,9 @@ def _made(
     from reticent.synthetic.request import SynthRequest
 
     observer = Observer(say=output.note, warn=output.warn, watch=output.watch)
-    if wanted is None:
-        assert resume is not None
-        return go_on(resume, observer=observer)
+    if resume is not None:
+        return go_on(resume, observer=observer, data=data)
+    preconditions.refuse_without_resume(data)
     if wanted["source"] is None or wanted["epsilon"] is None or (write is None and generator is None):
         raise InvalidArgument(
             "Synthetic data need a table, an epsilon and a place to go.",
@@ -162,6 +170,7 @@ def _made(
         )
     folder = generator if generator is not None else write.with_name(f"{write.stem}.generator")  # type: ignore[union-attr]
     preconditions.check_source(wanted["source"])
+    preconditions.warn_of_large_epsilon(wanted["epsilon"])
     with preconditions.said_if_nothing_was_charged(folder):
         return make(SynthRequest(**wanted), folder, observer=observer)
 
@@ -200,12 +209,21 @@ def _check_output(write: Path | None) -> None:
         raise DataError(f"There is no folder {write.parent}.", remedy="Make it first.")
 
 
-def _judged(found: Generator) -> dict[str, Any]:
+def _check_rows(rows: int | None) -> None:
+    """Refuses a number of rows that cannot be written, before anything is paid."""
+    if rows is not None and rows < 1:
+        raise InvalidArgument(
+            f"--rows {rows} leaves nothing to write.",
+            remedy="Pass 1 or more; for the generator alone, --generator FOLDER without --rows and -o.",
+        )
+
+
+def _judged(found: Generator, data: str | None) -> dict[str, Any]:
     from reticent.runs import folder as folders
     from reticent.synthetic.quality.evaluation import evaluate
 
     output.note("judging against rows that were kept away")
-    quality = evaluate(found)
+    quality = evaluate(found, data=data, observer=output.observer())
     outcome = replace(found.record.result, quality=quality)
     found.record = replace(found.record, outcome=outcome)
     folders.write_record(found.folder, found.record)
@@ -218,6 +236,8 @@ def _print(found: Generator, count: int, write: Path | None, judged: dict[str, A
     print_card(found.folder, found.record)
     if write is not None:
         output.note(f"Wrote {count:,} rows to {write}, and a card beside it.")
+        if differs := found.card(count)["differs from the original's file"]:
+            output.note(f"Not written as the original: {'; '.join(differs)}.")
         output.note(f"More at no cost: reticent synth --from {found.folder} --rows N -o FILE")
     else:
         output.note(f"No rows were written. {_how_to_sample(found.folder)}")
@@ -232,21 +252,21 @@ def _scored(one: dict[str, Any]) -> str:
 
 def _print_quality(judged: dict[str, Any]) -> None:
     rows = []
-    for name, value in judged.items():
-        if name.startswith("learned"):
-            rows += [(name, one["classifier"], _scored(one)) for one in value]
-        elif name.startswith("distances"):
-            rows.append(
-                (
-                    name,
-                    "total variation",
-                    f"one column {value['single_mean']:.3f}, two {value['pair_mean']:.3f}",
-                )
-            )
-        elif name.startswith("membership"):
-            rows.append((name, "AUC (guessing gives 0.5)", f"{value['auc']['value']:.3f}"))
-        elif name == "self-test":
-            rows.append((name, "samples against their model", "passed" if value["has_passed"] else "FAILED"))
+    for name, fact in judged.items():
+        if name == "label":
+            continue
+        if fact["kind"] == "usefulness":
+            rows += [(name, one["classifier"], _scored(one)) for one in fact["scores"]]
+        elif fact["kind"] == "distances":
+            found = f"one column {fact['single_mean']:.3f}, two {fact['pair_mean']:.3f}"
+            rows.append((name, "total variation", found))
+        elif fact["kind"] == "membership":
+            rows.append((name, "AUC (guessing gives 0.5)", f"{fact['auc']['value']:.3f}"))
+        elif fact["kind"] == "self-test":
+            rows.append((name, "samples against their model", "passed" if fact["has_passed"] else "FAILED"))
+        elif fact["kind"] == "measured fit":
+            outcome = "passed" if fact["has_passed"] else "FAILED"
+            rows.append((name, "model against what was measured", outcome))
     output.print_line()
     output.print_table("Quality", {"what": "left", "how": "left", "found": "left"}, rows)
     output.print_text(judged["label"].capitalize() + ".")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reticent.cli import options, output, preconditions
+from reticent.cli.dry_run import print_dry_run
 from reticent.core.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -17,18 +18,10 @@ if TYPE_CHECKING:
 EPILOG = "Example:  reticent train patients.csv --target readmitted --epsilon 1 -o runs/patients"
 
 
-Delimiter = Annotated[
-    str | None, typer.Option(help="One character, or 'tab'. Default: detected.", show_default=False)
+Method = Annotated[
+    str, typer.Option(help="auto, sgd, gd, output, objective, exponential, descent, additive or pate.")
 ]
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header", help="Whether the first line names the columns.", show_default="detected"
-    ),
-]
-Encoding = Annotated[str | None, typer.Option(help="Of a text file. Default: detected.", show_default=False)]
-Method = Annotated[str, typer.Option(help="auto, sgd, gd, output, objective, exponential, descent or pate.")]
-Model = Annotated[str, typer.Option(help="auto, linear, mlp, cnn or scattering.")]
+Model = Annotated[str, typer.Option(help="auto, linear, additive, mlp, cnn or scattering.")]
 Target = Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)]
 Epsilon = Annotated[float | None, typer.Option(help="What may be spent in all.", show_default=False)]
 Delta = Annotated[
@@ -38,10 +31,9 @@ Folder = Annotated[
     Path | None, typer.Option("-o", "--output", help="A new folder for the run.", show_default=False)
 ]
 DomainFile = Annotated[Path | None, typer.Option(help="What is public about the table.", show_default=False)]
-Prepare = Annotated[
-    str, typer.Option(help="What the domain leaves open: find it privately, or refuse (public).")
+LedgerFile = Annotated[
+    str | None, typer.Option(help="Charge this ledger first: FILE or postgresql://...", show_default=False)
 ]
-LedgerFile = Annotated[Path | None, typer.Option(help="Charge this ledger first.", show_default=False)]
 DatasetName = Annotated[
     str | None, typer.Option(help="The dataset's name in the ledger.", show_default=False)
 ]
@@ -50,17 +42,39 @@ Coordinator = Annotated[
 ]
 Processes = Annotated[int | None, typer.Option(help="How many processes there are.", show_default=False)]
 Process = Annotated[int | None, typer.Option(help="Which one this is, from 0.", show_default=False)]
-Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.", show_default=False)]
+Resume = Annotated[Path | None, typer.Option(help="Resume the run in this folder.", show_default=False)]
+
+TrainSource = Annotated[
+    str | None,
+    typer.Argument(help="A table, or the name of a dataset (reticent datasets list).", show_default=False),
+]
+PublicRows = Annotated[
+    str | None, typer.Option(help="For pate: a table of unlabelled rows, or held-out.", show_default=False)
+]
+Teachers = Annotated[
+    int | None, typer.Option(help="For pate: how many.", show_default="a hundredth of the rows")
+]
+HeldOutShare = Annotated[
+    float, typer.Option(help="The share of rows held out; 0 trains on all of them, without a score.")
+]
+ClassWeight = Annotated[
+    list[str] | None,
+    typer.Option(help="CLASS=WEIGHT: how much its rows count; may be repeated.", show_default="1 each"),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what it would cost; charge nothing, write nothing.")
+]
+
+# Options that are fields of a request as they are typed.
+_AS_TYPED = (
+    *("source", "target", "epsilon", "delta", "method", "model", "prepare", "task", "test", "dataset"),
+    *("public", "teachers", "user", "rows_per_user"),
+)
 
 
 def run(
     context: typer.Context,
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            help="A table, or the name of a dataset (reticent datasets list).", show_default=False
-        ),
-    ] = None,
+    source: TrainSource = None,
     target: Target = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -68,25 +82,30 @@ def run(
     method: Method = "auto",
     model: Model = "auto",
     domain: DomainFile = None,
-    prepare: Prepare = "private",
-    test: Annotated[float, typer.Option(help="The share of rows held out.")] = 0.2,
+    prepare: options.Prepare = "private",
+    task: options.Task = "auto",
+    classes: options.Classes = None,
+    bounds: options.Bounds = None,
+    test: HeldOutShare = 0.2,
     ledger: LedgerFile = None,
     dataset: DatasetName = None,
-    public: Annotated[
-        str | None,
-        typer.Option(help="For pate: a table of unlabelled rows, or held-out.", show_default=False),
-    ] = None,
-    teachers: Annotated[
-        int | None, typer.Option(help="For pate: how many.", show_default="a hundredth of the rows")
-    ] = None,
+    public: PublicRows = None,
+    teachers: Teachers = None,
+    user: options.User = None,
+    rows_per_user: options.RowsPerUser = None,
     resume: Resume = None,
+    data: options.MovedData = None,
+    class_weight: ClassWeight = None,
+    dry_run: DryRun = False,
     coordinator: Coordinator = None,
     processes: Processes = None,
     process: Process = None,
     written: options.Format = None,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    encoding: Encoding = None,
+    delimiter: options.Delimiter = None,
+    header: options.Header = None,
+    encoding: options.Encoding = None,
+    query: options.Query = None,
+    sheet: options.TableName = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Train a model on a sensitive table, privately.
@@ -102,27 +121,40 @@ def run(
     if resume is not None:
         refuse_beside_resume(context)
     join(coordinator, processes, process)
-    done = trained(
-        resume,
-        write,
-        source=source,
-        target=target,
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        model=model,
-        domain=str(domain) if domain else None,
-        prepare=prepare,
-        test=test,
-        ledger=str(ledger) if ledger else None,
-        dataset=dataset,
-        layout=layout_of(written, delimiter, header, encoding),
-        public=public,
-        teachers=teachers,
-        is_silent=bool(process),
-    )
+    wanted = {
+        **{name: context.params[name] for name in _AS_TYPED},
+        "domain": str(domain) if domain else None,
+        "classes": options.classes_of(classes),
+        "bounds": options.bounds_of(bounds),
+        "class_weights": class_weights_of(class_weight),
+        "ledger": ledger or None,
+        "layout": layout_of(written, delimiter, header, encoding, query, sheet),
+    }
+    if dry_run:
+        print_dry_run(wanted, as_json=as_json)
+        return
+    done = trained(resume, write, **wanted, is_silent=bool(process), data=data)
     if not process:
         show(done, as_json=as_json)
+
+
+def class_weights_of(typed: list[str] | None) -> dict[str, float]:
+    """
+    Raises:
+        InvalidArgument: one of them is not CLASS=WEIGHT.
+    """
+    found = {}
+    for each in typed or ():
+        name, sign, weight = each.rpartition("=")
+        try:
+            found[name] = float(weight)
+        except ValueError:
+            sign = ""
+        if not sign or not name:
+            raise InvalidArgument(
+                f"'{each}' is not a class and its weight.", remedy="Write --class-weight yes=5."
+            )
+    return found
 
 
 def refuse_beside_resume(context: typer.Context, *allowed: str) -> None:
@@ -131,7 +163,7 @@ def refuse_beside_resume(context: typer.Context, *allowed: str) -> None:
         context,
         "--resume",
         what="goes on with a run as it was ordered",
-        allowed={"resume", "as_json", "coordinator", "processes", "process", *allowed},
+        allowed={"resume", "data", "as_json", "coordinator", "processes", "process", *allowed},
     )
 
 
@@ -161,20 +193,28 @@ def trained(resume: Path | None, write: Path | None, **wanted: Any) -> FinishedR
     observer = Observer(say=output.note, warn=output.warn, watch=output.watch)
     if wanted.pop("is_silent", False):
         observer = NOBODY
+    data = wanted.pop("data", None)
     if resume is not None:
-        return go_on(resume, observer=observer)
+        return go_on(resume, observer=observer, data=data)
+    preconditions.refuse_without_resume(data)
     if wanted["source"] is None or wanted["epsilon"] is None or write is None:
         raise InvalidArgument(
             "Training needs a table, an epsilon and a folder.",
             remedy="Say all three: reticent train TABLE --target COLUMN --epsilon 1 -o FOLDER",
         )
     preconditions.check_source(wanted["source"])
+    preconditions.warn_of_large_epsilon(wanted["epsilon"])
     with preconditions.said_if_nothing_was_charged(write):
         return fit(Request(**wanted), write, observer=observer)
 
 
 def layout_of(
-    written: str | None, delimiter: str | None, header: bool | None, encoding: str | None
+    written: str | None,
+    delimiter: str | None,
+    header: bool | None,
+    encoding: str | None,
+    query: str | None = None,
+    table: str | None = None,
 ) -> dict[str, Any]:
     """The arguments of `open_table` that were typed: a whole format, or parts of it."""
     whole = {}
@@ -182,8 +222,9 @@ def layout_of(
         from reticent.data.files.dialect import DeclaredFormat
 
         whole = DeclaredFormat.parse(written).layout
-    separator = "\t" if delimiter in ("tab", "\\t") else delimiter
-    given = {"delimiter": separator, "header": header, "encoding": encoding}
+    named = {"tab": "\t", "\\t": "\t", "blanks": " ", "blank": " ", "space": " "}
+    separator = None if delimiter is None else named.get(delimiter, delimiter)
+    given = {"delimiter": separator, "header": header, "encoding": encoding, "query": query, "table": table}
     return {**whole, **{key: value for key, value in given.items() if value is not None}}
 
 
@@ -196,6 +237,10 @@ def show(done: FinishedRun, *, as_json: bool) -> None:
         output.print_json({"folder": str(done.folder), **_brief(done.record)})
     else:
         print_card(done.folder, done.record)
+        output.note(
+            f"Next: reticent predict {done.folder} NEW.csv; reticent show {done.folder}; "
+            f"reticent attack {done.folder} -o {done.folder}/attacks; reticent report {done.folder}."
+        )
 
 
 def _draw_agreement(done: FinishedRun) -> None:
@@ -211,4 +256,5 @@ def _draw_agreement(done: FinishedRun) -> None:
 
 def _brief(record: RunRecord) -> dict[str, Any]:
     whole = record.to_json()
-    return {key: whole[key] for key in ("guarantee", "metrics", "model", "problem", "seconds", "event")}
+    kept = ("guarantee", "metrics", "model", "problem", "seconds", "event", "warnings")
+    return {key: whole[key] for key in kept if key in whole}

@@ -1,4 +1,4 @@
-"""Noisy projected gradient descent on all rows, through `reticent.training`.
+"""Noisy projected gradient descent on all rows.
 
 T full-batch steps compose exactly: they cost what one Gaussian release with noise / sqrt T costs. Two
 recipes, both from public quantities alone:
@@ -8,8 +8,10 @@ recipes, both from public quantities alone:
     rule      otherwise: gradients clipped to the length they have at the start, momentum, an average over
               about the last quarter of the run, and no bound
 
-Noisy sums are divided by the declared number of records, however many rows there are. A regulariser is part
-of each record's loss here, and clipped with it.
+Noisy sums are divided by the declared number of records, however many rows there are. A smooth loss needs no
+compiler (`noisy_sums`); its regulariser is added to the noisy mean. One with a corner goes through
+`reticent.training`, since there rounding may turn a slope around; a regulariser is then part of each
+record's loss, and clipped with it.
 """
 
 from __future__ import annotations
@@ -24,27 +26,46 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
+from reticent.accounting.reserve import USUAL
 from reticent.accounting.theorems import gaussian_dp
+from reticent.accounting.tight_epsilon import guarantee
 from reticent.convex.losses import Loss
+from reticent.convex.noise import WIDENED
+from reticent.convex.noisy_sums import NoisySums
 from reticent.convex.output import RADIUS
 from reticent.convex.problem import ConvexProblem
-from reticent.convex.terms import ConvexTerms, ReleasedWeights
+from reticent.convex.terms import OFF, ConvexTerms, ReleasedWeights
 from reticent.core.errors import InvalidArgument
+from reticent.core.generators import generator
 from reticent.data.sampling import FullBatch
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import theory
-from reticent.training.averages import Output, exponential
+from reticent.training.clipping import flat
+from reticent.training.data_warnings import without_data_warnings
 from reticent.training.loop import train
+from reticent.training.places import require_declared
 from reticent.training.plan import Plan
-from reticent.training.projection import Projection, onto_ball
+from reticent.training.projection import onto_ball
 
 _MOMENTUM = 0.9
 _DISTANCE = 4.0  # how far the noise may carry a weight, over the clipping norm: tuned on synthetic data
 _STEPS = (20, 250)
 _MOST_BY_THEOREM = 1000
 _SINGLE = 1 + 1e-6  # room for rounding in 32 bits: a gradient at its bound is not clipped
+_WIDENED = WIDENED * 1.001  # by this factor at most the noise is wider than planned, for grid and rounding
+_FEW = 1 << 25  # numbers, up to which threads wait for each other longer than they compute
 _NEVER = 1e-25  # the chance that coins leave more rows than there is room for
+
+
+def most_rows(examples: int) -> int:
+    """More rows are left with probability `_NEVER`, by any independent coins with that expectation.
+
+    Bernstein: P(count >= n + t) <= exp(-t^2 / (2 (n + t/3))), solved for t.
+    """
+    log = -math.log(_NEVER)
+    return examples + 1 + math.ceil(log / 3 + math.sqrt(log**2 / 9 + 2 * log * examples))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +78,7 @@ class FullBatchWithRoom(FullBatch):
 
     @property
     def most(self) -> int:
-        """More rows are left with probability `_NEVER`, by any independent coins with that expectation.
-
-        Bernstein: P(count >= n + t) <= exp(-t^2 / (2 (n + t/3))), solved for t.
-        """
-        log = -math.log(_NEVER)
-        return self.examples + 1 + math.ceil(log / 3 + math.sqrt(log**2 / 9 + 2 * log * self.examples))
+        return most_rows(self.examples)
 
     @property
     def capacity(self) -> int:
@@ -74,12 +90,20 @@ class FullBatchWithRoom(FullBatch):
 
 
 class DescentRecipe(NamedTuple):
-    """A plan, and how its noisy gradients become weights."""
+    """A plan, and how its noisy gradients become weights.
+
+    Args:
+        rate: of the steps.
+        momentum: Nesterov's; 0 for none.
+        decay: of an exponential average of the iterates; None for their mean.
+        radius: of the ball onto which weights are projected; None for no projection.
+    """
 
     plan: Plan
-    optimizer: optax.GradientTransformation
-    output: Output
-    project: Projection | None
+    rate: float
+    momentum: float
+    decay: float | None
+    radius: float | None
     excess_risk_bound: float | None
     note: str
 
@@ -88,7 +112,8 @@ def release(problem: ConvexProblem, terms: ConvexTerms) -> ReleasedWeights:
     """Weights by noisy gradient descent.
 
     Guarantee:
-        Costs the plan's event. Every gradient is clipped, so no constant of the loss has to be trusted.
+        Costs the plan's event, up to 2^-60 a number. Every gradient is clipped. Of a smooth loss, the
+        Lipschitz constant and the smoothness are trusted in the bound on rounding, and nowhere else.
 
     Reference:
         Bassily, Smith and Thakurta (2014), Theorem 2.4, arXiv:1405.7085v2, for the recipe by theorem.
@@ -97,16 +122,64 @@ def release(problem: ConvexProblem, terms: ConvexTerms) -> ReleasedWeights:
         recipe = recipe_by_rule(problem, terms)
     else:
         recipe = recipe_by_theorem(problem, terms)
+    require_declared(recipe.plan, problem.row_count)
     terms.pay(recipe.plan.event)
+    if not problem.loss.is_smooth:
+        return _release_compiled(problem, terms, recipe)
+    drawn = recipe.plan.steps * problem.parameters
+    with threadpool_limits(limits=1 if problem.row_count * problem.features < _FEW else None):
+        weights = _descend(problem, terms, recipe)
+    return ReleasedWeights(
+        weights=weights,
+        event=recipe.plan.event,
+        guarantee=guarantee(
+            recipe.plan.event,
+            _delta(terms),
+            terms.adjacency,
+            assumptions=terms.assumptions(problem.examples, is_pure=False),
+            distance=max(drawn * OFF, USUAL),
+        ),
+        excess_risk_bound=recipe.excess_risk_bound,
+        notes=(recipe.note,),
+    )
+
+
+def _descend(problem: ConvexProblem, terms: ConvexTerms, recipe: DescentRecipe) -> np.ndarray:
+    """The weights after all steps; everything but the noisy sums is post-processing."""
+    plan, mu = recipe.plan, terms.regularisation or 0.0
+    sums = NoisySums(
+        generator(terms.keys),
+        problem,
+        most=most_rows(problem.examples),
+        bound=plan.clipping.sensitivity,
+        noise_multiplier=plan.noise_multiplier,
+        reach=terms.adjacency.reach,
+    )
+    weights = np.zeros((problem.features, problem.loss.outputs))
+    velocity, average = np.zeros_like(weights), np.zeros_like(weights)
+    for step in range(plan.steps):
+        slope = sums.at(weights) / problem.examples + mu * weights
+        velocity = recipe.momentum * velocity + slope
+        weights = weights - recipe.rate * (slope + recipe.momentum * velocity)
+        if recipe.radius is not None:
+            weights = weights * min(1.0, recipe.radius / max(float(np.linalg.norm(weights)), recipe.radius))
+        share = 1 / (step + 1) if recipe.decay is None or step == 0 else 1 - recipe.decay
+        average = average + share * (weights - average)
+    return average
+
+
+@without_data_warnings()
+def _release_compiled(problem: ConvexProblem, terms: ConvexTerms, recipe: DescentRecipe) -> ReleasedWeights:
+    """The same through `reticent.training`, in 32 bits."""
     mu = (terms.regularisation or 0.0) if problem.row_count else 0.0  # without records nothing is regularised
     run = train(
         _loss_of_a_record(problem.loss, mu),
         {"weights": np.zeros((problem.features, problem.loss.outputs), np.float32)},
         _data(problem),
         recipe.plan,
-        optimizer=recipe.optimizer,
-        output=recipe.output,
-        project=recipe.project,
+        optimizer=optax.sgd(recipe.rate),
+        output="mean",
+        project=onto_ball(RADIUS if recipe.radius is None else recipe.radius),
         keys=terms.keys,
     )
     return ReleasedWeights(
@@ -132,8 +205,9 @@ def recipe_by_rule(problem: ConvexProblem, terms: ConvexTerms) -> DescentRecipe:
     plan = _plan(problem, terms, steps, problem.loss.undecided * _SINGLE)
     return DescentRecipe(
         plan,
-        optax.sgd(rate, momentum=_MOMENTUM, nesterov=True),
-        exponential(1 - 4 / steps),
+        rate,
+        _MOMENTUM,
+        1 - 4 / steps,
         None,
         None,
         f"{steps} steps of {rate:.3g}, gradients clipped to {problem.loss.undecided:.3g}",
@@ -150,10 +224,11 @@ def recipe_by_theorem(problem: ConvexProblem, terms: ConvexTerms) -> DescentReci
     rate = theory.step_size(plan, radius=radius, parameters=problem.parameters)
     return DescentRecipe(
         plan,
-        optax.sgd(rate),
-        "mean",
-        onto_ball(radius),
-        theory.excess_risk(plan, radius=radius, parameters=problem.parameters),
+        rate,
+        0.0,
+        None,
+        radius,
+        theory.excess_risk(plan, radius=radius, parameters=problem.parameters) * _WIDENED**2,
         f"{plan.steps} steps of {rate:.3g} within radius {radius:g}, as the theorem says",
     )
 
@@ -173,13 +248,26 @@ def _delta(terms: ConvexTerms) -> float:
 
 
 def _plan(problem: ConvexProblem, terms: ConvexTerms, steps: int, max_norm: float) -> Plan:
-    return Plan.for_budget(
-        epsilon=terms.epsilon,
-        delta=_delta(terms),
+    sampler = FullBatchWithRoom(examples=problem.examples)
+    near, delta = Adjacency(terms.adjacency), _delta(terms)
+    if not problem.loss.is_smooth:
+        return Plan.for_budget(
+            epsilon=terms.epsilon,
+            delta=delta,
+            steps=steps,
+            max_norm=max_norm,
+            sampling=sampler,
+            adjacency=near,
+        )
+    left = terms.delta_for(steps * problem.parameters)
+    one = near.reach * gaussian_dp.noise_multiplier(terms.epsilon, left)
+    return Plan(
+        sampler=sampler,
+        clipping=flat(max_norm),
+        noise_multiplier=one * math.sqrt(steps) * (1 + 1e-7),
         steps=steps,
-        max_norm=max_norm,
-        sampling=FullBatchWithRoom(examples=problem.examples),
-        adjacency=Adjacency(terms.adjacency),
+        delta=delta,
+        adjacency=near,
     )
 
 

@@ -32,9 +32,9 @@ from reticent.mechanisms.events import Event
 _CLEAR = 2000.0  # examples * epsilon / root of the parameters, above which "auto" minimises once
 _QUIET = 0.02  # the noise on the sums, over the number of records, up to which they are worth releasing
 
-Method = Callable[[ConvexProblem, ConvexTerms], ReleasedWeights]
+ConvexMethod = Callable[[ConvexProblem, ConvexTerms], ReleasedWeights]
 
-METHODS: dict[str, Method] = {
+METHODS: dict[str, ConvexMethod] = {
     "output": output.release,
     "objective": objective.release,
     "exponential": exponential.release,
@@ -100,7 +100,7 @@ def fit(
     delta: float | None = None,
     norm: float,
     examples: int | None = None,
-    adjacency: Adjacency = Adjacency.REPLACE,
+    adjacency: Adjacency | str = Adjacency.ADD_OR_REMOVE,
     intercept: bool = True,
     regularisation: float | None = None,
     radius: float | None = None,
@@ -119,8 +119,10 @@ def fit(
         epsilon, delta: what may be spent. No delta means pure differential privacy.
         norm: the declared length of the longest row; longer ones are shortened to it.
         examples: the declared, public number of records, by which sums over rows are divided. There may be
-            fewer rows, even none, or more. Unless given, it is the number of rows, which is then public.
-            Where records may be added or removed, pass one that does not depend on who is there.
+            fewer rows, even none, or more. Unless given, it is the number of rows, which the guarantee then
+            assumes to be public. Better pass one that does not depend on who is there.
+        adjacency: what a neighbour may do to one record: "add-or-remove", "zero-out", or "replace", which
+            removes one record and adds another, and takes about twice the noise.
         intercept: learn a constant as well. It is part of the proof.
         regularisation: mu of mu/2 |w|^2, on weights for rows of norm 1; chosen by a rule unless given.
         radius: of a ball in which a good solution is expected, for rows of norm 1; public knowledge.
@@ -147,24 +149,30 @@ def fit(
     """
     require_alone("A convex fit")
     checks.one_of(("auto", *METHODS), method=method)
+    checks.one_of([item.value for item in Adjacency], adjacency=adjacency)
+    near = Adjacency(adjacency)
     problem = ConvexProblem.of(loss, x, y, norm=norm, intercept=intercept, examples=examples)
-    keys = Keys.from_os() if keys is None else keys
-
-    def pay(event: Event) -> None:
-        if budget is not None:
-            budget.charge(event, adjacency=adjacency, purpose=purpose, unit="record")
-
     terms = ConvexTerms(
         epsilon=epsilon,
         delta=delta,
-        adjacency=adjacency,
-        keys=keys,
-        pay=pay,
+        adjacency=near,
+        keys=keys or Keys.from_os(),
+        pay=_payment(budget, near, purpose),
         regularisation=regularisation,
         radius=radius,
     )
     chosen = choose_method(loss, problem, terms) if method == "auto" else method
     return _in_users_units(problem, chosen, METHODS[chosen](problem, terms), unreleased=unreleased)
+
+
+def _payment(budget: Budget | None, adjacency: Adjacency, purpose: str) -> Callable[[Event], None]:
+    """Charges the budget, if there is one."""
+
+    def pay(event: Event) -> None:
+        if budget is not None:
+            budget.charge(event, adjacency=adjacency, purpose=purpose, unit="record")
+
+    return pay
 
 
 def _in_users_units(problem: ConvexProblem, method: str, found: ReleasedWeights, *, unreleased: bool) -> Fit:

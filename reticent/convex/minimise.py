@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg, sparse
 
+from reticent.convex.losses import Loss
 from reticent.convex.problem import ConvexProblem, roundings, sum_over_rows
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, ReticentError
@@ -119,12 +120,24 @@ def gradient_norm(
     half_unit = float(np.finfo(kind).eps) / 2
     size, tilted = float(np.linalg.norm(weights)), float(np.linalg.norm(tilt))
     entries = int(np.diff(problem.rows.indptr).max()) if sparse.issparse(problem.rows) else problem.features
-    of_row = (entries + 10) * loss.smoothness * size
-    of_row += (_SLOPE + 4 * loss.outputs) * (loss.lipschitz + loss.smoothness * (1 + size))
-    of_row += (roundings(problem.row_count) + 12) * loss.lipschitz
+    of_row = units_per_row(loss, size, entries=entries, roundings=roundings(problem.row_count) + 12)
     units = problem.row_count / problem.examples * of_row + 4 * (mu * size + tilted)
     length = float(np.sqrt((found**2).sum())) * (1 + found.size * 2.0**-50)
     return length + 1.01 * half_unit * units
+
+
+def units_per_row(loss: Loss, size: float, *, entries: int, roundings: int) -> float:
+    """How far a row's part of a computed sum of gradients may be off: see `gradient_norm`.
+
+    In half units in the last place of 1, for rows no longer than 1 and weights of length `size`.
+
+    Args:
+        entries: of a row that are not zero, at most.
+        roundings: of a product of a row and its slopes, on its way into the sum.
+    """
+    units = (entries + 10) * loss.smoothness * size
+    units += (_SLOPE + 4 * loss.outputs) * (loss.lipschitz + loss.smoothness * (1 + size))
+    return units + roundings * loss.lipschitz
 
 
 def _starting_weights(

@@ -129,13 +129,24 @@ def determinant(loss: Loss, curvature: float) -> float:
     """A bound on the log ratio of the Jacobians: rank * log(1 + c / Lambda), for either adjacency.
 
     The eigenvalues of one record's Hessian are at most c and sum to at most the trace; log is concave.
+
+    Example:
+        >>> from reticent.convex.losses import logistic
+        >>> round(determinant(logistic(), 1.0), 4)
+        0.2231
     """
     checks.positive(curvature=curvature)
     return loss.rank * math.log1p(min(loss.smoothness, loss.trace / loss.rank) / curvature)
 
 
 def least_curvature(loss: Loss, share: float) -> float:
-    """The Lambda at which the determinant takes exactly `share` of epsilon."""
+    """The Lambda at which the determinant takes exactly `share` of epsilon.
+
+    Example:
+        >>> from reticent.convex.losses import logistic
+        >>> round(least_curvature(logistic(), 0.5), 3)
+        0.385
+    """
     checks.positive(share=share)
     return min(loss.smoothness, loss.trace / loss.rank) / math.expm1(share / loss.rank)
 

@@ -81,7 +81,7 @@ def noise_for(loss: Loss, examples: int, parameters: int, terms: ConvexTerms, mu
         event = PureDp(epsilon=terms.epsilon, adjacency=terms.adjacency)
         return Noise(event, contribution, scale, (parameters + 1) * (scale * noise.WIDENED) ** 2)
     delta = terms.delta_for(parameters)
-    multiplier = reach * gaussian_dp.noise_multiplier(terms.epsilon, delta) * (1 + 1e-9)
+    multiplier = reach * gaussian_dp.noise_multiplier(terms.epsilon, delta) * (1 + 1e-8)
     deviation = multiplier * contribution
     return Noise(
         Gaussian(noise_multiplier=multiplier), contribution, deviation, (deviation * noise.WIDENED) ** 2
@@ -124,7 +124,16 @@ def regularisation_for(problem: ConvexProblem, terms: ConvexTerms) -> float:
 def lecture_excess_risk(
     loss: Loss, *, mu: float, examples: int, parameters: int, epsilon: float, delta: float
 ) -> float:
-    """The lecture's 3 L^2 sqrt(d ln(1.25/delta)) / (epsilon mu n), over the mean loss of the minimiser."""
+    """The lecture's 3 L^2 sqrt(d ln(1.25/delta)) / (epsilon mu n), over the mean loss of the minimiser.
+
+    Example:
+        >>> from reticent.convex.losses import logistic
+        >>> risk = lecture_excess_risk(
+        ...     logistic(), mu=0.1, examples=1000, parameters=10, epsilon=1.0, delta=1e-5
+        ... )
+        >>> round(risk, 2)
+        0.32
+    """
     checks.positive(mu=mu, epsilon=epsilon)
     checks.inside_unit(delta=delta)
     return 3 * loss.lipschitz**2 * math.sqrt(parameters * math.log(1.25 / delta)) / (epsilon * mu * examples)

@@ -105,8 +105,8 @@ def release_local(problem: ConvexProblem, terms: ConvexTerms) -> ReleasedWeights
     bound = _bound(problem)
     if terms.delta is None or terms.adjacency is not Adjacency.REPLACE:
         raise InvalidArgument(
-            "In the local model a row is hidden among all rows, by Gaussian noise.",
-            remedy="Pass a delta, and adjacency 'replace'.",
+            "In the local model every row is released with Gaussian noise, so its presence is not hidden.",
+            remedy="Pass a delta, and adjacency='replace'.",
         )
     event, contribution, deviation = noise_for(terms, numbers=problem.features + 1)
     terms.pay(event)
@@ -146,7 +146,7 @@ def noise_for(terms: ConvexTerms, examples: int = 0, numbers: int = 1) -> tuple[
         event = PureDp(epsilon=terms.epsilon, adjacency=terms.adjacency)
         return event, contribution, terms.adjacency.reach * contribution / terms.epsilon
     delta = terms.delta_for(numbers)
-    multiplier = terms.adjacency.reach * gaussian_dp.noise_multiplier(terms.epsilon, delta) * (1 + 1e-9)
+    multiplier = terms.adjacency.reach * gaussian_dp.noise_multiplier(terms.epsilon, delta) * (1 + 1e-8)
     return Gaussian(noise_multiplier=multiplier), contribution, multiplier * contribution
 
 

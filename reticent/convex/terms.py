@@ -25,6 +25,11 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
 
+def public_number(examples: int) -> str:
+    """The assumption about the declared number of records: neighbours declare the same one."""
+    return f"the number of records, {examples}, is public"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConvexTerms:
     """The requested privacy, and what the caller decided about the problem.
@@ -71,7 +76,7 @@ class ConvexTerms:
         """What a guarantee under these terms assumes."""
         is_said = is_pure or (self.delta is not None and not is_paid(self.epsilon, self.delta))
         exact = (NEARLY_EXACT,) if is_said else ()  # else delta pays for it
-        return (f"the number of records, {examples}, is public", *exact, *self.keys.assumptions)
+        return (public_number(examples), *exact, *self.keys.assumptions)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,6 +83,8 @@ def _require(holds: bool, name: str, value: Any, what: str) -> None:
 
 def _quote(value: Any) -> str:
     """The value on one line of a sentence, cut where it is long."""
+    if isinstance(value, numbers.Number | str):
+        value = getattr(value, "item", lambda: value)()  # NumPy writes 2.0 as np.float64(2.0)
     try:
         shown = " ".join(repr(value).split())
     except ValueError:  # Python writes no whole number of more than 4,300 digits

@@ -9,7 +9,8 @@
     │   ├── Inconclusive            what was found privately cannot be used
     │   └── Interrupted             stopped from the keyboard between two steps; what was done is kept
     ├── Unavailable                 a dataset, file or network resource that cannot be had here
-    │   └── ProcessLost             another process of the same run, gone
+    │   ├── ProcessLost             another process of the same run, gone
+    │   └── OutcomeUnknown          a charge to a ledger that may have been recorded, or not
     ├── Unproven                    a privacy claim for which there is no theorem
     ├── KeyReuse                    randomness asked for twice
     └── BudgetExceeded              a release that would pass the privacy limit
@@ -82,6 +83,10 @@ class Unavailable(ReticentError):
 
 class ProcessLost(Unavailable):
     """Another process of the same run is gone, and this one cannot go on alone."""
+
+
+class OutcomeUnknown(Unavailable):
+    """A charge whose answer was lost. It may be in the ledger: look before it is made again."""
 
 
 class Unproven(ReticentError):

@@ -10,13 +10,25 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from reticent.core.errors import DataError
+from reticent.core import strict_json
+from reticent.core.errors import DataError, ReticentError
 
+# What code raises that puts values together, when one of them is not what it should be.
+MISFITS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 PIECES = 64  # of a file, shared out among the processes that take its digest
-ANY_SIZE = 1 << 50  # bytes
 _ENDS = 1 << 20  # bytes
 _AT_ONCE = 1 << 22  # bytes
 
@@ -74,7 +86,7 @@ def write_whole(path: Path, content: bytes, *, is_private: bool = False) -> None
         file.write(content)
 
 
-def read_inside(folder: Path, name: str, *, most: int = 1 << 26) -> bytes:
+def read_inside(folder: Path, name: str, *, most: int = 1 << 24) -> bytes:
     """What a file of a folder holds, which may be a stranger's: nothing outside of it is read.
 
     Args:
@@ -83,8 +95,26 @@ def read_inside(folder: Path, name: str, *, most: int = 1 << 26) -> bytes:
 
     Raises:
         OSError: it is not there or may not be read; ELOOP if it, or a folder on the way to it below `folder`,
-            is a symbolic link; EINVAL if it is not a plain file, EFBIG if it is larger than `most`.
+            is a symbolic link; EISDIR or EINVAL if it is not a plain file, EFBIG if it is larger than `most`.
     """
+    with _open_inside(folder, name) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise OSError(errno.EFBIG, f"Larger than {most:,} bytes")
+        return file.read(size)  # no more, though somebody may write to it
+
+
+def read_start_inside(folder: Path, name: str, length: int) -> bytes:
+    """The first bytes of a file in a folder, which may be a stranger's; fewer where it is shorter.
+
+    Raises:
+        OSError: as `read_inside`, but for its size.
+    """
+    with _open_inside(folder, name) as file:
+        return file.read(length)
+
+
+def _open_inside(folder: Path, name: str) -> BufferedReader:
     *above, last = Path(name).parts
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -95,13 +125,46 @@ def read_inside(folder: Path, name: str, *, most: int = 1 << 26) -> bytes:
         opened = _open_below(at, last, os.O_NONBLOCK)  # a pipe would wait for somebody to write
     finally:
         os.close(at)
-    with os.fdopen(opened, "rb") as file:
-        status = os.fstat(opened)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "Not a plain file")
-        if status.st_size > most:
-            raise OSError(errno.EFBIG, f"Larger than {most:,} bytes")
-        return file.read()
+    mode = os.fstat(opened).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(opened)
+        raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "Not a plain file")
+    return os.fdopen(opened, "rb")
+
+
+def read_named(path: Path, *, most: int = 1 << 26) -> bytes:
+    """What a file holds that the user named: links are followed, and a pipe is read to its end.
+
+    Raises:
+        OSError: it is not there or may not be read; EFBIG if it holds more than `most` bytes.
+    """
+    with open(path, "rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"Larger than {most:,} bytes")
+    return content
+
+
+def read_json_inside(folder: Path, name: str, *, most: int = 1 << 24) -> Any:
+    """The JSON in a file of a folder, which may be a stranger's.
+
+    Raises:
+        OSError: as `read_inside`. ValueError: as `strict_json.parse`.
+    """
+    return strict_json.parse(read_inside(folder, name, most=most))
+
+
+@contextmanager
+def misfits_as(error: ReticentError) -> Iterator[None]:
+    """Raises this error where what a file says does not fit together, however Python puts it.
+
+    For code that builds objects from the values of a file: an argument out of its range, a name that is not
+    there, a shape that does not match. An error that names a file itself (`DataError`) is left as it is.
+    """
+    try:
+        yield
+    except MISFITS as cause:
+        raise error from cause
 
 
 def _open_below(folder: int, name: str, flags: int) -> int:
@@ -129,9 +192,15 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def digest_of_file(path: Path) -> str:
-    """The SHA-256 digest of a file, in hexadecimal."""
-    with open(path, "rb") as file:
+def digest_of_file(path: Path, *, most: int = 1 << 30) -> str:
+    """The SHA-256 digest of a file that may be a stranger's, in hexadecimal.
+
+    Raises:
+        OSError: as `read_inside`.
+    """
+    with _open_inside(path.parent, path.name) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"Larger than {most:,} bytes")
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+from jaxtyping import Array, Key
 
 from reticent.core.keys import Keys, Stream
 
@@ -13,7 +14,7 @@ def generator(keys: Keys, *, stream: Stream = Stream.NOISE, step: int = 0) -> np
     return generator_of(jax.random.fold_in(keys.take(stream, steps=range(step, step + 1)), step))
 
 
-def generator_of(key: jax.Array) -> np.random.Generator:
+def generator_of(key: Key[Array, ""]) -> np.random.Generator:
     """A generator from a key that is used for nothing else."""
     words = np.asarray(jax.random.key_data(key)).astype(np.uint32)
     return np.random.Generator(np.random.Philox(key=words.view(np.uint64)))

@@ -26,6 +26,7 @@ from typing import Any, NoReturn, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, KeyReuse
@@ -38,11 +39,17 @@ _MOST_STEPS = 2**31  # a step is counted in 32 bits inside jit: the next one wou
 
 
 class Stream(StrEnum):
-    """What a piece of randomness is for. Streams never share a key."""
+    """What a piece of randomness is for. Streams never share a key.
+
+    Example:
+        >>> Stream.NOISE.value, Stream("sampling")
+        ('noise', <Stream.SAMPLING: 'sampling'>)
+    """
 
     SAMPLING = "sampling"
     NOISE = "noise"
     VIEWS = "views"
+    LOSS = "loss"
     PREPARATION = "preparation"
     INITIALISATION = "initialisation"
     ATTACKS = "attacks"
@@ -98,7 +105,7 @@ class Keys:
         """A name for these keys that tells nothing about what they give out."""
         return hashlib.blake2b(b"fingerprint", key=self._secret, digest_size=_KEY_BYTES).hexdigest()
 
-    def take(self, stream: Stream, *, steps: Sequence[int] = range(1)) -> jax.Array:
+    def take(self, stream: Stream, *, steps: Sequence[int] = range(1)) -> Key[Array, ""]:
         """The root key of a stream, for these steps and no others.
 
         Derive the key of a step with `step_key(root, step)`; the root itself makes no noise.
@@ -130,14 +137,14 @@ class Keys:
             self._strike_off(stream, wanted)
         return self._root(stream)
 
-    def place_key(self) -> jax.Array:
+    def place_key(self) -> Key[Array, ""]:
         """The key of the order in which records are laid: always the same, for it makes no noise.
 
         A run that is resumed with its own keys finds its records where they were.
         """
         return self._root(Stream.PLACES)
 
-    def _root(self, stream: Stream) -> jax.Array:
+    def _root(self, stream: Stream) -> Key[Array, ""]:
         digest = hashlib.blake2b(stream.value.encode(), key=self._secret, digest_size=_KEY_BYTES).digest()
         words = np.frombuffer(digest, dtype="<u4")
         return jax.random.wrap_key_data(jnp.asarray(words, jnp.uint32), impl="rbg")
@@ -166,11 +173,21 @@ class Keys:
         self.__reduce__()
 
 
-def step_key(root: jax.Array, step: jax.typing.ArrayLike) -> jax.Array:
+def step_key(root: Key[Array, ""], step: jax.typing.ArrayLike) -> Key[Array, ""]:
     """The key of one step of a stream; works on a traced step.
 
     Raises:
         InvalidArgument: the step is not a whole number. JAX would take 1.5 for 1, and give its key twice.
+
+    Example:
+        >>> root = Keys.seeded(0).take(Stream.NOISE, steps=range(10))
+        >>> [bool((step_key(root, 3) == step_key(root, at)).all()) for at in (3, 4)]
+        [True, False]
+        >>> step_key(root, 1.5)
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.InvalidArgument: step must be a whole number, got float32. Count steps in
+        integers.
     """
     if not jnp.issubdtype(jnp.result_type(step), jnp.integer):
         raise InvalidArgument(
@@ -179,7 +196,7 @@ def step_key(root: jax.Array, step: jax.typing.ArrayLike) -> jax.Array:
     return jax.random.fold_in(root, step)
 
 
-def leaf_keys(key: jax.Array, tree: Tree) -> Tree:
+def leaf_keys(key: Key[Array, ""], tree: Tree) -> Tree:
     """One independent key for every leaf of a tree, in the tree's own shape."""
     leaves, structure = jax.tree.flatten(tree)
     keys = [jax.random.fold_in(key, position) for position in range(len(leaves))]

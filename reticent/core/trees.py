@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
 
 Tree = TypeVar("Tree")
 
@@ -38,7 +39,7 @@ def zeros_like(tree: Tree) -> Tree:
     return jax.tree.map(jnp.zeros_like, tree)
 
 
-def dot(left: Tree, right: Tree) -> jax.Array:
+def dot(left: Tree, right: Tree) -> Float[Array, ""]:
     """The inner product over all leaves, accumulated in float32.
 
     Example:
@@ -49,7 +50,7 @@ def dot(left: Tree, right: Tree) -> jax.Array:
     return jnp.sum(jnp.stack([jnp.float32(0), *jax.tree.leaves(products)]))
 
 
-def norm(tree: object) -> jax.Array:
+def norm(tree: object) -> Float[Array, ""]:
     """The Euclidean norm over all leaves.
 
     Divides by the largest entry before it squares, so that entries of 1e30 do not overflow and
@@ -81,5 +82,5 @@ def size(tree: object) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
 
 
-def _wide(leaf: jax.Array) -> jax.Array:
+def _wide(leaf: Shaped[Array, "*shape"]) -> Shaped[Array, "*shape"]:
     return leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))

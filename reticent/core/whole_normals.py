@@ -4,7 +4,7 @@ A number is 256 X + Y, with X and Y from one table of the discrete normal law of
 the discrete normal law of deviation 400 sqrt(65537), and reaches out to 10 of them. For more noise on the
 same grid a multiple of a third number from the table is added. Each look-up takes one word: 13 bits for the
 cell, 19 for its threshold. If these agree with the threshold's first 19 bits, which happens once in 524,288
-look-ups, further bits decide; they come from words that sixteen look-ups share.
+look-ups, 64 further bits decide. They are drawn for a fixed number of blocks, those with ties among them.
 
 Guarantee:
     A draw of n numbers is within n * DISTANCE, in total variation, of post-processing n real normal numbers
@@ -15,24 +15,30 @@ Guarantee:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Float, Key
 
 from reticent.core.alias import DEVIATION, FIRST_BITS, HALF, normal_table
-from reticent.core.words import align, key_words, words_from
+from reticent.core.words import align, key_words, words_at, words_from
 
 _STEP = 256  # what X is multiplied by
-_LANES = 21 * 1024  # groups worked on at once, at most: a device that needs a part draws whole stretches
-_NUMBERS = 8  # in a group, of two look-ups each
+_LANES = 21 * 1024  # lanes worked on at once, at most: a device that needs a part draws whole stretches
+_NUMBERS = 8  # in a lane, of two look-ups each
+_BLOCK = 32  # lanes that are worked out to the end together
+_MOST_TIES = 18  # blocks of a stretch that are
+_BITS = (1 << FIRST_BITS) - 1
 _SMOOTHING = 1.6  # the deviation of a discrete normal that hides whether its centre was whole
 
 MOST_MULTIPLE = _STEP**2
 DISTANCE = 2.0**-66
 
-_LOOK_UPS, _TIES, _MORE, _MORE_TIES, _DITHER = range(5)  # the purposes of words
+# The purposes of words. Those that decide ties have the two numbers after that of the look-ups.
+_LOOK_UPS, _MORE, _DITHER = 0, 3, 6
 
 
 def floor_deviation(multiple: int = 0) -> float:
@@ -75,7 +81,7 @@ def whole_normals(
     return lax.dynamic_slice_in_dim(drawn, (first - begun * stretch).astype(jnp.int32), count)
 
 
-def dither(key: jax.Array, count: int) -> jax.Array:
+def dither(key: Key[Array, ""], count: int) -> Float[Array, " {count}"]:
     """Numbers in (0, 1), each in the middle of one of 256 equal parts, for rounding up or down by chance."""
     four = words_from(key_words(key), 0, align(-(-count // 16)), _DITHER)
     turns = jnp.arange(0, 32, 8, dtype=jnp.uint32)[:, None]
@@ -85,63 +91,119 @@ def dither(key: jax.Array, count: int) -> jax.Array:
 
 def _lanes(count: int) -> int:
     """So many that all stretches are of one length, and the last is nearly full."""
-    groups = -(-count // _NUMBERS)
-    stretches = max(-(-groups // _LANES), 1)
-    return 2 * align(-(-groups // stretches) // 2)  # half of them is a good number, too
+    lanes = -(-count // _NUMBERS)
+    stretches = max(-(-lanes // _LANES), 1)
+    return -(-2 * align(-(-lanes // stretches) // 2) // _BLOCK) * _BLOCK
 
 
 def _stretches(key: jax.Array, starts: jax.Array, lanes: int, multiple: int) -> jax.Array:
-    halves = lax.map(lambda start: _stretch(key, start, lanes, multiple), starts)
-    return jnp.concatenate(halves, axis=1).reshape(
-        -1
-    )  # later: XLA is slow where it fuses with a concatenation
+    """The numbers of whole stretches, eight of every lane; some blocks of lanes are worked out to the end."""
+
+    def stretch(start: jax.Array) -> tuple[jax.Array, jax.Array]:
+        lane = jnp.arange(lanes, dtype=jnp.uint32)
+        return _marked(key, _Lanes(start, lane, lanes), multiple, _look_up)
+
+    halves = lax.map(stretch, starts)  # two arrays (stretches, 4, lanes)
+    block = _blocks_with_ties(halves)  # (stretches, blocks)
+    lane = (block[:, :, None] * _BLOCK + jnp.arange(_BLOCK)).reshape(block.shape[0], block.shape[1] * _BLOCK)
+    at = _Lanes(jnp.repeat(starts, lane.shape[1]), lane.reshape(-1).astype(jnp.uint32), lanes)
+    rows = jnp.arange(starts.shape[0])[:, None]
+    settled = []
+    for half, decided in zip(halves, _marked(key, at, multiple, _decide), strict=True):
+        numbers = decided.reshape(4, *lane.shape).transpose(1, 2, 0)
+        settled.append(half.at[rows, :, lane].set(numbers, mode="promise_in_bounds"))
+    return jnp.concatenate(settled, axis=1).reshape(-1) >> 1
 
 
-def _stretch(key: jax.Array, start: jax.Array, lanes: int, multiple: int) -> tuple[jax.Array, jax.Array]:
-    """The numbers of one stretch, in two halves: eight of every lane."""
-    a, b, c, d = _look_ups(key, start, lanes, _LOOK_UPS, _TIES)
-    first, second = _STEP * a + c, _STEP * b + d
+class _Lanes(NamedTuple):
+    """Some lanes of a stretch, each by its number, and how many lanes the stretch has."""
+
+    start: jax.Array
+    lane: jax.Array
+    of: int
+
+    def counters(self, rows: int) -> jax.Array:
+        """What the words of each lane are made from: (rows, lanes)."""
+        row = jnp.arange(rows, dtype=jnp.uint32)[:, None]
+        return (self.start * jnp.uint32(rows) + row) * jnp.uint32(self.of) + self.lane
+
+
+class _Found(NamedTuple):
+    """Values from the table, and whether the bits that were looked at left one open."""
+
+    value: jax.Array
+    is_open: jax.Array | bool
+
+
+LookUp = Callable[[jax.Array, jax.Array, int], list[_Found]]
+
+
+def _marked(key: jax.Array, at: _Lanes, multiple: int, look_up: LookUp) -> tuple[jax.Array, jax.Array]:
+    """Twice the numbers of some lanes, plus 1 where one is open: two arrays (4, lanes)."""
+    a, b, c, d = look_up(key, at.counters(4), _LOOK_UPS)
+    first = _Found(_STEP * a.value + c.value, a.is_open | c.is_open)
+    second = _Found(_STEP * b.value + d.value, b.is_open | d.is_open)
     if multiple:
-        e, f, g, h = _look_ups(key, start, lanes // 2, _MORE, _MORE_TIES)
-        first += multiple * jnp.concatenate([e, f], axis=1)
-        second += multiple * jnp.concatenate([g, h], axis=1)
-    return first, second
+        e, f, g, h = look_up(key, at.counters(2), _MORE)
+        first, second = _plus(first, multiple, e, f), _plus(second, multiple, g, h)
+    return _mark(first), _mark(second)
 
 
-def _look_ups(key: jax.Array, start: jax.Array, lanes: int, main: int, ties: int) -> list[jax.Array]:
-    """Sixteen numbers from the table for every lane: four arrays (4, lanes)."""
-    four = words_from(key, start * jnp.uint32(4 * lanes), 4 * lanes, main)
-    shared, last = _tie_words(key, start, lanes, ties)
-    return [_look_up(words.reshape(4, lanes), tie, last) for words, tie in zip(four, shared, strict=True)]
+def _plus(found: _Found, multiple: int, *more: _Found) -> _Found:
+    """With a multiple of further values, two rows of each."""
+    value = jnp.concatenate([part.value for part in more])
+    is_open = jnp.concatenate([jnp.broadcast_to(part.is_open, part.value.shape) for part in more])
+    return _Found(found.value + multiple * value, found.is_open | is_open)
 
 
-def _tie_words(
-    key: jax.Array, start: jax.Array, lanes: int, purpose: int
-) -> tuple[list[jax.Array], jax.Array]:
-    """Sixteen words per lane from five, any three of them independent, and one word for all lanes.
-
-    Words 1 to 16 are e0 + a e1 + b e2 + c e3 + d e4 for all bits a, b, c, d, added without carry: any three
-    of these sums are linearly independent.
-    """
-    blocks = align(lanes + -(-(lanes + 1) // 4))
-    shared = words_from(key, start * jnp.uint32(blocks), blocks, purpose)
-    e0, e1, e2, e3 = (words[:lanes] for words in shared)
-    rest = jnp.concatenate([words[lanes:] for words in shared])
-    e4 = rest[:lanes]
-    rows = jnp.stack([e0, e0 ^ e1, e0 ^ e2, e0 ^ e1 ^ e2])  # (4, lanes)
-    return [rows, rows ^ e3, rows ^ e4, rows ^ (e3 ^ e4)], rest[lanes]
+def _mark(found: _Found) -> jax.Array:
+    return 2 * found.value + jnp.asarray(found.is_open, jnp.int32)
 
 
-def _look_up(words: jax.Array, ties: jax.Array, last: jax.Array) -> jax.Array:
+def _look_up(key: jax.Array, counters: jax.Array, purpose: int) -> list[_Found]:
+    """The values of four words for each counter, as far as the words themselves decide."""
+    first = jnp.asarray(normal_table().first)
+    found = []
+    for words in words_at(key, counters, purpose):
+        cell, bits = words >> FIRST_BITS, words & _BITS
+        entry = first.at[cell].get(mode="promise_in_bounds")
+        threshold = entry & _BITS
+        found.append(_Found(_value(bits < threshold, cell, entry), bits == threshold))
+    return found
+
+
+def _decide(key: jax.Array, counters: jax.Array, purpose: int) -> list[_Found]:
+    """The same values, and where words leave one open, the value that 64 more bits decide on."""
+    four = [words_at(key, counters, purpose + further) for further in range(3)]
+    return [_Found(_settle(*words), is_open=False) for words in zip(*four, strict=True)]
+
+
+def _settle(words: jax.Array, ties: jax.Array, last: jax.Array) -> jax.Array:
     """The value of each word in the table, given what decides where its own bits do not."""
-    first, second, third = (jnp.asarray(part) for part in normal_table())
-    mask = jnp.uint32((1 << FIRST_BITS) - 1)
-    cell, bits = words >> FIRST_BITS, words & mask
-    entry, next_bits, last_bits = (
-        part.at[cell].get(mode="promise_in_bounds") for part in (first, second, third)
-    )
-    threshold = entry & mask
+    table = [jnp.asarray(part) for part in normal_table()]
+    cell, bits = words >> FIRST_BITS, words & _BITS
+    entry, next_bits, last_bits = (part.at[cell].get(mode="promise_in_bounds") for part in table)
+    threshold = entry & _BITS
     is_below = (bits < threshold) | (
         (bits == threshold) & ((ties < next_bits) | ((ties == next_bits) & (last < last_bits)))
     )
-    return jnp.where(is_below, cell, entry >> FIRST_BITS).astype(jnp.int32) - HALF
+    return _value(is_below, cell, entry)
+
+
+def _value(is_own: jax.Array, cell: jax.Array, entry: jax.Array) -> jax.Array:
+    return jnp.where(is_own, cell, entry >> FIRST_BITS).astype(jnp.int32) - HALF
+
+
+def _blocks_with_ties(halves: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """For each stretch the numbers of up to `_MOST_TIES` blocks of lanes, those with open numbers among them.
+
+    The first are found by counting, not by sorting: the work is the same whoever has ties.
+    """
+    is_open = jnp.max((halves[0] | halves[1]) & 1, axis=1)  # (stretches, lanes)
+    stretches, blocks = is_open.shape[0], is_open.shape[1] // _BLOCK
+    has_ties = jnp.max(is_open.reshape(stretches, blocks, _BLOCK), axis=2)
+    if blocks <= _MOST_TIES:
+        return jnp.broadcast_to(jnp.arange(blocks), has_ties.shape)
+    so_far = jnp.cumsum(has_ties, axis=1)[:, None, :]
+    place = jnp.sum(so_far <= jnp.arange(_MOST_TIES)[None, :, None], axis=2)
+    return jnp.minimum(place, blocks - 1)

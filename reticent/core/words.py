@@ -12,6 +12,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Key, UInt32
 
 _ALIGNED = 64
 _PARITY = 0x1BD11BDA
@@ -21,7 +22,7 @@ _ODD = ((6, 20), (17, 11), (25, 10), (18, 20))
 Words = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
-def key_words(key: jax.Array) -> jax.Array:
+def key_words(key: Key[Array, ""]) -> UInt32[Array, " 4"]:
     """The four words of a key; a key of 64 bits is padded and gets no stronger."""
     data = jax.random.key_data(key)
     return jnp.pad(data, (0, 4 - data.shape[0]))
@@ -37,45 +38,71 @@ def align(blocks: int) -> int:
     return max(-(-blocks // _ALIGNED), 1) * _ALIGNED
 
 
-def words_from(key: jax.Array, first: jax.typing.ArrayLike, blocks: int, purpose: int) -> Words:
+def words_from(key: UInt32[Array, " 4"], first: jax.typing.ArrayLike, blocks: int, purpose: int) -> Words:
     """Four words for each of the counters from `first` on: four arrays (blocks,), uint32.
 
     Args:
         key: four words, as `key_words` gives them.
         purpose: draws with different ones share no counter.
     """
-    counter = jnp.asarray(first, jnp.uint32) + jnp.arange(blocks, dtype=jnp.uint32)
-    zero = jnp.zeros_like(counter)
-    return threefry(key, (counter, zero + jnp.uint32(purpose), zero, zero))
+    return words_at(key, jnp.asarray(first, jnp.uint32) + jnp.arange(blocks, dtype=jnp.uint32), purpose)
 
 
-def threefry(key: jax.Array, counters: Words) -> Words:
+def words_at(key: UInt32[Array, " 4"], counters: UInt32[Array, "*shape"], purpose: int) -> Words:
+    """Four words for each of these counters: four arrays of their shape, uint32."""
+    zero = jnp.zeros_like(counters)
+    return threefry(key, (counters, zero + jnp.uint32(purpose), zero, zero))
+
+
+def threefry(key: UInt32[Array, " 4"], counters: Words) -> Words:
     """Threefry-4x32 with 20 rounds: key (4,) and four arrays of counters, all uint32.
 
-    The rounds are rolled into loops of eight: written out, XLA would compute each of them over and over.
+    The rounds are the only round of a loop whose end the compiler cannot know, so that nobody who reads the
+    words computes them again.
     """
-    parity = jnp.uint32(_PARITY) ^ key[0] ^ key[1] ^ key[2] ^ key[3]
-    schedule = jnp.stack([*key, parity])
 
-    def four_rounds(x: Words, group: jax.Array, rotations: tuple[tuple[int, int], ...]) -> Words:
-        a, b, c, d = x
-        for number, turns in enumerate(rotations):
+    def rounds(nought: jax.Array, _: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        # The number of the round: a compiler that could leave it out would take the rounds out of the loop.
+        return _packed(_twenty_rounds(key, (counters[0] + nought.astype(jnp.uint32), *counters[1:])))
+
+    shapes = jax.eval_shape(lambda: _packed(counters))
+    nothing = tuple(jnp.zeros(shape.shape, shape.dtype) for shape in shapes)
+    return _unpacked(lax.fori_loop(0, opaque_one(key[0]), rounds, nothing))
+
+
+def _twenty_rounds(key: jax.Array, counters: Words) -> Words:
+    schedule = (*key, jnp.uint32(_PARITY) ^ key[0] ^ key[1] ^ key[2] ^ key[3])
+    a, b, c, d = (counter + word for counter, word in zip(counters, key, strict=True))
+    for group in range(1, 6):
+        for number, turns in enumerate(_EVEN if group % 2 else _ODD):
             if number % 2 == 0:
                 a, c = a + b, c + d
                 b, d = _rotate(b, turns[0]) ^ a, _rotate(d, turns[1]) ^ c
             else:
                 a, c = a + d, c + b
                 d, b = _rotate(d, turns[0]) ^ a, _rotate(b, turns[1]) ^ c
-        later = jnp.asarray(group, jnp.uint32) + 1
-        keys = [schedule[(later + place) % 5] for place in range(4)]
-        return a + keys[0], b + keys[1], c + keys[2], d + keys[3] + later
+        keys = [schedule[(group + place) % 5] for place in range(4)]
+        a, b, c, d = a + keys[0], b + keys[1], c + keys[2], d + keys[3] + jnp.uint32(group)
+    return a, b, c, d
 
-    def eight_rounds(pair: jax.Array, x: Words) -> Words:
-        return four_rounds(four_rounds(x, 2 * pair, _EVEN), 2 * pair + 1, _ODD)
 
-    x = (counters[0] + key[0], counters[1] + key[1], counters[2] + key[2], counters[3] + key[3])
-    x = lax.fori_loop(0, 2, eight_rounds, x)
-    return lax.fori_loop(4, 4 + opaque_one(key[0]), lambda group, x: four_rounds(x, group, _EVEN), x)
+def _packed(words: Words) -> tuple[jax.Array, ...]:
+    """On a CPU, two words as one complex number.
+
+    XLA runs all rounds again for each array that comes out of them there: two arrays take half the time of
+    four. Bits are moved and never computed with, so a word that spells NaN stays what it is.
+    """
+    if jax.default_backend() != "cpu":
+        return words
+    a, b, c, d = (lax.bitcast_convert_type(word, jnp.float32) for word in words)
+    return lax.complex(a, b), lax.complex(c, d)
+
+
+def _unpacked(words: tuple[jax.Array, ...]) -> Words:
+    if len(words) == 4:
+        return words
+    p, q = words
+    return _bits(lax.real(p)), _bits(lax.imag(p)), _bits(lax.real(q)), _bits(lax.imag(q))
 
 
 def opaque_one(word: jax.Array) -> jax.Array:
@@ -84,6 +111,10 @@ def opaque_one(word: jax.Array) -> jax.Array:
     Bit 1 of a square is never set.
     """
     return 1 + (jnp.square(word) & 2).astype(jnp.int32)
+
+
+def _bits(words: jax.Array) -> jax.Array:
+    return lax.bitcast_convert_type(words, jnp.uint32)
 
 
 def _rotate(words: jax.Array, turn: int) -> jax.Array:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from reticent.core import checks
 
-Augment = Callable[[jax.Array, Any], Any]
+Augment = Callable[[jax.Array, Any], Any]  # of a key and one example
 
 
 def random_flip(key: jax.Array, example: Any) -> Any:
@@ -29,7 +29,13 @@ def random_flip(key: jax.Array, example: Any) -> Any:
 
 
 def random_shift(most: int) -> Augment:
-    """Shifts by up to `most` pixels in each direction; what comes in from outside is zero."""
+    """Shifts by up to `most` pixels in each direction; what comes in from outside is zero.
+
+    Example:
+        >>> example = {"x": jnp.ones((4, 4)), "y": 1}
+        >>> random_shift(1)(jax.random.key(0), example)["x"].shape
+        (4, 4)
+    """
     checks.count(most=most)
 
     def shift(key: jax.Array, example: Any) -> Any:

@@ -31,7 +31,7 @@ class BinomialTable(NamedTuple):
         a, b, c = jax.random.bits(key, (3,), jnp.uint32)
         high, middle, low = self.words
         reaches = (a > high) | ((a == high) & ((b > middle) | ((b == middle) & (c >= low))))
-        return self.least + jnp.sum(reaches)
+        return self.least + jnp.sum(reaches, dtype=jnp.int32)
 
 
 @functools.lru_cache(maxsize=8)
@@ -86,5 +86,6 @@ def distinct_rows(key: jax.Array, rows: int, capacity: int, count: jax.Array) ->
     is_repeat = jnp.concatenate([jnp.zeros(1, bool), ordered[1:] == ordered[:-1]])
     is_new = jnp.zeros(length, bool).at[order].set(~is_repeat) & (drawn < rows)
     chosen = jnp.flatnonzero(is_new, size=capacity, fill_value=0)
-    is_real = jnp.arange(capacity) < jnp.minimum(count, jnp.sum(is_new))
+    enough = jnp.minimum(count, jnp.sum(is_new, dtype=jnp.int32))
+    is_real = jnp.arange(capacity, dtype=jnp.int32) < enough
     return jnp.where(is_real, drawn[chosen], 0), is_real

@@ -26,6 +26,7 @@ import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument, suggest
+from reticent.data.lazy_rows import LazyColumn, read_rows
 
 SCRATCH = 1 << 20  # bytes that a thread reads before it hands its rows out, or one row if that is longer
 
@@ -45,8 +46,9 @@ def is_on_disk(array: Any) -> bool:
 class DiskRows:
     """Rows of memory-mapped arrays by their numbers; resident memory does not grow with the files.
 
-    Arrays in memory may be among them, and are taken from as they are. Each thread holds at most twice
-    `SCRATCH` bytes, or twice a row if that is more, besides the numbers of the rows and the output.
+    Arrays in memory may be among them, and are taken from as they are; so may columns that are read when
+    asked for, by the calling thread: not every source can be asked by several at once. Each thread holds at
+    most twice `SCRATCH` bytes, or twice a row if that is more, besides the numbers of rows and the output.
 
     Args:
         arrays: one row per record, all of one length.
@@ -71,6 +73,7 @@ class DiskRows:
         self._length = next(iter(lengths.values()))
         self._arrays = dict(arrays)
         self._threads = threads
+        self._lazy = {key: array for key, array in arrays.items() if isinstance(array, LazyColumn)}
         with ExitStack() as opened:
             self._places = {
                 key: _open_file(key, array, opened)
@@ -109,8 +112,12 @@ class DiskRows:
             for low, high in pairwise(cuts)
         ]
         for key, out in into.items():
-            if key not in self._places:
+            if key not in self._places and key not in self._lazy:
                 _copy(self._arrays[key], rows, out[: len(rows)])
+        for key, found in read_rows(
+            {key: self._lazy[key] for key in into if key in self._lazy}, rows
+        ).items():
+            into[key][: len(rows)] = found
         wait(reading)  # all of them, even if one fails: they write into what belongs to the caller
         for one in reading:
             one.result()

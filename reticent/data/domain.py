@@ -41,6 +41,7 @@ class Domain:
         columns: name to kind. Columns of a file that are not named here are not read.
         target: a `Label` to classify, or a `Number` or `Integer` to regress on.
         missing_markers: the cells that mean "not known". A NaN in a column of floats counts as "nan".
+        ignore_case: words that differ in upper and lower case only are the same word.
         format: how the file is written, as `reticent domain` says it: then nothing of it is detected.
         source: what messages call it: usually its file.
 
@@ -58,6 +59,7 @@ class Domain:
     columns: Mapping[str, Column]
     target: str | None = None
     missing_markers: tuple[str, ...] = MISSING_MARKERS
+    ignore_case: bool = False
     format: str | None = None
     source: str = field(default="domain", compare=False, repr=False)
 
@@ -69,10 +71,21 @@ class Domain:
         for name, column in self.columns.items():
             check_text(name, where=f"{self.source}, a column's name")
             check_column(column, where=self._at(name), markers=self.missing_markers)
+            self._check_case(name, column)
         self._check_target()
 
     def _at(self, name: str) -> str:
         return f"{self.source}, column {quote(name)}"
+
+    def _check_case(self, name: str, column: Column) -> None:
+        values = getattr(column, "values", None) or ()
+        known: dict[str, str] = {}
+        for value in values if self.ignore_case else ():
+            if (same := known.setdefault(value.casefold(), value)) != value:
+                raise DomainError(
+                    f"{self._at(name)}: {quote(value)} and {quote(same)} differ in case only.",
+                    remedy="Remove one of the two, or write ignore_case = false.",
+                )
 
     def _check_target(self) -> None:
         if self.target is not None:
@@ -81,9 +94,11 @@ class Domain:
                     f"{self.source}: the target {quote(self.target)} is not among the columns.",
                     remedy=suggest(self.target, self.columns),
                 )
-            if isinstance(self.columns[self.target], (Category, Ignored)):
+            target = self.columns[self.target]
+            is_date = isinstance(target, Number) and target.date
+            if isinstance(target, (Category, Ignored)) or is_date:
                 raise DomainError(
-                    f"{self._at(self.target)}: the target is of kind {self.columns[self.target].kind}.",
+                    f"{self._at(self.target)}: the target is of kind {'date' if is_date else target.kind}.",
                     remedy='Write kind = "label" to classify, or "number" to regress.',
                 )
         for name, column in self.columns.items():
@@ -127,6 +142,8 @@ class Domain:
 
     def with_target(self, target: str) -> Domain:
         """The same columns with another one to predict; a category becomes a label, and back."""
+        if target == self.target:
+            return self
         columns = dict(self.columns)
         former = columns.get(self.target) if self.target else None
         if self.target and isinstance(former, Label):
@@ -156,13 +173,21 @@ class Domain:
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "domain") -> Domain:
-        columns, target, markers, written = domain_toml.parse(text, source=source)
-        markers = MISSING_MARKERS if markers is None else markers
-        return cls(columns=columns, target=target, missing_markers=markers, format=written, source=source)
+        found = domain_toml.parse(text, source=source)
+        return cls(
+            columns=found.columns,
+            target=found.target,
+            missing_markers=MISSING_MARKERS if found.missing_markers is None else found.missing_markers,
+            ignore_case=found.ignore_case,
+            format=found.format,
+            source=source,
+        )
 
     def to_toml(self) -> str:
         """The domain as a TOML document that `from_toml` reads back to an equal one."""
-        return domain_toml.render(self.columns, self.target, self.missing_markers, self.format)
+        return domain_toml.render(
+            self.columns, self.target, self.missing_markers, self.format, ignore_case=self.ignore_case
+        )
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the TOML file atomically: a crash leaves the old file, or the new one."""

@@ -4,9 +4,10 @@
     format = "CSV, separated by comma, with a header, utf-8"
     target = "income"
     missing_markers = ["", "?"]
+    ignore_case = true              # YES is read as yes
 
     [columns.age]
-    kind = "integer"                # number | integer | category | label | ignored
+    kind = "integer"                # number | integer | date | category | label | ignored
     bounds = [17, 90]
     missing = false
     looked_up = ["bounds", "missing"]  # not yet public: confirm or pay for it
@@ -20,18 +21,32 @@ To declare a value public, remove it from `looked_up`.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
 
 from reticent.core.errors import DomainError, suggest
-from reticent.data.kinds import KINDS, Column, Ignored, Integer, quote
+from reticent.data.dates import day_number, day_of, parse_day
+from reticent.data.kinds import KINDS, Column, Ignored, Integer, Number, quote
 
 VERSION = 1
+LARGEST = 1 << 23  # characters: some 80,000 columns
 NOT_PUBLIC = "not yet public: confirm or pay for it"
 
-_KEYS = ("version", "format", "target", "missing_markers", "columns")
+_KEYS = ("version", "format", "target", "missing_markers", "ignore_case", "columns")
+_DEEPEST = 4  # parts of a key: columns.age.bounds has three, and the reader takes the square of their number
+_LARGEST_NUMBER = 10**4000  # Python writes no number of more than 4300 digits
+_TEXTS = re.compile(  # and comments; each alternative ends, so that no character is looked at twice
+    r'"{3}(?:[^"\\]|\\.?|"(?!""))*+(?:"{3,5}|\Z)'
+    r"|'{3}(?:[^']|'(?!''))*+(?:'{3,5}|\Z)"
+    r'|"(?:[^"\\\n]|\\[^\n]?)*+"?'
+    r"|'[^'\n]*+'?"
+    r"|\#[^\n]*+",
+    re.DOTALL,
+)
+_DEEP_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{_DEEPEST}}}")
 _WHAT = {str: "text in quotes", bool: "true or false", list: "a list in [ ]", dict: "a table"}
 
 
@@ -42,21 +57,16 @@ class DomainFile(NamedTuple):
     target: str | None
     missing_markers: tuple[str, ...] | None
     format: str | None
+    ignore_case: bool
 
 
 def parse(text: str, *, source: str) -> DomainFile:
-    """The columns, the target, the missing markers and the format of a TOML document.
+    """What a TOML document says about a table.
 
     Raises:
         DomainError: no TOML, an unknown key or a value of the wrong type, with file, column and key.
     """
-    try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DomainError(
-            f"{source} is not valid TOML: {str(error).rstrip('.') or 'nested too deep'}.",
-            remedy="Correct that line.",
-        ) from None
+    document = _document(text, source)
     _refuse_unknown(document, _KEYS, where=source)
     if document.get("version") != VERSION or isinstance(document["version"], bool):
         raise DomainError(
@@ -68,13 +78,67 @@ def parse(text: str, *, source: str) -> DomainFile:
     markers = _texts(document, "missing_markers", where=source)
     columns = _value_of_type(document, "columns", dict, where=source) or {}
     read = {name: _column(entry, source, name) for name, entry in columns.items()}
-    return DomainFile(read, target, markers, _value_of_type(document, "format", str, where=source))
+    written = _value_of_type(document, "format", str, where=source)
+    ignore_case = bool(_value_of_type(document, "ignore_case", bool, where=source))
+    return DomainFile(read, target, markers, written, ignore_case)
+
+
+def _document(text: str, source: str) -> dict[str, Any]:
+    """What a TOML document holds that a stranger may have written.
+
+    Raises:
+        DomainError: it is not valid, is larger than a domain can be, has a key of many parts, or a whole
+            number of more than 4000 digits.
+    """
+    if len(text) > LARGEST:
+        raise DomainError(
+            f"{source} is not a domain: it has more than {LARGEST:,} characters.",
+            remedy="Name a domain file.",
+        )
+    if _DEEP_KEY.search(_TEXTS.sub("a", text)):
+        raise DomainError(
+            f"{source} is not a domain: a key in it has more than {_DEEPEST} parts.",
+            remedy="Write each column as [columns.NAME]; a name with dots goes in quotes.",
+        )
+    try:
+        document = tomllib.loads(text)
+        _require_plain_numbers(document)
+    except tomllib.TOMLDecodeError as error:
+        said = str(error).rstrip(".")
+    except RecursionError:
+        said = "nested too deep"
+    except ValueError:  # of more digits than Python reads, or ours
+        said = "a whole number in it has more than 4000 digits"
+    else:
+        return document
+    raise DomainError(f"{source} is not valid TOML: {said}.", remedy="Correct that line.")
+
+
+def _require_plain_numbers(document: dict[str, Any]) -> None:
+    """
+    Raises:
+        ValueError: a whole number has more than 4000 digits, as those in base 16 may.
+    """
+    waiting: list[Any] = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, int) and abs(value) > _LARGEST_NUMBER:
+            raise ValueError("too large")
 
 
 def render(
-    columns: Mapping[str, Column], target: str | None, markers: tuple[str, ...], written: str | None = None
+    columns: Mapping[str, Column],
+    target: str | None,
+    markers: tuple[str, ...],
+    written: str | None = None,
+    *,
+    ignore_case: bool = False,
 ) -> str:
-    """The TOML document that `parse` reads back to the same four things."""
+    """The TOML document that `parse` reads back to the same things."""
     import tomlkit
 
     document = tomlkit.document()
@@ -87,6 +151,8 @@ def render(
     if target is not None:
         document["target"] = target
     document["missing_markers"] = list(markers)
+    if ignore_case:
+        document["ignore_case"] = True
     tables = tomlkit.table(is_super_table=True)
     for name, column in columns.items():
         tables[name] = _table(column)
@@ -98,14 +164,18 @@ def _table(column: Column):
     import tomlkit
 
     table = tomlkit.table()
-    table["kind"] = column.kind
+    table["kind"] = "date" if _is_date(column) else column.kind
     for field in fields(column):
         value = getattr(column, field.name)
-        if value is None or field.name == "looked_up" or (isinstance(column, Ignored) and not value):
+        if value is None or field.name in ("looked_up", "date"):
             continue
-        if field.name in ("lenient", "whole") and not value:
+        if isinstance(column, Ignored) and not value:
             continue
-        if field.name == "bounds":
+        if field.name in ("lenient", "whole", "ordered", "parts") and not value:
+            continue
+        if _is_date(column) and field.name in ("bounds", "typical"):
+            value = [day_of(bound) for bound in value] if field.name == "bounds" else day_of(value)
+        elif field.name == "bounds":
             value = [int(bound) if isinstance(column, Integer) else float(bound) for bound in value]
         table[field.name] = list(value) if isinstance(value, tuple) else value
     marks = sorted(getattr(column, "looked_up", ()))
@@ -119,14 +189,33 @@ def _column(entry: Any, source: str, name: str) -> Column:
     if not isinstance(entry, dict):
         raise DomainError(f"{where}: not a table.", remedy=f"Start it with [columns.{name!r}].")
     kind = _value_of_type(entry, "kind", str, where=where)
+    if kind == "date":
+        return _date_column(entry, where=where)
     if kind not in KINDS:
         said = "is missing" if kind is None else f"{quote(kind)} is not a kind of column"
-        raise DomainError(f"{where}, key 'kind': {said}.", remedy=suggest(kind or "", KINDS))
-    made = KINDS[kind]
-    keys = [field.name for field in fields(made)]
+        raise DomainError(f"{where}, key 'kind': {said}.", remedy=suggest(kind or "", [*KINDS, "date"]))
+    return KINDS[kind](**_fields(entry, KINDS[kind], where=where))
+
+
+def _fields(entry: Mapping[str, Any], made: type[Column], *, where: str) -> dict[str, Any]:
+    keys = [field.name for field in fields(made) if field.name != "date"]
     _refuse_unknown(entry, ["kind", *keys], where=where)
-    values = {key: _READERS[key](entry, key, where=where) for key in keys if key in entry}
-    return made(**values)
+    return {key: _READERS[key](entry, key, where=where) for key in keys if key in entry}
+
+
+def _date_column(entry: Mapping[str, Any], *, where: str) -> Column:
+    """A column of dates: its days become the numbers that stand for them."""
+    values = _fields(entry, Number, where=where)
+    at = f"{where}, key 'bounds'"
+    if "bounds" in values:
+        values["bounds"] = tuple(day_number(parse_day(day, where=at)) for day in values["bounds"])
+    if "typical" in values:
+        values["typical"] = day_number(parse_day(values["typical"], where=f"{where}, key 'typical'"))
+    return Number(**values, date=True)
+
+
+def _is_date(column: Column) -> bool:
+    return isinstance(column, Number) and column.date
 
 
 def _value_of_type(entry: Mapping[str, Any], key: str, wanted: type, *, where: str) -> Any:
@@ -167,6 +256,10 @@ def _pair(entry: Mapping[str, Any], key: str, *, where: str) -> tuple[Any, ...]:
     return tuple(_value_of_type(entry, key, list, where=where))  # the column itself checks that it is a pair
 
 
+def _number(entry: Mapping[str, Any], key: str, *, where: str) -> Any:
+    return entry[key]  # the column itself checks that it is one
+
+
 _READERS = {
     "bounds": _pair,
     "values": _texts,
@@ -174,6 +267,10 @@ _READERS = {
     "missing": _flag,
     "lenient": _flag,
     "whole": _flag,
+    "ordered": _flag,
+    "parts": _texts,
+    "typical": _number,
+    "prior": _pair,
     "looked_up": _marks,
     "reason": _text,
 }

@@ -5,28 +5,32 @@ list of words is taken from the data. So encoding by a public domain costs no pr
 moves only its own row.
 
     number, integer     clipped to the bounds, scaled to [-1, 1]; 0 where missing
+    a date              a number of days; its month and its weekday, where the domain has them among its
+                        features, one feature each, 1 where the day is in it
     a target            a class counted from 0, or -1 for none; a number, or NaN for none
-    category            one feature a word, 1 where the cell is that word; one more for any other word
-    missing cells       a feature of their own, 1 where the cell is missing
+    category            one feature a word, 1 where the cell is that word; one more for any other word;
+                        where the words are ordered, one feature from 0 to 1 for all of them
+    missing cells       a feature of their own, 1 where the cell is missing; where the domain has none for
+                        them, the typical number of the column, or its words in their shares
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
-from typing import NoReturn
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Literal, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from reticent.core.errors import DataError, DomainError
-from reticent.core.files import open_new
 from reticent.core.observer import OnProgress
+from reticent.core.postgres import name_of_place
 from reticent.data.arrow_cells import (
+    Reading,
     as_numbers,
     as_words,
     compute,
@@ -35,12 +39,21 @@ from reticent.data.arrow_cells import (
     number_text,
     unreadable_cells,
 )
+from reticent.data.cell_advice import advise_on_number
 from reticent.data.dataset import Dataset
+from reticent.data.dates import DATE_PARTS, part_codes
 from reticent.data.domain import Category, Column, Domain, Integer, Label, Number
 from reticent.data.files import RowBatch, Table
-from reticent.data.kinds import classes_of, quote
+from reticent.data.kinds import classes_of, markers_for, quote
+from reticent.data.row_files import RowsInFile, blank_rows
 
 _BLOCK = 16 << 20  # bytes of features that are filled at once
+
+Oddity = Literal["missing", "not a number", "outside the bounds", "another word"]
+OddCells = Counter[tuple[str, Oddity]]  # how many cells of a column are so
+
+# Is shown the number of the first row, a column's name, its numbers before clipping, and which are missing.
+OnNumbers = Callable[[int, str, np.ndarray, np.ndarray], None]
 
 NO_CLASS = -1  # of a row whose label is missing, or none of the classes, where the domain is lenient
 
@@ -52,7 +65,8 @@ def encode(
     target: str | None = None,
     into: str | os.PathLike[str] | None = None,
     on_progress: OnProgress = lambda done: None,
-    forgiven: Counter[str] | None = None,
+    odd: OddCells | None = None,
+    on_numbers: OnNumbers | None = None,
 ) -> Dataset:
     """Encodes a table as arrays: `x` float32 (rows, features), and `y` (rows,) if there is a target.
 
@@ -65,43 +79,66 @@ def encode(
         target: another target than the domain's.
         into: a folder; the arrays are written there as `x.npy` and `y.npy`, and memory-mapped.
         on_progress: called with the fraction done, from 0 to 1.
-        forgiven: receives how many cells of each feature were not numbers and counted as missing.
+        odd: receives how many cells of each feature were not what training expects; see `OddCells`.
+        on_numbers: called with the numbers of each column before they are clipped, target included.
 
     Edge cases:
         a number outside the bounds        clipped to them
         bounds of a single value           a feature of zeros
-        a missing cell                     a feature of its own if the domain declares missing; else DataError
-        a word that is not declared        the feature of other words if the domain has one; else DataError
+        a missing cell                     a feature of its own if the domain declares missing; else the
+                                           typical number or the prior of the words; else DataError
+        a word that is not declared        the feature of other words if the domain has one; else the prior
+                                           of the words; else DataError
         NaN, infinity, text for a number   DataError, or missing if the column is lenient
 
     Raises:
         DomainError: a column has no declared bounds or values.
         DataError: a cell is not what the domain says; the message names file, line and column.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from reticent.data import Label, Number, open_table
+        >>> path = Path(tempfile.mkdtemp()) / "t.csv"
+        >>> _ = path.write_text("age,sick\\n25,no\\n150,yes\\n")
+        >>> columns = {"age": Number(bounds=(0, 100)), "sick": Label(values=("no", "yes"))}
+        >>> rows = encode(open_table(path), Domain(columns=columns, target="sick"))
+        >>> rows["x"].tolist(), rows["y"].tolist()  # from 0 to 100 is from -1 to 1; 150 is clipped
+        ([[-0.5], [1.0]], [0, 1])
     """
     if target is not None:
         table.require([target])
         domain = domain.with_target(target)
-    encoder = Encoder(domain)
+    encoder = Encoder(domain, on_numbers=on_numbers)
     table.require(encoder.columns)
     with ExitStack() as unfinished:
-        x = _blank(table, (table.row_count, len(encoder.feature_names)), np.float32, into, "x", unfinished)
+        shape = (table.row_count, len(encoder.feature_names))
+        x = blank_rows(table, shape, np.float32, into, "x", unfinished)
         outputs, y = {"x": x}, None
         if domain.target is not None:
             kind = np.int32 if isinstance(domain.columns[domain.target], Label) else np.float32
-            y = outputs["y"] = _blank(table, (table.row_count,), kind, into, "y", unfinished)
+            y = outputs["y"] = blank_rows(table, (table.row_count,), kind, into, "y", unfinished)
         _fill_all(encoder, table, x, y, on_progress)
-        if forgiven is not None:
-            forgiven.update(encoder.forgiven)
+        if odd is not None:
+            odd.update(encoder.odd)
         for output in outputs.values():
-            if isinstance(output, _RowsInFile):
+            if isinstance(output, RowsInFile):
                 output.finish()
         unfinished.pop_all()
-    arrays = {name: out.publish() if isinstance(out, _RowsInFile) else out for name, out in outputs.items()}
-    return Dataset(arrays=arrays, name=table.path.name)
+    arrays = {
+        name: output.publish() if isinstance(output, RowsInFile) else output
+        for name, output in outputs.items()
+    }
+    return Dataset(arrays=arrays, name=name_of_place(table.label))
 
 
 def has_target(y: np.ndarray) -> np.ndarray:
-    """Which rows have a class or a number to learn."""
+    """Which rows have a class or a number to learn.
+
+    Example:
+        >>> has_target(np.array([0.5, np.nan])).tolist()
+        [True, False]
+    """
     return ~np.isnan(y) if np.issubdtype(y.dtype, np.floating) else y > NO_CLASS
 
 
@@ -120,15 +157,16 @@ class Encoder:
     Attributes:
         feature_names: one per column of `x`.
         columns: the names of the table's columns that are read, the target among them.
-        forgiven: how many cells of each feature were not numbers and counted as missing.
+        odd: how many cells of each feature were missing, unreadable, out of bounds, or words of no feature.
 
     Raises:
         DomainError: a column has no declared bounds or values, or no column is a feature.
     """
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: Domain, *, on_numbers: OnNumbers | None = None) -> None:
         self.domain = domain
-        self.forgiven: Counter[str] = Counter()
+        self._on_numbers = on_numbers or (lambda *seen: None)
+        self.odd: OddCells = Counter()
         _require_declared(domain)
         self._features = {
             name: column
@@ -148,21 +186,54 @@ class Encoder:
         at = 0
         for name, column in self._features.items():
             cells = ColumnCells(rows, table, self.domain, name)
-            if count := cells.forgive(column):
-                self.forgiven[name] += count
             width = len(_names_of(name, column))
-            features = x[:, at : at + width]  # (rows, features of this column)
+            own = width - len(_part_names(name, column))
+            features = x[:, at : at + own]  # (rows, features of this column)
+            parts = x[:, at + own : at + width]
             at += width
+            self._note(name, "missing", cells.missing)
+            self._note(name, "not a number", cells.forgive(column))
             if column.missing:
                 features[cells.missing, -1] = 1
-            elif cells.missing.any():
+            elif cells.missing.any() and not _has_fallback(column):
                 cells.refuse_missing()
             if isinstance(column, Category):
-                _fill_category(column, cells, features)
+                self._fill_category(column, cells, features)
             else:
-                features[:, 0] = np.where(cells.missing, 0, _scale(cells.numbers(column), column))
+                self._fill_number(column, cells, features[:, 0])
+                _fill_parts(column, cells, parts)
         if y is not None and self.domain.target is not None:
             y[:] = self._targets(ColumnCells(rows, table, self.domain, self.domain.target))
+
+    def _note(self, name: str, what: Oddity, which: np.ndarray) -> None:
+        if count := int(np.count_nonzero(which)):
+            self.odd[name, what] += count
+
+    def _fill_number(self, column: Number | Integer, cells: ColumnCells, feature: np.ndarray) -> None:
+        found, (low, high) = cells.numbers(column), _bounds(column)
+        self._on_numbers(cells.first, cells.name, found, cells.missing)
+        self._note(cells.name, "outside the bounds", ~cells.missing & ((found < low) | (found > high)))
+        typical = None if column.missing else getattr(column, "typical", None)
+        absent = 0 if typical is None else _scale(np.array([float(typical)]), column)[0]
+        feature[:] = np.where(cells.missing, absent, _scale(found, column))
+
+    def _fill_category(self, column: Category, cells: ColumnCells, features: np.ndarray) -> None:
+        words = column.values or ()
+        if column.ordered:
+            apart = np.zeros((len(features), len(words) + column.other), features.dtype)
+            self._fill_category(replace(column, ordered=False), cells, apart)
+            features[:, 0] = apart[:, : len(words)] @ np.linspace(0, 1, len(words), dtype=features.dtype)
+            features[:, 1 : 1 + column.other] = apart[:, len(words) :]
+            return
+        codes = cells.codes(words, may_be_other=column.other or column.prior is not None)
+        is_other = ~cells.missing & (codes == len(words))
+        self._note(cells.name, "another word", is_other)
+        has_feature = ~cells.missing & (column.other | ~is_other)
+        present = np.flatnonzero(has_feature)
+        features[present, codes[present]] = 1
+        if column.prior is not None:
+            untold = ~has_feature & ~(column.missing & cells.missing)
+            features[np.flatnonzero(untold), : len(words)] = column.prior
 
     def _targets(self, cells: ColumnCells) -> np.ndarray:
         column = self.domain.columns[cells.name]
@@ -175,7 +246,9 @@ class Encoder:
             has_class = ~cells.missing & (codes < len(classes_of(column)))
             return np.where(has_class, codes, NO_CLASS)
         assert isinstance(column, (Number, Integer))  # the domain allows no other target
-        return np.where(cells.missing, np.nan, np.clip(cells.numbers(column), *_bounds(column)))
+        numbers = cells.numbers(column)
+        self._on_numbers(cells.first, cells.name, numbers, cells.missing)
+        return np.where(cells.missing, np.nan, np.clip(numbers, *_bounds(column)))
 
 
 class ColumnCells:
@@ -183,30 +256,38 @@ class ColumnCells:
 
     def __init__(self, rows: RowBatch, table: Table, domain: Domain, name: str) -> None:
         self.name = name
-        self._column = rows.batch.column(name)
-        self._first = rows.first
+        self._column, self._ignores_case = rows.batch.column(name), domain.ignore_case
+        self.first = rows.first
         self._table = table
-        self.missing = missing_cells(self._column, domain.missing_markers)
+        markers = markers_for(domain.columns[name], domain.missing_markers)
+        self.missing = missing_cells(self._column, markers)
 
-    def forgive(self, column: Column) -> int:
-        """Counts cells that are not numbers as missing, where the domain says so; returns how many."""
+    def _reading(self, column: Column) -> Reading:
+        is_date = isinstance(column, Number) and column.date
+        return self._table.dialect.reading._replace(has_truth=True, is_date=is_date)
+
+    def forgive(self, column: Column) -> np.ndarray:
+        """Counts cells that are not numbers as missing, where the domain says so; returns which."""
         if not isinstance(column, Number) or not column.lenient:
-            return 0
-        wrong = unreadable_cells(self._column, self.missing, decimal=self._table.dialect.decimal)
-        before, self.missing = self.missing, self.missing | wrong
-        return int(np.count_nonzero(self.missing) - np.count_nonzero(before))
+            return np.zeros(len(self.missing), bool)
+        wrong = unreadable_cells(self._column, self.missing, self._reading(column))
+        self.missing = self.missing | wrong
+        return wrong
 
     def numbers(self, column: Number | Integer) -> np.ndarray:
         """The cells as float64, 0 where missing; each of them finite."""
-        decimal = self._table.dialect.decimal
+        reading = self._reading(column)
         try:
-            found = as_numbers(self._column, self.missing, decimal=decimal)
+            found = as_numbers(self._column, self.missing, reading)
         except pa.ArrowInvalid:
-            text = number_text(self._column, self.missing, decimal=decimal)
-            self._refuse(first_failing(text, pa.float64()), "is not a number")
+            row = first_failing(number_text(self._column, self.missing, reading), pa.float64())
+            written = self._table.dialect.describe_format()
+            advice = advise_on_number(self._column[row].as_py(), reading, written)
+            self._refuse(row, "is not a number", advice)
         wrong = ~np.isfinite(found) & ~self.missing
         if wrong.any():
-            self._refuse(int(wrong.argmax()), "is not a finite number")
+            what = "is not a date" if reading.is_date else "is not a finite number"
+            self._refuse(int(wrong.argmax()), what)
         found = np.where(self.missing, 0.0, found)
         if isinstance(column, Integer) and (found != np.floor(found)).any():
             row = int((found != np.floor(found)).argmax())
@@ -215,8 +296,10 @@ class ColumnCells:
 
     def codes(self, values: tuple[str, ...], *, may_be_other: bool) -> np.ndarray:
         """The position of each cell among the values; one past the last for any other word."""
-        known = pa.array(values, type=pa.string())
-        found = compute.index_in(as_words(self._column), value_set=known)
+        known, cells = pa.array(values, type=pa.string()), as_words(self._column)
+        if self._ignores_case:
+            known, cells = compute.utf8_lower(known), compute.utf8_lower(cells)
+        found = compute.index_in(cells, value_set=known)
         codes = found.fill_null(len(values)).to_numpy()
         unknown = (codes == len(values)) & ~self.missing
         if not may_be_other and unknown.any():
@@ -234,15 +317,15 @@ class ColumnCells:
     ) -> NoReturn:
         cell = self._column[row].as_py()
         shown = "the cell" if cell is None or cell == "" else quote(cell)
-        where = f"{self._table.path}, {self._table.place(self._first + row)}, column {quote(self.name)}"
+        where = f"{self._table.label}, {self._table.place(self.first + row)}, column {quote(self.name)}"
         raise DataError(f"{where}: {shown} {what}.", remedy=remedy)
 
 
 def _fill_all(
     encoder: Encoder,
     table: Table,
-    x: np.ndarray | _RowsInFile,
-    y: np.ndarray | _RowsInFile | None,
+    x: np.ndarray | RowsInFile,
+    y: np.ndarray | RowsInFile | None,
     on_progress: OnProgress,
 ) -> None:
     filled, step = 0, max(1, _BLOCK // (4 * len(encoder.feature_names)))
@@ -255,17 +338,16 @@ def _fill_all(
                 blocks = x[here], None if y is None else y[here]
                 encoder.fill(rows, table, *blocks)
                 for output, block in zip((x, y), blocks, strict=True):
-                    if isinstance(output, _RowsInFile) and block is not None:
+                    if isinstance(output, RowsInFile) and block is not None:
                         output.write(block)
         on_progress(batch.done)
     if filled != len(x):
-        raise DataError(f"{table.path} changed while it was read.", remedy="Try again once it is complete.")
+        raise DataError(f"{table.label} changed while it was read.", remedy="Try again once it is complete.")
 
 
-def _fill_category(column: Category, cells: ColumnCells, features: np.ndarray) -> None:
-    codes = cells.codes(column.values or (), may_be_other=column.other)
-    present = np.flatnonzero(~cells.missing)
-    features[present, codes[present]] = 1
+def _has_fallback(column: Column) -> bool:
+    """Whether a missing cell of this column counts as something that all rows have in part."""
+    return getattr(column, "typical", None) is not None or getattr(column, "prior", None) is not None
 
 
 def _scale(numbers: np.ndarray, column: Number | Integer) -> np.ndarray:
@@ -283,11 +365,26 @@ def _bounds(column: Number | Integer) -> tuple[float, float]:
 
 def _names_of(name: str, column: Column) -> list[str]:
     if isinstance(column, Category):
-        names = [f"{name} = {value}" for value in column.values or ()]
+        names = [name] if column.ordered else [f"{name} = {value}" for value in column.values or ()]
         names += [f"{name} = (other)"] * column.other
     else:
         names = [name]
-    return names + [f"{name} = (missing)"] * getattr(column, "missing", False)
+    return names + [f"{name} = (missing)"] * getattr(column, "missing", False) + _part_names(name, column)
+
+
+def _part_names(name: str, column: Column) -> list[str]:
+    """The features of the month and the weekday of a date."""
+    parts = column.parts if isinstance(column, Number) else ()
+    return [f"{name} ({part}) = {value}" for part in parts for value in DATE_PARTS[part]]
+
+
+def _fill_parts(column: Number | Integer, cells: ColumnCells, features: np.ndarray) -> None:
+    """Marks the month and the weekday of each date; those of a missing one are not known."""
+    at, present = 0, np.flatnonzero(~cells.missing)
+    for part in column.parts if isinstance(column, Number) else ():
+        codes = part_codes(cells.numbers(column), part)
+        features[present, at + codes[present]] = 1
+        at += len(DATE_PARTS[part])
 
 
 def _require_declared(domain: Domain) -> None:
@@ -301,74 +398,3 @@ def _require_declared(domain: Domain) -> None:
             remedy="Declare them in a domain file (reticent domain TABLE -o FILE), "
             "or let a part of the budget find them: --prepare private.",
         )
-
-
-def _blank(
-    table: Table, shape: tuple[int, ...], kind: type, into: object, name: str, unfinished: ExitStack
-) -> np.ndarray | _RowsInFile:
-    """Zeros in memory, or an unfinished file that is removed if anything fails."""
-    try:
-        if into is None:
-            return np.zeros(shape, dtype=kind)
-        path = Path(str(into)) / f"{name}.npy"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        output = _RowsInFile(path, shape, kind)
-        unfinished.callback(output.discard)
-        return output
-    except (MemoryError, OSError, ValueError) as error:
-        size = int(np.prod(shape, dtype=object)) * np.dtype(kind).itemsize
-        raise DataError(
-            f"{table.path} needs {size / 1e9:.3g} GB once it is encoded, and does not fit.",
-            remedy="Encode it into a folder on a larger disk (into=...), or ignore some columns.",
-        ) from error
-
-
-class _RowsInFile:
-    """An array that is written into a file from its first row to its last.
-
-    It is written and not mapped: the pages of a map would count as this process's memory, and a disk that
-    is full would end the process with a signal.
-    """
-
-    def __init__(self, path: Path, shape: tuple[int, ...], kind: type) -> None:
-        self._path, self._partial = path, path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
-        self._shape, self._kind = shape, kind
-        self._file = open_new(self._partial)
-        header = {"descr": np.dtype(kind).str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(self._file, header)
-
-    def __len__(self) -> int:
-        return self._shape[0]
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        """Zeros for these rows, to be filled and written."""
-        return np.zeros((rows.stop - rows.start, *self._shape[1:]), dtype=self._kind)
-
-    def write(self, rows: np.ndarray) -> None:
-        with self._report_failure():
-            self._file.write(rows.data)
-
-    def finish(self) -> None:
-        with self._report_failure():
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-
-    def discard(self) -> None:
-        with suppress(OSError):  # what could not be written cannot be written at closing either
-            self._file.close()
-        self._partial.unlink(missing_ok=True)
-
-    def publish(self) -> np.ndarray:
-        os.replace(self._partial, self._path)
-        return np.load(self._path, mmap_mode="r")
-
-    @contextmanager
-    def _report_failure(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise DataError(
-                f"Cannot write {self._path}: {error.strerror}.",
-                remedy="Encode into a folder on another disk.",
-            ) from error

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
 from scipy.special import betainc
 
 from reticent.core import checks
@@ -37,17 +38,21 @@ class Batch(NamedTuple):
 
     Of a batch that is divided over devices, each has a part: its rows, counted from the first one that the
     device holds, and the places that they have in the whole batch.
+
+    Example:
+        >>> Batch(jnp.array([4, 7, 0]), jnp.array([True, True, False])).is_real.sum().item()
+        2
     """
 
-    indices: jax.Array  # (capacity,) int32
-    is_real: jax.Array  # (capacity,) bool
+    indices: Int[Array, "*steps places"]  # (capacity,) int32
+    is_real: Bool[Array, "*steps places"]  # (capacity,) bool
     places: jax.Array | None = None  # (capacity,) int32
     end: jax.Array | None = None  # of the places that were drawn, empty ones included; None: of the real ones
 
     @property
     def drawn(self) -> jax.Array:
         """How many of the first places may hold a record. The same for neighbours, unlike `is_real`."""
-        return jnp.sum(self.is_real) if self.end is None else self.end
+        return jnp.sum(self.is_real, dtype=jnp.int32) if self.end is None else self.end
 
 
 class Sampler(Protocol):
@@ -188,9 +193,9 @@ class Poisson:
             order = random_order(order_key, rows)
             joins, places = joins[order], order
         else:
-            places = jnp.arange(rows)
+            places = jnp.arange(rows, dtype=jnp.int32)
         chosen = jnp.flatnonzero(joins, size=self.capacity, fill_value=0)
-        is_real = jnp.arange(self.capacity) < jnp.sum(joins)
+        is_real = jnp.arange(self.capacity, dtype=jnp.int32) < jnp.sum(joins, dtype=jnp.int32)
         return Batch(jnp.where(is_real, places[chosen], 0).astype(jnp.int32), is_real)
 
     def _draw_by_count(self, key: jax.Array, rows: int, table: BinomialTable) -> Batch:
@@ -201,7 +206,14 @@ class Poisson:
 
 @dataclass(frozen=True, kw_only=True)
 class FixedSize:
-    """Every batch is `batch_size` distinct records, each set equally likely, drawn afresh."""
+    """Every batch is `batch_size` distinct records, each set equally likely, drawn afresh.
+
+    Example:
+        >>> sampler = FixedSize(examples=100, batch_size=10)
+        >>> batch = sampler.draw(jax.random.key(0), jnp.arange(3), 100)
+        >>> batch.indices.shape, len(set(batch.indices[0].tolist()))
+        ((3, 10), 10)
+    """
 
     examples: int
     batch_size: int
@@ -239,7 +251,12 @@ class FixedSize:
 
 @dataclass(frozen=True, kw_only=True)
 class FullBatch:
-    """Every record, every step."""
+    """Every record, every step.
+
+    Example:
+        >>> FullBatch(examples=100).batch_size
+        100
+    """
 
     examples: int
 
@@ -314,12 +331,13 @@ class Shuffled:
         begun = -(-(len(steps) + self.steps_per_epoch - 1) // self.steps_per_epoch)  # at most so many
         first = epochs[0]
         orders = jax.lax.map(  # (epochs begun, rows)
-            lambda epoch: random_order(step_key(root, epoch), rows), first + jnp.arange(begun)
+            lambda epoch: random_order(step_key(root, epoch), rows),
+            first + jnp.arange(begun, dtype=jnp.int32),
         )
 
         def one(step: jax.Array) -> Batch:
             epoch, position = step // self.steps_per_epoch, step % self.steps_per_epoch
-            places = position * self.batch_size + jnp.arange(self.batch_size)
+            places = position * self.batch_size + jnp.arange(self.batch_size, dtype=jnp.int32)
             is_real = places < rows
             indices = orders[epoch - first, jnp.where(is_real, places, 0)]
             return Batch(jnp.where(is_real, indices, 0).astype(jnp.int32), is_real)
@@ -328,7 +346,13 @@ class Shuffled:
 
 
 def places_among(sampler: Sampler, rows: int) -> int:
-    """Places for those of a batch that are among `rows` records; more are drawn with probability 1e-25."""
+    """Places for those of a batch that are among `rows` records; more are drawn with probability 1e-25.
+
+    Example:
+        >>> sampler = Poisson(examples=1000, batch_size=100)
+        >>> places_among(sampler, 500) <= sampler.capacity
+        True
+    """
     room = rows
     if isinstance(sampler, Poisson) and sampler.rate < 1:
         room = _smallest(lambda size: size >= rows or _tail(size, rows, sampler.rate) <= _NEVER, 0)

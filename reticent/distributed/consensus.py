@@ -101,7 +101,7 @@ def shared_keys(keys: Keys | None) -> Keys:
         InvalidArgument: the processes were given different ones.
     """
     if collectives.count() == 1:
-        return keys or Keys.from_os()
+        return Keys.from_os() if keys is None else keys
     given = collectives.gather_json(None if keys is None else keys.fingerprint())
     if len(set(given)) > 1:
         raise InvalidArgument(

@@ -1,11 +1,17 @@
-"""What each dataset may spend and has spent: one file, append-only, shared by any number of processes.
+"""What each dataset may spend and has spent: an append-only chain, shared by any number of processes.
 
-chain       entries, each holding the hash of the one before
-store       the SQLite file: its schema, its transactions, its errors in our words
-accounts    the entries read as accounts of datasets
-cost        what an account has spent, and what would still fit
-fingerprint the content of a dataset, as a keyed hash
-ledger      `Ledger`, and the budget of one dataset that training is handed
+chain        entries, each holding the hash of the one before
+owner        the key that signs limits, where a ledger has an owner
+storage      where entries are kept: a SQLite file, or a PostgreSQL database
+address      the name of that place, without a password
+names        of datasets: those that look alike are one, or refused
+accounts     the entries read as accounts of datasets
+cost         what an account has spent, and what would still fit
+terms        what a limit may become, and on which terms a release is charged
+fingerprint  the content of a dataset, as a keyed hash
+budget       the budget of one dataset that training is handed
+verification a whole ledger checked from its first entry to its last
+ledger       `Ledger`
 """
 
 from __future__ import annotations
@@ -15,9 +21,10 @@ from typing import TYPE_CHECKING
 from reticent.core.pages import open_page
 
 if TYPE_CHECKING:
+    from reticent.ledger.budget import DatasetBudget as DatasetBudget
+    from reticent.ledger.budget import Receipt as Receipt
     from reticent.ledger.cost import Remaining as Remaining
-    from reticent.ledger.ledger import DatasetBudget as DatasetBudget
     from reticent.ledger.ledger import Ledger as Ledger
-    from reticent.ledger.ledger import Receipt as Receipt
+    from reticent.ledger.owner import OwnerKey as OwnerKey
 
 open_page(__name__)

@@ -9,13 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import numbers
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from reticent.core.errors import IntegrityError
 
-Kind = Literal["create", "dataset", "limit", "charge"]
+LONGEST_LINE = 500  # characters of a purpose, a reason or a fingerprint
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}\+00:00")
+
+Kind = Literal["create", "dataset", "limit", "alias", "charge"]
 
 
 class Head(NamedTuple):
@@ -50,7 +54,7 @@ class Entry:
     @property
     def purpose(self) -> str | None:
         """What a charge was made for; None for entries of other kinds."""
-        return str(self.values["purpose"]) if self.kind == "charge" else None
+        return self.values["purpose"] if self.kind == "charge" else None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -89,7 +93,19 @@ def follow(head: Head, entry: Entry, *, where: object) -> Head:
         raise broken_ledger(where, f"entry {entry.sequence} does not continue entry {head.sequence}")
     if entry.hash != _digest(entry.previous, entry.sequence, entry.kind, entry.time, entry.payload):
         raise broken_ledger(where, f"entry {entry.sequence} was changed after it was written")
+    if not _TIME.fullmatch(entry.time):
+        raise broken_ledger(where, f"the time of entry {entry.sequence} is not one")
     return entry.head
+
+
+def is_line(text: object, longest: int = LONGEST_LINE) -> bool:
+    """Whether something is text that can be printed as it is, on one line.
+
+    Example:
+        >>> is_line("a model"), is_line("two\\nlines"), is_line(["a model"])
+        (True, False, False)
+    """
+    return isinstance(text, str) and bool(text.strip()) and len(text) <= longest and text.isprintable()
 
 
 def broken_ledger(where: object, what: str) -> IntegrityError:

@@ -1,8 +1,9 @@
 """What an account has spent, whether one more release fits, and what would.
 
 Planned releases are composed by the tightest accountant. Where that takes long and Renyi accounting already
-shows that a release fits, the quick answer is taken: it is an upper bound as well. Releases chosen
-by looking at earlier results go through a filter instead.
+shows that a release fits, the quick answer is taken: it is an upper bound as well. The same goes for what an
+account of very many different releases is said to have spent. Releases chosen by looking at earlier results
+go through a filter instead.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from reticent.accounting.budget import ROWS_BY_THEMSELVES
 from reticent.accounting.filters import RenyiFilter, make_filters
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.loss_distribution import dominating
@@ -40,6 +42,7 @@ from reticent.mechanisms.events import Event, Gaussian, PureDp, Repeated
 PLANNED = "how much each release spends was not decided by looking at earlier results"
 _SET_ASIDE = 1e-3  # the share of delta for what no Renyi curve covers
 _PRECISION = 1.01  # of a search for what still fits
+_MANY = 64  # different releases; the tightest accountant takes about 0.1 s for each
 _PATIENCE = 3.0  # seconds of it; what was found by then fits, and more might
 
 
@@ -70,9 +73,9 @@ def guarantee(account: Account) -> Guarantee:
         Planned, an upper bound on the composition of everything charged. Adaptive, what filters promise
         whatever the analyst does: the highest limit since the first charge.
     """
-    limit, event = account.limit, account.event()
+    limit = account.limit
     if not limit.adaptive:
-        cost, is_exact = _total(event, limit.delta, limit.adjacency)
+        cost, is_exact = _spent(account)
         lower, upper, accountant = cost.lower, cost.upper, cost.name
         assumptions = (PLANNED,) if account.charges > 1 else ()
     else:
@@ -82,6 +85,8 @@ def guarantee(account: Account) -> Guarantee:
         is_exact = not account.charges or is_paid(upper, limit.delta)
     if not is_exact:
         assumptions = (*assumptions, NEARLY_EXACT)
+    told = [line for line in account.assumptions if account.charges > 1 or line != ROWS_BY_THEMSELVES]
+    assumptions = tuple(dict.fromkeys([*told, *assumptions]))
     return Guarantee(
         epsilon=upper,
         epsilon_lower=lower,
@@ -97,7 +102,7 @@ def share(account: Account) -> float:
     """How much of its limit an account has used: of epsilon, or of the filter that has most room."""
     limit = account.limit
     if not limit.adaptive:
-        return _total(account.event(), limit.delta, limit.adjacency).cost.upper / limit.epsilon
+        return _spent(account).cost.upper / limit.epsilon
     if not account.charges:
         return 0.0
     event = account.event()
@@ -224,6 +229,8 @@ def _fits(account: Account, event: Event) -> bool:
     known = is_within(whole, limit, is_quick=True)
     if known is not None:
         return known
+    if _is_quick_to_show(account):
+        return False  # by the accountant that says what is spent
     try:
         near = Neighbours(limit.adjacency)
         return cost_within(whole, limit.epsilon, limit.delta, near) <= limit.epsilon
@@ -234,6 +241,26 @@ def _fits(account: Account, event: Event) -> bool:
 def _filters(limit: Limit) -> tuple[RenyiFilter, ...]:
     left = delta_left_for(limit.epsilon, limit.delta)
     return make_filters(limit.shares, epsilon=limit.epsilon, delta=left, adjacency=limit.adjacency)
+
+
+def _spent(account: Account) -> SettledCost:
+    """What an account has spent: by Renyi accounting where that is within the limit and else takes long."""
+    limit, event = account.limit, account.event()
+    if not _is_quick_to_show(account):
+        return _total(event, limit.delta, limit.adjacency)
+
+    def price(left: float) -> Cost:
+        return Cost(0.0, _renyi(event, left, limit.adjacency), "renyi")
+
+    return settle(event, limit.delta, Neighbours(limit.adjacency), price=price)
+
+
+def _is_quick_to_show(account: Account) -> bool:
+    limit, event = account.limit, account.event()
+    if len(dominating.flatten(event)) <= _MANY:
+        return False
+    left = delta_left_for(limit.epsilon, limit.delta)
+    return _renyi(event, left, limit.adjacency) <= limit.epsilon
 
 
 @lru_cache(maxsize=64)

@@ -3,8 +3,9 @@
 The hash is BLAKE2b under a random 256-bit key. Without the key its values cannot be told from random
 numbers, so that who has the ledger, or an export of it, learns of two versions whether they are equal and
 nothing about what they hold: not even a guess at the whole content can be confirmed. A hash without a key
-would confirm such guesses. The key is therefore not in the ledger. It lies beside it, as `<ledger>.key`,
-readable by its owner only, and is never exported; keep it like the data.
+would confirm such guesses. The key is therefore not in the ledger. It lies beside a ledger's file, as
+`<ledger>.key`, and for a database in the user's configuration, as `ledger-<id>.key`: readable by its owner
+only, and never exported. Keep it like the data.
 """
 
 from __future__ import annotations
@@ -20,25 +21,50 @@ from typing import Any
 import numpy as np
 
 from reticent.core.errors import DataError, Unavailable
+from reticent.core.user_key import configuration
+from reticent.ledger.address import Address
 
 _CHUNK = 1 << 22  # bytes hashed at once: a memory map is never read whole
 
 
-def key_of(ledger: Path, *, may_create: bool) -> bytes:
-    """The key that belongs to a ledger; made on first use."""
-    path = Path(f"{ledger}.key")
+def key_path(address: Address, ledger: str) -> Path:
+    """Where the key of a ledger's fingerprints lies.
+
+    Args:
+        ledger: its id.
+    """
+    if isinstance(address, Path):
+        return Path(f"{address}.key")
+    return configuration() / f"ledger-{ledger}.key"
+
+
+def read_key(path: Path, *, may_create: bool) -> bytes:
+    """The key of a ledger's fingerprints; made on first use."""
     try:
         if may_create and not path.exists():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _create(path)
         key = path.read_bytes()
     except OSError as error:
         raise Unavailable(
             f"Cannot read the key of the ledger's fingerprints, {path} ({error.strerror}).",
-            remedy="Put it back from where the ledger was first used, or charge without a fingerprint.",
+            remedy="Put a copy there, readable for you alone: whoever charged this ledger first has it.",
         ) from None
     if len(key) != 32:
         raise DataError(f"{path} is not a key: it has {len(key)} bytes.", remedy="Put back the right one.")
     return key
+
+
+def fingerprint_of_file(path: Path, key: bytes) -> str:
+    """The fingerprint of a file: of its bytes, whatever they mean. Its name is not part of it."""
+    hashed = hashlib.blake2b(key=key, digest_size=32, person=b"reticent file")
+    try:
+        with open(path, "rb") as file:
+            while part := file.read(_CHUNK):
+                hashed.update(part)
+    except OSError as error:
+        raise Unavailable(f"Cannot read {path} ({error.strerror}).", remedy="Check the name.") from None
+    return f"{_mark(key)}-{hashed.hexdigest()}"
 
 
 def fingerprint(arrays: Any, key: bytes) -> str:
@@ -52,8 +78,11 @@ def fingerprint(arrays: Any, key: bytes) -> str:
         for word in (name, values.dtype.str, str(values.shape)):
             hashed.update(len(word.encode()).to_bytes(8, "little") + word.encode())
         _update(hashed, values)
-    mark = hashlib.blake2b(b"key", key=key, digest_size=4, person=b"reticent mark")
-    return f"{mark.hexdigest()}-{hashed.hexdigest()}"
+    return f"{_mark(key)}-{hashed.hexdigest()}"
+
+
+def _mark(key: bytes) -> str:
+    return hashlib.blake2b(b"key", key=key, digest_size=4, person=b"reticent mark").hexdigest()
 
 
 def _create(path: Path) -> None:

@@ -1,21 +1,25 @@
-"""`Ledger`: what each dataset may spend, what it has spent, and the budget of one that training is handed."""
+"""`Ledger`: what each dataset may spend, and what it has spent."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reticent.accounting.guarantee import Guarantee, Unit
+from reticent.accounting.guarantee import Unit
 from reticent.core import checks
-from reticent.core.errors import IntegrityError
-from reticent.ledger import cost, store, terms
+from reticent.core.html_summary import html_table
+from reticent.ledger import cost, names, terms
 from reticent.ledger.accounts import Account, Accounts, Limit
-from reticent.ledger.chain import Entry, Head, broken_ledger, canonical
-from reticent.ledger.store import Store, Transaction
+from reticent.ledger.address import Address, parse_address
+from reticent.ledger.budget import DatasetBudget, Receipt
+from reticent.ledger.chain import LONGEST_LINE, Entry, Head, Kind, broken_ledger, canonical
+from reticent.ledger.owner import SIGNATURE, OwnerKey
+from reticent.ledger.storage.interface import VERSION, Transaction
+from reticent.ledger.storage.places import create_store, open_store
+from reticent.ledger.verification import Verification, verify_chain
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
@@ -23,33 +27,10 @@ from reticent.mechanisms.events import Event
 _TRIES = 3  # at working out a cost without holding the ledger; then it is held
 
 
-@dataclass(frozen=True, kw_only=True)
-class Receipt:
-    """A charge that is on disk: the entry that holds it."""
-
-    dataset: str
-    sequence: int
-    time: str
-    hash: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verification:
-    """A ledger that was read from its first entry to its last.
-
-    since: how many entries came after the head it was compared with; None without one.
-    """
-
-    id: str
-    entries: int
-    head: str
-    since: int | None = None
-
-
 class Ledger(AbstractContextManager["Ledger"]):
-    """A file in which datasets have limits, and releases are charged before they are made.
+    """A file or a database in which datasets have limits, and releases are charged before they are made.
 
-    Any number of processes and threads may use the same file at the same time.
+    Any number of processes and threads may use the same ledger at the same time.
 
     Guarantee:
         What was charged for a dataset is within its limit: as a planned composition by the tightest
@@ -69,36 +50,49 @@ class Ledger(AbstractContextManager["Ledger"]):
         (0.1893, 1e-06)-differential privacy for adding or removing one record (exact Gaussian). ...
     """
 
-    def __init__(self, path: Path, *, timeout: float) -> None:
+    def __init__(
+        self, address: str | Address, *, timeout: float = 30.0, owner: OwnerKey | None = None
+    ) -> None:
         checks.not_negative(timeout=timeout)
-        self.path = path
-        self._store = Store(path, timeout=timeout)
-        self._accounts = Accounts(where=path)
+        self.address = parse_address(address)
+        self._store = open_store(self.address, timeout=timeout)
+        self._owner = owner
+        self._accounts = Accounts(where=self.address)
 
     @classmethod
-    def create(cls, path: str | Path, *, timeout: float = 30.0) -> Ledger:
-        """A new ledger in a new file.
+    def create(
+        cls, address: str | Address, *, timeout: float = 30.0, owner: OwnerKey | None = None
+    ) -> Ledger:
+        """A new ledger in a new file, or in a new schema of a PostgreSQL database.
+
+        Args:
+            address: the name of a file, or `postgresql://USER@HOST/DATABASE`.
+            owner: signs every limit from now on. Without one, whoever may charge may also set limits.
 
         Raises:
-            InvalidArgument: there is a file already.
+            InvalidArgument: there is a ledger, or another file, already.
             Unavailable: it cannot be written.
         """
-        store.create(Path(path), {"id": secrets.token_hex(16), "schema": store.VERSION})
-        return cls.open(path, timeout=timeout)
+        values: dict[str, object] = {"id": secrets.token_hex(16), "schema": VERSION}
+        if owner is not None:
+            values["owner"] = owner.public
+        create_store(parse_address(address), values, timeout=timeout)
+        return cls.open(address, timeout=timeout, owner=owner)
 
     @classmethod
-    def open(cls, path: str | Path, *, timeout: float = 30.0) -> Ledger:
-        """The ledger in a file, read and checked to its end.
+    def open(cls, address: str | Address, *, timeout: float = 30.0, owner: OwnerKey | None = None) -> Ledger:
+        """The ledger at an address, read and checked to its end.
 
         Args:
             timeout: how many seconds to wait for other processes before giving up.
+            owner: the key that signs changes of limits, where the ledger has an owner.
 
         Raises:
-            Unavailable: no such file, or it cannot be read.
+            Unavailable: no such ledger, or it cannot be read.
             DataError: not a ledger, or one of another schema version.
             IntegrityError: damaged, or changed by somebody.
         """
-        ledger = cls(Path(path), timeout=timeout)
+        ledger = cls(address, timeout=timeout, owner=owner)
         with ledger._store.reading() as transaction:
             ledger._catch_up(transaction)
         return ledger
@@ -107,16 +101,24 @@ class Ledger(AbstractContextManager["Ledger"]):
         self.close()
 
     def close(self) -> None:
-        """Closes the file. The ledger may be used again: it reopens the file when needed."""
+        """Closes the connection. The ledger may be used again: it connects when needed."""
         self._store.close()
 
     def __repr__(self) -> str:
-        return f"Ledger('{self.path}')"
+        return f"Ledger('{self.address}')"
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self), [(name, self.account(name).in_words) for name in self.datasets()])
 
     @property
     def id(self) -> str:
-        """Random, given when the file was made: copies of a ledger share it."""
+        """Random, given when the ledger was created: copies of a ledger share it."""
         return self._accounts.id
+
+    @property
+    def owner(self) -> str | None:
+        """The public key that has to sign limits; None where whoever may charge may also set them."""
+        return self._accounts.owner
 
     @property
     def head(self) -> Head:
@@ -149,11 +151,13 @@ class Ledger(AbstractContextManager["Ledger"]):
 
         Raises:
             BudgetExceeded: more than that is spent already.
-            InvalidArgument: a neighbour relation cannot change once something was charged under it.
+            InvalidArgument: a neighbour relation cannot change once something was charged under it; a new
+                name looks like an existing one; or only the owner may set limits.
         """
-        terms.check_text(200, dataset=dataset)
         with self._writing() as transaction:
-            known = self._catch_up(transaction).by_name.get(dataset)
+            accounts = self._catch_up(transaction)
+            known = accounts.get(dataset)
+            name = names.normalize(dataset) if known is None else known.name
             limit = terms.new_limit(
                 known, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit, adaptive=adaptive
             )
@@ -161,9 +165,26 @@ class Ledger(AbstractContextManager["Ledger"]):
                 if known.limit == limit:
                     return limit
                 terms.check_change(known, limit)
-            values = {"dataset": dataset, "limit": limit.to_json()}
-            transaction.append(self._accounts.head, "limit", values)
+            else:
+                terms.check_new_name(accounts, name)
+            self._append_as_owner(transaction, "limit", {"dataset": name, "limit": limit.to_json()})
         return limit
+
+    def alias(self, name: str, *, same_rows_as: str) -> None:
+        """Enters another name of a dataset: both spend from one budget.
+
+        A dataset that was never charged can become another name; its limit is then void.
+
+        Raises:
+            InvalidArgument: the name has charges of its own, or looks like a third one.
+        """
+        with self._writing() as transaction:
+            accounts = self._catch_up(transaction)
+            other, plain = accounts.find(same_rows_as), names.normalize(name)
+            terms.check_alias(accounts, plain, other)
+            if accounts.get(plain) is None:
+                terms.check_new_name(accounts, plain)
+            self._append_as_owner(transaction, "alias", {"dataset": plain, "same_rows_as": other.name})
 
     def for_dataset(
         self, name: str, *, fingerprint: str | None = None, unit: Unit | None = None
@@ -179,38 +200,52 @@ class Ledger(AbstractContextManager["Ledger"]):
         Raises:
             InvalidArgument: the ledger has no such dataset.
         """
-        self.account(name)
-        return DatasetBudget(self, name, fingerprint=fingerprint, unit=unit)
+        known = self.account(name).name
+        return DatasetBudget(self, known, fingerprint=fingerprint, unit=unit)
 
     def account(self, name: str) -> Account:
         """What is known of a dataset: its limit, its version, and what was released about it."""
         with self._store.reading() as transaction:
             return self._catch_up(transaction).find(name).snapshot()
 
-    def fingerprint(self, arrays: Any) -> str:
+    def fingerprint(self, data: Any) -> str:
         """A keyed hash of a dataset's content; without the key file it tells nothing about the data.
 
+        The same rows as a file and as arrays have two fingerprints: keep to one of the two.
+
         Args:
-            arrays: named arrays, one array, or a `Dataset`.
+            data: named arrays, one array, a `Dataset`, or the `Path` of a file.
         """
-        from reticent.ledger.fingerprint import fingerprint, key_of
+        from reticent.ledger import fingerprint
 
         with self._store.reading() as transaction:
             accounts = self._catch_up(transaction).by_name.values()
-            has_some = any(account.fingerprint for account in accounts)
-        return fingerprint(arrays, key_of(self.path, may_create=not has_some))
+            has_some = any(account.fingerprints for account in accounts)
+        path = fingerprint.key_path(self.address, self.id)
+        key = fingerprint.read_key(path, may_create=not has_some)
+        if isinstance(data, Path):
+            return fingerprint.fingerprint_of_file(data, key)
+        return fingerprint.fingerprint(data, key)
 
     def new_version(self, dataset: str, fingerprint: str, *, reason: str) -> int:
         """Declares that a dataset has other content from now on, and says which version that is.
 
         The people in it are taken to be the same: limit and charges stay.
+
+        Raises:
+            DataError: another dataset of the ledger has this content.
         """
-        terms.check_text(500, fingerprint=fingerprint, reason=reason)
+        terms.check_text(LONGEST_LINE, fingerprint=fingerprint, reason=reason)
         with self._writing() as transaction:
-            account = self._catch_up(transaction).find(dataset)
-            version = account.version + (account.fingerprint is not None)
-            values = {"dataset": dataset, "version": version, "fingerprint": fingerprint, "reason": reason}
-            transaction.append(self._accounts.head, "dataset", values)
+            accounts = self._catch_up(transaction)
+            account = accounts.find(dataset)
+            if account.fingerprint == fingerprint:
+                return account.version
+            terms.check_content(accounts, account.name, fingerprint)
+            version = account.version + bool(account.fingerprints)
+            mark = {"version": version, "fingerprint": fingerprint, "reason": reason}
+            values = {"dataset": account.name, **mark}
+            self._append_as_owner(transaction, "dataset", values)
         return version
 
     def _charge(
@@ -222,17 +257,21 @@ class Ledger(AbstractContextManager["Ledger"]):
         purpose: str,
         unit: Unit | None,
         fingerprint: str | None,
+        assumptions: tuple[str, ...] = (),
     ) -> Receipt:
-        terms.check_text(500, purpose=purpose)
+        terms.check_text(LONGEST_LINE, purpose=purpose)
+        terms.check_assumptions(assumptions)
         terms.check_event(event)
-        values = {"dataset": dataset, "purpose": purpose, "event": events.to_json(event)}
+        values: dict[str, Any] = {"dataset": dataset, "purpose": purpose, "event": events.to_json(event)}
+        values |= {"assumptions": list(assumptions)} if assumptions else {}
         event = events.read(canonical(values["event"]))  # what is accounted for is what will be read
         known: dict[tuple[Event, Limit], bool | None] = {}
         for attempt in range(_TRIES + 1):
             with self._writing() as transaction:
-                account = self._catch_up(transaction).find(dataset)
+                accounts = self._catch_up(transaction)
+                account = accounts.find(dataset)
                 terms.check_terms(account, adjacency, unit)
-                is_first = terms.is_first_fingerprint(account, fingerprint)
+                is_first = terms.is_first_fingerprint(accounts, account, fingerprint)
                 after, limit = account.event(event), account.limit
                 fits = known.get((after, limit))
                 if fits is None:
@@ -241,10 +280,12 @@ class Ledger(AbstractContextManager["Ledger"]):
                     head = self._accounts.head
                     if is_first:
                         mark = {"version": account.version, "fingerprint": fingerprint, "reason": purpose}
-                        head = transaction.append(head, "dataset", {"dataset": dataset, **mark}).head
-                    values["version"] = account.version
+                        head = transaction.append(head, "dataset", {"dataset": account.name, **mark}).head
+                    values |= {"dataset": account.name, "version": account.version}
                     entry = transaction.append(head, "charge", values)
-                    return Receipt(dataset=dataset, sequence=entry.sequence, time=entry.time, hash=entry.hash)
+                    return Receipt(
+                        dataset=account.name, sequence=entry.sequence, time=entry.time, hash=entry.hash
+                    )
                 account = account.snapshot()
             if fits is False:
                 raise terms.budget_exceeded(account, event)
@@ -255,9 +296,17 @@ class Ledger(AbstractContextManager["Ledger"]):
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """Every entry, or those about one dataset, oldest first."""
         with self._store.reading() as transaction:
-            self._catch_up(transaction)
+            accounts = self._catch_up(transaction)
             found = list(transaction.entries())
-        return [entry for entry in found if dataset is None or entry.values.get("dataset") == dataset]
+        if dataset is None:
+            return found
+        known = accounts.get(dataset)
+        name = dataset if known is None else known.name
+        return [
+            entry
+            for entry in found
+            if name in (entry.values.get("dataset"), entry.values.get("same_rows_as"))
+        ]
 
     def has_charge(self, dataset: str, *, purpose: str) -> bool:
         """Whether something was charged to a dataset with exactly this purpose.
@@ -277,40 +326,29 @@ class Ledger(AbstractContextManager["Ledger"]):
         """
         return any(entry.purpose == purpose for entry in self.entries(dataset))
 
-    def verify(self, head: str | None = None) -> Verification:
-        """Reads the whole file again and checks every page, every link and every entry.
+    def verify(self, head: str | None = None, *, owner: str | None = None) -> Verification:
+        """Reads the whole ledger again and checks every page, link, entry, signature and limit.
 
         Args:
             head: a hash noted earlier, and kept elsewhere. That the last entries are gone can only be
                 seen by comparing with it: what is left is a chain as well.
+            owner: the public key of the owner, kept elsewhere. Whoever writes a whole new chain can name
+                another owner in it, but cannot sign for this one.
 
         Raises:
-            IntegrityError: something was changed, or `head` is not in the chain.
+            IntegrityError: something was changed, `head` is not in the chain, or the owner is another.
         """
-        read, position = Accounts(where=self.path), None
         with self._store.reading() as transaction:
-            transaction.check_pages()
-            for entry in transaction.entries():
-                read.read(entry)
-                if head is not None and entry.hash == head.lower():
-                    position = entry.sequence
+            found = verify_chain(transaction, self.address, head=head, owner=owner)
             self._catch_up(transaction)
-        if not read.id:
-            raise broken_ledger(self.path, "its first entry is missing")
-        if head is not None and position is None:
-            raise IntegrityError(
-                f"No entry of {self.path}, which has {read.head.sequence}, has the hash {head[:80]}.",
-                remedy="Its last entries are gone, or it is another ledger: compare it with a copy.",
-            )
-        since = None if position is None else read.head.sequence - position
-        return Verification(id=read.id, entries=read.head.sequence, head=read.head.hash, since=since)
+        return found
 
     def export(self) -> dict[str, Any]:
         """The whole ledger as plain JSON values. The key of its fingerprints is not in it."""
         entries = self.entries()
         return {
             "ledger": self.id,
-            "schema": store.VERSION,
+            "schema": VERSION,
             "head": entries[-1].hash,
             "entries": [entry.to_json() for entry in entries],
         }
@@ -323,75 +361,23 @@ class Ledger(AbstractContextManager["Ledger"]):
             for entry in transaction.appended:  # on disk now: if it is gone the next time, that shows
                 self._accounts.read(entry)
 
+    def _append_as_owner(self, transaction: Transaction, kind: Kind, values: dict[str, Any]) -> None:
+        """Appends what opens or moves a budget, signed where the ledger has an owner."""
+        accounts = self._accounts
+        if accounts.owner is not None and accounts.needs_owner(kind, values):
+            key = terms.require_owner(accounts, self._owner)
+            values = {**values, SIGNATURE: key.sign(accounts.id, accounts.head, kind, values)}
+        transaction.append(accounts.head, kind, values)
+
     def _catch_up(self, transaction: Transaction) -> Accounts:
         """Reads what is new. What was read before is known by its last hash."""
         head = self._accounts.head
         if head.sequence and transaction.entry_hash(head.sequence) != head.hash:
-            raise broken_ledger(self.path, f"entry {head.sequence} is no longer the one that was read before")
+            raise broken_ledger(
+                self.address, f"entry {head.sequence} is no longer the one that was read before"
+            )
         for entry in transaction.entries(after=head.sequence):
             self._accounts.read(entry)
         if not self._accounts.id:
-            raise broken_ledger(self.path, "its first entry is missing")
+            raise broken_ledger(self.address, "its first entry is missing")
         return self._accounts
-
-
-class DatasetBudget:
-    """The budget of one dataset: implements `accounting.budget.Budget`."""
-
-    def __init__(self, ledger: Ledger, name: str, *, fingerprint: str | None, unit: Unit | None) -> None:
-        self.ledger, self.name = ledger, name
-        self._fingerprint = fingerprint
-        self._unit: Unit | None = unit
-
-    def __repr__(self) -> str:
-        return f"DatasetBudget('{self.name}' in '{self.ledger.path}')"
-
-    def __copy__(self) -> DatasetBudget:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> DatasetBudget:
-        return self  # a copy of what holds it spends from the same account
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """In another process, the same account of the same file."""
-        return _open_budget, (self.ledger.path, self.name, self._fingerprint, self._unit)
-
-    def charge(
-        self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit | None = None
-    ) -> Receipt:
-        """Records the whole cost of a release, before any noise of it is drawn.
-
-        Read and written in one transaction, so that charges of other processes come before or after it.
-        When this returns, the charge is on disk.
-
-        Args:
-            adjacency: between which neighbours the release is private; has to be that of the limit.
-            purpose: one line, for whoever reads the ledger.
-            unit: whose privacy the release accounts for, where the budget was made without saying so.
-
-        Raises:
-            BudgetExceeded: it does not fit, and what would; nothing was recorded.
-            Unproven: there is no theorem about its cost under this adjacency.
-            InvalidArgument, DataError: other terms, or other data, than the dataset was entered with.
-            Unavailable, IntegrityError: the file is locked, read-only, damaged, or its disk is full.
-        """
-        return self.ledger._charge(
-            self.name,
-            event,
-            adjacency=adjacency,
-            purpose=purpose,
-            unit=unit or self._unit,
-            fingerprint=self._fingerprint,
-        )
-
-    def guarantee(self) -> Guarantee:
-        """What everything that was charged so far promises, taken together."""
-        return cost.guarantee(self.ledger.account(self.name))
-
-    def remaining(self) -> cost.Remaining:
-        """What would still fit."""
-        return cost.remaining(self.ledger.account(self.name))
-
-
-def _open_budget(path: Path, name: str, fingerprint: str | None, unit: Unit | None) -> DatasetBudget:
-    return Ledger.open(path).for_dataset(name, fingerprint=fingerprint, unit=unit)

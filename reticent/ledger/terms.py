@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+
 from reticent.accounting.filters import shares_for
 from reticent.accounting.guarantee import Unit
 from reticent.core import checks
 from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument
-from reticent.ledger import cost
-from reticent.ledger.accounts import Account, Limit
+from reticent.ledger import cost, names
+from reticent.ledger.accounts import MOST_ASSUMPTIONS, Account, Accounts, Limit
+from reticent.ledger.chain import LONGEST_LINE, is_line
+from reticent.ledger.owner import OwnerKey
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
@@ -92,30 +96,98 @@ def check_terms(account: Account, adjacency: Adjacency, unit: Unit | None) -> No
     if unit is not None and unit != account.limit.unit:
         raise InvalidArgument(
             f"The limit of '{account.name}' protects a {account.limit.unit}, and this release a {unit}.",
-            remedy=f"Make the plan for unit='{account.limit.unit}'.",
+            remedy=f"Make the plan for unit='{account.limit.unit}'"
+            + (": --user COLUMN --rows-per-user N." if account.limit.unit == "user" else ": without --user."),
         )
 
 
-def is_first_fingerprint(account: Account, fingerprint: str | None) -> bool:
+def is_first_fingerprint(accounts: Accounts, account: Account, fingerprint: str | None) -> bool:
     """Whether this charge is the first to say what the data are.
 
     Raises:
-        DataError: they are not the data that were charged for before.
+        DataError: they are not the data that were charged for before, or those of another dataset.
     """
     if fingerprint is None or account.fingerprint == fingerprint:
+        if account.fingerprint is not None:
+            _check_one_budget(accounts, account.name, account.fingerprint)
         return False
+    check_content(accounts, account.name, fingerprint)
     if account.fingerprint is None:
         return True
-    if fingerprint.partition("-")[0] != account.fingerprint.partition("-")[0]:
-        raise DataError(
-            f"The fingerprint of '{account.name}' was made with another key than the one in the ledger.",
-            remedy="Put back the key file that belongs to this ledger.",
-        )
+    where, name = shlex.quote(str(accounts.where)), shlex.quote(account.name)
     raise DataError(
         f"These are not the data that '{account.name}' (version {account.version}) was charged for before.",
-        remedy="If they are a new version of it, say so: "
-        f"ledger.new_version('{account.name}', fingerprint, reason=...).",
+        remedy="If they are a new version about the same people, say so: "
+        f"reticent ledger new-version {where} {name} TABLE --reason ... "
+        "(in Python: ledger.new_version). If they are other people's, give them a name of their own: "
+        f"reticent ledger limit {where} NAME --epsilon ... --delta ...",
     )
+
+
+def check_content(accounts: Accounts, name: str, fingerprint: str) -> None:
+    """Refuses to give the same rows a second budget.
+
+    Raises:
+        DataError: another dataset has the same content, or the key is another and nobody can tell.
+    """
+    known = next((mark for account in accounts.by_name.values() for mark in account.fingerprints), None)
+    if known is not None and fingerprint.partition("-")[0] != known.partition("-")[0]:
+        raise DataError(
+            f"The fingerprint of '{name}' was made with another key than those in the ledger.",
+            remedy="Put back the key file that belongs to this ledger: whoever charged it first has it.",
+        )
+    _check_one_budget(accounts, name, fingerprint)
+
+
+def _check_one_budget(accounts: Accounts, name: str, fingerprint: str) -> None:
+    other = accounts.with_content(fingerprint, besides=name)
+    if other is None:
+        return
+    remedy = f"Charge '{other.name}' instead."
+    if not accounts.by_name[name].charges:
+        words = [str(accounts.where), name, "--same-rows-as", other.name]
+        remedy = (
+            f"Charge '{other.name}' instead, or make '{name}' another name of it: "
+            f"reticent ledger alias {shlex.join(words)}"
+        )
+    raise DataError(
+        f"These rows are in the ledger already, as '{other.name}': "
+        f"under the name '{name}' the same people would have a second budget.",
+        remedy=remedy,
+    )
+
+
+def check_new_name(accounts: Accounts, name: str) -> None:
+    """Refuses a new name that a reader would take for an existing one.
+
+    Raises:
+        InvalidArgument: there is such a name; says in which character they differ.
+    """
+    other = names.find_look_alike(name, accounts.all_names)
+    if other is not None:
+        raise InvalidArgument(
+            f"'{name}' looks like '{other}', which is in the ledger: it has {names.difference(name, other)}.",
+            remedy=f"If '{other}' is meant, type it so; otherwise choose a name that nobody can mistake.",
+        )
+
+
+def check_alias(accounts: Accounts, name: str, other: Account) -> None:
+    """Refuses another name that has a budget, or charges, of its own."""
+    known = accounts.get(name)
+    if name in accounts.aliases:
+        raise InvalidArgument(
+            f"'{name}' is another name of '{accounts.aliases[name]}' already.", remedy="Choose another name."
+        )
+    if name == other.name:
+        raise InvalidArgument(
+            f"'{name}' is the dataset itself, not another name of it.", remedy="Choose another name."
+        )
+    if known is not None and (known.charges or name in accounts.aliases.values()):
+        what = f"{known.charges:,} charges of its own" if known.charges else "other names of its own"
+        raise InvalidArgument(
+            f"'{name}' has {what} and cannot become another name of '{other.name}'.",
+            remedy="Keep both, and add up their guarantees by hand.",
+        )
 
 
 def budget_exceeded(account: Account, event: Event) -> BudgetExceeded:
@@ -143,8 +215,38 @@ def check_event(event: Event) -> None:
 def check_text(longest: int, **texts: str) -> None:
     """A line that can be printed as it is."""
     for name, text in texts.items():
-        if not isinstance(text, str) or not text.strip() or len(text) > longest or not text.isprintable():
+        if not is_line(text, longest):
             raise InvalidArgument(
                 f"{name} must be one line of 1 to {longest} printable characters.",
                 remedy=f"Pass another {name}.",
             )
+
+
+def check_assumptions(assumptions: tuple[str, ...]) -> None:
+    if len(assumptions) > MOST_ASSUMPTIONS:
+        raise InvalidArgument(
+            f"A release cannot make {len(assumptions)} assumptions.",
+            remedy=f"State at most {MOST_ASSUMPTIONS}, one line each.",
+        )
+    for line in assumptions:
+        check_text(LONGEST_LINE, assumption=line)
+
+
+def require_owner(accounts: Accounts, key: OwnerKey | None) -> OwnerKey:
+    """The owner's key, which a change of limits needs.
+
+    Raises:
+        InvalidArgument: no key was given, or another one.
+    """
+    if key is None:
+        raise InvalidArgument(
+            f"The ledger {accounts.where} has an owner, who alone may change limits, versions and names.",
+            remedy="Pass the owner's key, --owner-key FILE, or ask the owner to do it.",
+        )
+    if key.public != accounts.owner:
+        raise InvalidArgument(
+            f"This key is not that of the owner of {accounts.where}, "
+            f"whose public key is {str(accounts.owner)[:16]}...",
+            remedy="Pass the key that the ledger was created with.",
+        )
+    return key

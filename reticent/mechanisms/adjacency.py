@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
+
+Unit = Literal["record", "user"]  # whose privacy is at stake
 
 
 class Adjacency(StrEnum):

@@ -16,19 +16,28 @@ Every event is written to JSON and read back unchanged; an unknown one is refuse
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, fields
 from typing import Any
 
-from reticent.core import checks
+from reticent.core import checks, strict_json
 from reticent.core.errors import InvalidArgument, suggest
 from reticent.mechanisms.adjacency import Adjacency
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """A sum plus Gaussian noise of `noise_multiplier` times the largest L2 contribution of one record."""
+    """A sum plus Gaussian noise of `noise_multiplier` times the largest L2 contribution of one record.
+
+    Example:
+        >>> Gaussian(noise_multiplier=1.1)
+        Gaussian(noise_multiplier=1.1)
+        >>> Gaussian(noise_multiplier=float("nan"))
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.InvalidArgument: noise_multiplier must be a positive number, got nan.
+        Pass another noise_multiplier.
+    """
 
     noise_multiplier: float
 
@@ -38,7 +47,12 @@ class Gaussian:
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace:
-    """A sum plus Laplace noise of `noise_multiplier` times the largest L1 contribution of one record."""
+    """A sum plus Laplace noise of `noise_multiplier` times the largest L1 contribution of one record.
+
+    Example:
+        >>> Laplace(noise_multiplier=2.0)  # costs epsilon = 1 / 2
+        Laplace(noise_multiplier=2.0)
+    """
 
     noise_multiplier: float
 
@@ -48,7 +62,12 @@ class Laplace:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse:
-    """One answer among `choices`: the true one with probability `truth`, otherwise another one evenly."""
+    """One answer among `choices`: the true one with probability `truth`, otherwise another one evenly.
+
+    Example:
+        >>> round(RandomizedResponse(truth=0.75).epsilon, 4)  # ln 3
+        1.0986
+    """
 
     truth: float
     choices: int = 2
@@ -74,6 +93,10 @@ class ExponentialMechanism:
 
     Pure `epsilon`, and of bounded range `epsilon`, which is why it composes better than pure DP. The
     sensitivity is that of the utility under this adjacency.
+
+    Example:
+        >>> ExponentialMechanism(epsilon=0.5).epsilon
+        0.5
     """
 
     epsilon: float
@@ -109,7 +132,17 @@ class ApproximateDp:
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonSampled:
-    """`event`, computed on a batch that every record joins by its own coin of probability `rate`."""
+    """`event`, computed on a batch that every record joins by its own coin of probability `rate`.
+
+    Example:
+        >>> PoissonSampled(rate=0.01, event=Gaussian(noise_multiplier=1.0)).rate
+        0.01
+        >>> PoissonSampled(rate=1.5, event=Gaussian(noise_multiplier=1.0))
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.InvalidArgument: rate must be a probability between 0 and 1, got 1.5.
+        Pass another rate.
+    """
 
     rate: float
     event: Event
@@ -123,6 +156,12 @@ class TruncatedPoissonSampled:
     """As `PoissonSampled`, but of a batch above `capacity` only a random `capacity` is kept.
 
     `examples` is the declared, public size of the dataset: it decides how rarely that happens.
+
+    Example:
+        >>> TruncatedPoissonSampled(
+        ...     rate=0.01, capacity=64, examples=1000, event=Gaussian(noise_multiplier=1.0)
+        ... ).capacity
+        64
     """
 
     rate: float
@@ -137,7 +176,12 @@ class TruncatedPoissonSampled:
 
 @dataclass(frozen=True, kw_only=True)
 class FixedSizeSampled:
-    """`event`, computed on `batch_size` of `examples` records drawn without replacement."""
+    """`event`, computed on `batch_size` of `examples` records drawn without replacement.
+
+    Example:
+        >>> FixedSizeSampled(batch_size=10, examples=1000, event=Gaussian(noise_multiplier=1.0)).rate
+        0.01
+    """
 
     batch_size: int
     examples: int
@@ -158,7 +202,12 @@ class FixedSizeSampled:
 
 @dataclass(frozen=True, kw_only=True)
 class Repeated:
-    """The same kind of release, `times` times, each chosen with the earlier ones in view."""
+    """The same kind of release, `times` times, each chosen with the earlier ones in view.
+
+    Example:
+        >>> Repeated(event=Gaussian(noise_multiplier=1.0), times=100).times
+        100
+    """
 
     event: Event
     times: int
@@ -169,7 +218,13 @@ class Repeated:
 
 @dataclass(frozen=True, kw_only=True)
 class Composed:
-    """Several releases about the same data, each chosen with the earlier ones in view."""
+    """Several releases about the same data, each chosen with the earlier ones in view.
+
+    Example:
+        >>> two = Composed(events=(Gaussian(noise_multiplier=2.0), PureDp(epsilon=0.1)))
+        >>> from_json(to_json(two)) == two
+        True
+    """
 
     events: tuple[Event, ...]
 
@@ -183,6 +238,10 @@ class BestOfTrials:
 
     K is at least 1 and drawn from a negative binomial distribution: of shape 1 it is the geometric
     one, of shape 0 the logarithmic one. The smaller `gamma`, the more runs.
+
+    Example:
+        >>> round(BestOfTrials(shape=1.0, gamma=0.1, event=PureDp(epsilon=0.1)).mean, 6)
+        10.0
     """
 
     shape: float
@@ -208,7 +267,13 @@ class BestOfTrials:
 
 @dataclass(frozen=True, kw_only=True)
 class NonPrivate:
-    """A release without any protection: it costs infinity."""
+    """A release without any protection: it costs infinity.
+
+    Example:
+        >>> from reticent.accounting import epsilon
+        >>> epsilon(NonPrivate(), 1e-5)
+        inf
+    """
 
 
 Event = (
@@ -273,7 +338,7 @@ def from_json(value: Any) -> Event:
         ) from None
 
 
-def read(text: str) -> Event:
+def read(text: str | bytes) -> Event:
     """The event in a JSON text.
 
     Example:
@@ -281,11 +346,10 @@ def read(text: str) -> Event:
         Gaussian(noise_multiplier=1.0)
     """
     try:
-        return from_json(json.loads(text))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InvalidArgument(
-            f"This is not JSON: {error}.", remedy="Write an event as to_json does."
-        ) from None
+        value = strict_json.parse(text)
+    except ValueError as error:
+        raise InvalidArgument(f"This is not an event: {error}.", remedy="Write it as to_json does.") from None
+    return from_json(value)
 
 
 def _read(value: Any) -> Event:
@@ -298,8 +362,9 @@ def _read(value: Any) -> Event:
     if name not in _NAMES:
         raise InvalidArgument(f"There is no event of kind '{name}'.", remedy=suggest(name, _NAMES))
     kind = _NAMES[name]
-    given = {key: _value_from_json(key, item) for key, item in value.items() if key != "kind"}
-    known = {item.name for item in fields(kind)}
+    types = {item.name: item.type for item in fields(kind)}
+    given = {key: _value_from_json(key, item, types.get(key)) for key, item in value.items() if key != "kind"}
+    known = set(types)
     if unknown := sorted(set(given) - known):
         raise InvalidArgument(f"A '{name}' has no field '{unknown[0]}'.", remedy=suggest(unknown[0], known))
     try:
@@ -317,10 +382,13 @@ def _value_to_json(value: Any) -> Any:
     return to_json(value) if type(value) in _KINDS else value
 
 
-def _value_from_json(key: str, value: Any) -> Any:
+def _value_from_json(key: str, value: Any, kind: Any) -> Any:
+    if kind == "float" and type(value) is int and abs(value) < 2**63:
+        return float(value)  # JSON does not tell 1 from 1.0
     if key == "adjacency":
-        checks.one_of([item.value for item in Adjacency], adjacency=value)
-        return Adjacency(value)
+        named: Any = value
+        checks.one_of([item.value for item in Adjacency], adjacency=named)
+        return Adjacency(named)
     if key == "event":
         return _read(value)
     if key == "events":

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Array, Key
 
 from reticent.core import checks, trees
 from reticent.core.alias import DEVIATION
@@ -144,7 +145,7 @@ def add_blocks(left: Any, right: Any) -> Any:
     return jax.tree.map(added, left, right, is_leaf=lambda leaf: isinstance(leaf, Wide))
 
 
-def round_by_chance(key: jax.Array, total: Any, grid: NoiseGrid) -> Any:
+def round_by_chance(key: Key[Array, ""], total: Any, grid: NoiseGrid) -> Any:
     """A sum of blocks in whole numbers: float32 leaves are rounded up or down by chance, the others stay.
 
     Returns:
@@ -223,6 +224,16 @@ def add_whole_noise(
         at most `grid.steps` apart, up to `DISTANCE` per number in delta.
     """
     noise = _noise_like(key, total.low if isinstance(total, Wide) else total, grid.multiple, parts)
+    return _in_units_of_norm(total, noise, grid)
+
+
+def add_no_noise(total: Any, grid: NoiseGrid) -> Any:
+    """The same sum in the same units, as it is: for a dry run, which promises nothing."""
+    like = total.low if isinstance(total, Wide) else total
+    return _in_units_of_norm(total, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.int32), like), grid)
+
+
+def _in_units_of_norm(total: Any, noise: Any, grid: NoiseGrid) -> Any:
     if not grid.is_wide:
         return jax.tree.map(lambda k, x: (k + x).astype(jnp.float32) * (1 / grid.steps), total, noise)
     high, low = carry(total)  # below 2^16, so that it can be shifted; sums over devices may be larger
@@ -251,7 +262,7 @@ def _noise_like(key: jax.Array, tree: Any, multiple: int, parts: Sequence[DrawPa
     return jax.tree.unflatten(structure, shaped)
 
 
-def add_gaussian_noise(key: jax.Array, total: BoundedSum, event: Gaussian) -> Any:
+def add_gaussian_noise(key: Key[Array, ""], total: BoundedSum, event: Gaussian) -> Any:
     """Adds independent noise of `event.noise_multiplier * total.max_norm` to every number of a sum of floats.
 
     The sum is moved to the grid first, rounded up or down by public coins; that moves neighbours a little

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
+from jaxtyping import Array, Key
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
@@ -16,7 +16,7 @@ from reticent.mechanisms.vectors import add_whole_vector_laplace
 from reticent.mechanisms.whole import add_whole_laplace
 
 
-def add_laplace_noise(key: jax.Array, total: BoundedSum, event: Laplace) -> Any:
+def add_laplace_noise(key: Key[Array, ""], total: BoundedSum, event: Laplace) -> Any:
     """Adds independent Laplace noise of scale `event.noise_multiplier * total.max_norm` to every number.
 
     Guarantee:
@@ -25,6 +25,14 @@ def add_laplace_noise(key: jax.Array, total: BoundedSum, event: Laplace) -> Any:
 
     Raises:
         InvalidArgument: the bound is in L2, a number is not finite, or JAX is compiling this.
+
+    Example:
+        >>> from reticent.core.keys import Keys, Stream, step_key
+        >>> key = step_key(Keys.seeded(0).take(Stream.NOISE), 0)
+        >>> import numpy as np
+        >>> counts = BoundedSum(value=np.array([3.0, 40.0]), max_norm=1.0, norm="l1")
+        >>> add_laplace_noise(key, counts, Laplace(noise_multiplier=2.0)).shape
+        (2,)
     """
     if total.norm != "l1":
         raise InvalidArgument(
@@ -38,7 +46,7 @@ def add_laplace_noise(key: jax.Array, total: BoundedSum, event: Laplace) -> Any:
 
 
 def add_vector_laplace_noise(
-    key: jax.Array, total: BoundedSum, *, epsilon: float, adjacency: Adjacency
+    key: Key[Array, ""], total: BoundedSum, *, epsilon: float, adjacency: Adjacency
 ) -> tuple[Any, PureDp]:
     """Adds noise with density proportional to exp(-epsilon * norm / sensitivity); returns its event too.
 
@@ -49,6 +57,17 @@ def add_vector_laplace_noise(
 
     Raises:
         InvalidArgument: a number is not finite, or JAX is compiling this.
+
+    Example:
+        >>> from reticent.core.keys import Keys, Stream, step_key
+        >>> key = step_key(Keys.seeded(0).take(Stream.NOISE), 0)
+        >>> import numpy as np
+        >>> total = BoundedSum(value=np.array([3.0, 40.0]), max_norm=1.0)
+        >>> noisy, event = add_vector_laplace_noise(
+        ...     key, total, epsilon=0.5, adjacency=Adjacency.REPLACE
+        ... )
+        >>> noisy.shape, event.epsilon
+        ((2,), 0.5)
     """
     checks.positive(epsilon=epsilon)
     event = PureDp(epsilon=epsilon, adjacency=adjacency)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int, Key
 
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.events import RandomizedResponse
@@ -14,7 +14,7 @@ from reticent.mechanisms.host import source_of
 from reticent.mechanisms.whole import draw_below, flip
 
 
-def randomize(key: jax.Array, answers: Any, event: RandomizedResponse) -> jax.Array:
+def randomize(key: Key[Array, ""], answers: Any, event: RandomizedResponse) -> Int[Array, "*answers"]:
     """Keeps each answer (a whole number below `event.choices`) with probability `event.truth`.
 
     Otherwise one of the others is given, each equally likely.
@@ -45,7 +45,7 @@ def randomize(key: jax.Array, answers: Any, event: RandomizedResponse) -> jax.Ar
     return jnp.asarray(answered.astype(np.int32))
 
 
-def estimate_shares(blurred: jax.Array, event: RandomizedResponse) -> jax.Array:
+def estimate_shares(blurred: Int[Array, " answers"], event: RandomizedResponse) -> Float[Array, " choices"]:
     """The unbiased estimate of how many gave each answer, as shares; post-processing, so free.
 
     Shares of rare answers may come out slightly negative.

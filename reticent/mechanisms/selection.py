@@ -13,9 +13,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int, Key, Num
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
@@ -29,13 +29,13 @@ _FINE = 2**24  # steps of a score that one record can change it by
 
 
 def exponential_mechanism(
-    key: jax.Array,
+    key: Key[Array, ""],
     scores: Any,
     event: ExponentialMechanism,
     *,
     max_change: float,
     is_monotone: bool = False,
-) -> jax.Array:
+) -> Int[Array, "*rows"]:
     """The index of a score, with probability proportional to exp(epsilon * score / (2 * sensitivity)).
 
     Args:
@@ -67,13 +67,13 @@ def exponential_mechanism(
 
 
 def noisy_max_laplace(
-    key: jax.Array,
+    key: Key[Array, ""],
     scores: Any,
     event: PureDp,
     *,
     max_change: float,
     is_monotone: bool = False,
-) -> jax.Array:
+) -> Int[Array, "*rows"]:
     """The index of the largest score after Laplace noise of scale 2 sensitivity / epsilon on each.
 
     Guarantee:
@@ -83,6 +83,12 @@ def noisy_max_laplace(
 
     Raises:
         InvalidArgument: a score is not finite, or JAX is compiling this.
+
+    Example:
+        >>> from reticent.core.keys import Keys, Stream, step_key
+        >>> key = step_key(Keys.seeded(0).take(Stream.NOISE), 0)
+        >>> int(noisy_max_laplace(key, [0.0, 1000.0, 5.0], PureDp(epsilon=1.0), max_change=1.0))
+        1
     """
     source = source_of(key, scores)
     factor, reach = _factor(event.epsilon, event.adjacency, max_change, is_monotone=is_monotone)
@@ -92,7 +98,9 @@ def noisy_max_laplace(
     return _largest(steps + whole_laplace(source, steps.shape, scale))
 
 
-def noisy_max_gaussian(key: jax.Array, scores: Any, event: Gaussian, *, max_norm: float) -> jax.Array:
+def noisy_max_gaussian(
+    key: Key[Array, ""], scores: Any, event: Gaussian, *, max_norm: float
+) -> Int[Array, "*rows"]:
     """The index of the largest score after Gaussian noise of `noise_multiplier * max_norm` on each.
 
     `max_norm` bounds one record's contribution to the whole vector of scores, in L2.
@@ -116,7 +124,7 @@ def noisy_max_gaussian(key: jax.Array, scores: Any, event: Gaussian, *, max_norm
     return _largest(add_whole_normals(source, numbers, max_norm=max_norm, deviation=deviation))
 
 
-def _largest(noisy: np.ndarray) -> jax.Array:
+def _largest(noisy: Num[np.ndarray, "*rows scores"]) -> Int[Array, "*rows"]:
     return jnp.asarray(noisy.argmax(axis=-1).astype(np.int32))
 
 

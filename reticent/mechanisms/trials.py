@@ -6,6 +6,7 @@ from decimal import Decimal, localcontext
 
 import jax
 import numpy as np
+from jaxtyping import Array, Key
 
 from reticent.mechanisms.events import BestOfTrials
 
@@ -13,13 +14,20 @@ _NEGLIGIBLE = Decimal(2) ** -100  # a probability below which further runs are i
 _WORDS = 3  # of 32 random bits
 
 
-def draw_trials(key: jax.Array, event: BestOfTrials) -> int:
+def draw_trials(key: Key[Array, ""], event: BestOfTrials) -> int:
     """A number of runs, from the distribution that the event's accounting is about.
 
     By inverting the distribution function at a number of 96 random bits, with 60 digits.
 
     Guarantee:
         Off the law by less than 2^-80 in total variation, for up to 2^15 runs.
+
+    Example:
+        >>> from reticent.core.keys import Keys, Stream, step_key
+        >>> from reticent.mechanisms.events import PureDp
+        >>> key = step_key(Keys.seeded(0).take(Stream.NOISE), 0)
+        >>> draw_trials(key, BestOfTrials(shape=1.0, gamma=0.1, event=PureDp(epsilon=0.1))) >= 1
+        True
     """
     words = (int(word) for word in np.asarray(jax.random.bits(key, (_WORDS,), np.uint32)))
     with localcontext() as context:

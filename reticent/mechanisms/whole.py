@@ -25,6 +25,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from reticent.core import checks
 from reticent.core.alias import DEVIATION, FIRST_BITS, HALF, normal_table
@@ -201,7 +202,7 @@ def laplace_grid(size: int, *, max_norm: float, scale: float, are_whole: bool = 
     return step, scale / step * (1 + size * step / max_norm) * (1 + 2.0**-50)
 
 
-def to_grid(values: Any, step: float) -> np.ndarray:
+def to_grid(values: Any, step: float) -> Int[np.ndarray, "*shape"]:
     """Values as whole multiples of a step that is a power of two: each moves by at most half a step.
 
     The quotient is exact, so that a value's place depends on nothing but the value.
@@ -294,7 +295,7 @@ def _words(source: np.random.Generator, shape: Shape) -> np.ndarray:
     return source.integers(0, 1 << _WORD, shape, dtype=np.uint64)
 
 
-def require_finite(values: Any, *, are_whole: bool = False) -> np.ndarray:
+def require_finite(values: Any, *, are_whole: bool = False) -> Float[np.ndarray, "*shape"]:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
         raise InvalidArgument(

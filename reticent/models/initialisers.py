@@ -15,7 +15,12 @@ import jax.numpy as jnp
 
 
 class Start(NamedTuple):
-    """How one array starts: a constant, or normal with this deviation around it."""
+    """How one array starts: a constant, or normal with this deviation around it.
+
+    Example:
+        >>> Start((3, 2), deviation=0.1).size
+        6
+    """
 
     shape: tuple[int, ...]
     deviation: float = 0.0
@@ -29,6 +34,10 @@ class Start(NamedTuple):
 def he(*shape: int) -> Start:
     """Keeps the scale of activations through relu; the last axis counts outputs.
 
+    Example:
+        >>> round(he(8, 4).deviation, 3)
+        0.5
+
     Reference:
         He, Zhang, Ren and Sun (2015), Equation 10, arXiv:1502.01852v1.
     """
@@ -38,6 +47,10 @@ def he(*shape: int) -> Start:
 def glorot(*shape: int) -> Start:
     """Keeps the scale through tanh or a linear layer, forwards and backwards.
 
+    Example:
+        >>> round(glorot(8, 8).deviation, 3)
+        0.354
+
     Reference:
         Glorot and Bengio (2010), Equation 12.
     """
@@ -46,19 +59,42 @@ def glorot(*shape: int) -> Start:
 
 
 def zeros(*shape: int) -> Start:
+    """An array of zeros.
+
+    Example:
+        >>> zeros(3)
+        Start(shape=(3,), deviation=0.0, mean=0.0)
+    """
     return Start(shape)
 
 
 def ones(*shape: int) -> Start:
+    """An array of ones.
+
+    Example:
+        >>> ones(3).mean
+        1.0
+    """
     return Start(shape, mean=1.0)
 
 
 def leaves_of(starts: Any) -> list[Start]:
+    """The starts in a tree of them, in the order of its leaves.
+
+    Example:
+        >>> [start.shape for start in leaves_of({"b": zeros(3), "w": he(2, 3)})]
+        [(3,), (2, 3)]
+    """
     return jax.tree.leaves(starts, is_leaf=_is_start)
 
 
 def draw(key: jax.Array, starts: Any) -> Any:
-    """A tree of fresh float32 arrays, in the shape of a tree of starts."""
+    """A tree of fresh float32 arrays, in the shape of a tree of starts.
+
+    Example:
+        >>> draw(jax.random.key(0), {"b": zeros(3), "w": he(2, 3)})["b"].tolist()
+        [0.0, 0.0, 0.0]
+    """
     leaves, structure = jax.tree.flatten(starts, is_leaf=_is_start)
     return jax.tree.unflatten(structure, _draw(key, tuple(leaves)))
 

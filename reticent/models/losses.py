@@ -24,7 +24,7 @@ def classification_loss(model: Model) -> Measure:
     """Cross-entropy of the label under the softmax of the logits.
 
     With one label per place (a language model), the mean over places. A negative label means that
-    there is none: the place counts for nothing.
+    there is none: the place counts for nothing. A label beyond the last class makes the loss NaN.
 
     Example:
         >>> import jax
@@ -38,8 +38,12 @@ def classification_loss(model: Model) -> Measure:
     def loss(params: Params, example: Example) -> jax.Array:
         logits, labels = _logits_and_labels(model, params, example)
         # A product with zeros and ones, where a look-up would be slow to differentiate on CPU.
-        chosen = jnp.sum(logits * jax.nn.one_hot(labels, logits.shape[-1]), axis=-1)
-        return _mean_over_labels(jax.nn.logsumexp(logits, axis=-1) - chosen, labels)
+        chosen = jnp.sum(logits * jax.nn.one_hot(labels, logits.shape[-1], dtype=logits.dtype), axis=-1)
+        is_class = (
+            labels < logits.shape[-1]
+        )  # beyond the last one, no loss is right: the example adds nothing
+        values = (jax.nn.logsumexp(logits, axis=-1) - chosen) * jnp.where(is_class, 1.0, jnp.nan)
+        return _mean_over_labels(values, labels)
 
     return loss
 
@@ -58,13 +62,23 @@ def accuracy(model: Model) -> Measure:
 
     def metric(params: Params, example: Example) -> jax.Array:
         logits, labels = _logits_and_labels(model, params, example)
-        return _mean_over_labels(jnp.float32(jnp.argmax(logits, axis=-1) == labels), labels)
+        return _mean_over_labels(
+            jnp.float32(jnp.argmax(logits, axis=-1).astype(labels.dtype) == labels), labels
+        )
 
     return metric
 
 
 def squared_loss(model: Model) -> Measure:
-    """Half the squared distance of the prediction from the target."""
+    """Half the squared distance of the prediction from the target.
+
+    Example:
+        >>> from reticent.models.linear import linear
+        >>> model = linear(2, 1)
+        >>> params = model.init(jax.random.key(0))
+        >>> squared_loss(model)(params, {"x": jnp.zeros(2), "y": jnp.float32(2.0)}).item()
+        2.0
+    """
 
     def loss(params: Params, example: Example) -> jax.Array:
         predicted, target = model.apply(params, example["x"]), jnp.asarray(example["y"])
@@ -92,4 +106,5 @@ def _logits_and_labels(model: Model, params: Params, example: Example) -> tuple[
 
 def _mean_over_labels(values: jax.Array, labels: jax.Array) -> jax.Array:
     is_labelled = labels >= 0
-    return jnp.sum(jnp.where(is_labelled, values, 0)) / jnp.maximum(jnp.sum(is_labelled), 1)
+    count = jnp.maximum(jnp.sum(is_labelled), 1).astype(values.dtype)
+    return jnp.sum(jnp.where(is_labelled, values, 0)) / count

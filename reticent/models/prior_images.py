@@ -34,7 +34,12 @@ def random_strokes(count: int, *, side: int = 28, seed: int = 0) -> np.ndarray:
 
 
 def random_shapes(count: int, *, side: int = 28, seed: int = 0) -> np.ndarray:
-    """Grey polygons, boxes and bars on black, one to four per image, some of them rough."""
+    """Grey polygons, boxes and bars on black, one to four per image, some of them rough.
+
+    Example:
+        >>> random_shapes(2, side=16).shape
+        (2, 16, 16)
+    """
     checks.count(count=count, side=side)
     rng = np.random.default_rng(seed)
     return np.stack([_shapes(rng, side) for _ in range(count)])

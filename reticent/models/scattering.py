@@ -50,6 +50,10 @@ def scattering_features(images: Any, *, groups: int | None = None) -> np.ndarray
     Returns:
         (n, height / 4, width / 4, 81 * colours) float32, the channels of a colour side by side: the blurred
         image, then one wavelet (by scale, by angle), then two (by first angle, by second).
+
+    Example:
+        >>> scattering_features(np.zeros((1, 8, 8), np.uint8)).shape
+        (1, 2, 2, 81)
     """
     images = np.asarray(images)
     _check_images(images)
@@ -74,6 +78,11 @@ def normalise_features(features: Any, groups: int = 27) -> jax.Array:  # (height
     """Mean 0 and variance 1 over every group of channels of one image, (height, width, channels).
 
     Free of charge, where a mean over the training images would have to be paid for.
+
+    Example:
+        >>> features = jnp.arange(32.0).reshape(2, 2, 8)
+        >>> normalise_features(features, groups=2).shape
+        (2, 2, 8)
 
     Reference:
         Tramèr and Boneh (2021), arXiv:2011.11660v3, their first choice of normalisation.

@@ -32,7 +32,12 @@ def scattering_linear(shape: tuple[int, int, int] = (7, 7, 81), classes: int = 1
 
 
 def scattering_cnn(classes: int = 10) -> Model:
-    """The network on 7 x 7 x 81 features (MNIST, Fashion-MNIST): 33,066 parameters."""
+    """The network on 7 x 7 x 81 features (MNIST, Fashion-MNIST): 33,066 parameters.
+
+    Example:
+        >>> jax.eval_shape(scattering_cnn().init, jax.random.key(0))["dense2"]["b"].shape
+        (10,)
+    """
 
     starts = {
         "conv1": conv_starts(3, 81, 16, glorot),
@@ -52,7 +57,12 @@ def scattering_cnn(classes: int = 10) -> Model:
 
 
 def scattering_cnn_colour(classes: int = 10) -> Model:
-    """The network on 8 x 8 x 243 features (CIFAR-10): 187,210 parameters."""
+    """The network on 8 x 8 x 243 features (CIFAR-10): 187,210 parameters.
+
+    Example:
+        >>> scattering_cnn_colour().name
+        'scattering_cnn_colour'
+    """
 
     starts = {
         "conv1": conv_starts(3, 243, 64, glorot),

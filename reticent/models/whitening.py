@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
@@ -22,12 +23,17 @@ class Whitening(NamedTuple):
 
     centre: (features,), taken away first. directions: (features, kept), each divided by how much the prior
     varies along it.
+
+    Example:
+        >>> white = Whitening(centre=np.ones(2), directions=np.eye(2) / 2)
+        >>> white(np.array([[3.0, 1.0]])).tolist()
+        [[1.0, 0.0]]
     """
 
-    centre: np.ndarray
-    directions: np.ndarray
+    centre: Float[np.ndarray, " features"]
+    directions: Float[np.ndarray, "features kept"]
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
+    def __call__(self, rows: Float[np.ndarray, "rows features"]) -> Float[np.ndarray, "rows kept"]:
         """Rows of features as rows of length 1; each depends on its own row alone.
 
         Guarantee:
@@ -40,12 +46,20 @@ class Whitening(NamedTuple):
         return result
 
 
-def whitening(prior: np.ndarray, *, kept: int = 1000, ridge: float = 1e-3) -> Whitening:
+def whitening(
+    prior: Float[np.ndarray, "images features"], *, kept: int = 1000, ridge: float = 1e-3
+) -> Whitening:
     """From the features of prior images, the map that makes them vary alike in `kept` directions.
 
     Args:
         prior: (images, features). Never rows of the private data: that would have to be paid for.
         ridge: added to every variance, so that directions with almost no variance are not amplified.
+
+    Example:
+        >>> prior = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
+        >>> white = whitening(prior, kept=3)
+        >>> white(prior[:7]).shape
+        (7, 3)
     """
     checks.count(kept=kept)
     checks.positive(ridge=ridge)
@@ -62,6 +76,6 @@ def whitening(prior: np.ndarray, *, kept: int = 1000, ridge: float = 1e-3) -> Wh
     return Whitening(centre, np.ascontiguousarray(directions[:, largest] * scale, np.float32))
 
 
-def unit_rows(rows: np.ndarray) -> np.ndarray:
+def unit_rows(rows: Float[np.ndarray, "rows features"]) -> Float[np.ndarray, "rows features"]:
     """Each row divided by its length."""
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
@@ -57,7 +58,7 @@ class LaplaceMax:
     def grid(self) -> LaplaceGrid:
         return LaplaceGrid.of(1 / self.gamma)
 
-    def answer(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
+    def answer(self, source: np.random.Generator, votes: Votes) -> Int[np.ndarray, " queries"]:
         """One noisy label for each row of votes: (queries,)."""
         counts = in_steps(votes.counts, self.grid.parts, votes.teachers)
         return (counts + self.grid.noise(source, counts.shape)).argmax(axis=1)
@@ -65,7 +66,14 @@ class LaplaceMax:
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialMax:
-    """A class with probability proportional to exp(gamma * count): 2 gamma-DP, and of that range."""
+    """A class with probability proportional to exp(gamma * count): 2 gamma-DP, and of that range.
+
+    Example:
+        >>> import numpy as np
+        >>> votes = Votes(counts=[[95, 5], [2, 98]], teachers=100)
+        >>> ExponentialMax(gamma=0.5).answer(np.random.default_rng(0), votes).tolist()
+        [0, 1]
+    """
 
     gamma: float
 
@@ -76,7 +84,7 @@ class ExponentialMax:
     def event(self) -> Event:
         return ExponentialMechanism(epsilon=2 * self.gamma)
 
-    def answer(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
+    def answer(self, source: np.random.Generator, votes: Votes) -> Int[np.ndarray, " queries"]:
         """One label for each row of votes, by weights that are whole numbers: see `choose_whole`."""
         return choose_whole(source, votes.counts, Fraction(self.gamma), most=votes.teachers)
 
@@ -110,12 +118,12 @@ class GaussianMax:
     def grid(self) -> NormalGrid:
         return NormalGrid.of(self.sigma)
 
-    def noisy(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
+    def noisy(self, source: np.random.Generator, votes: Votes) -> Float[np.ndarray, "queries classes"]:
         """All counts with their noise: (queries, classes)."""
         counts = in_steps(votes.counts, self.grid.parts, votes.teachers)
         return (counts + self.grid.noise(source, counts.shape)) / self.grid.parts
 
-    def answer(self, source: np.random.Generator, votes: Votes) -> np.ndarray:
+    def answer(self, source: np.random.Generator, votes: Votes) -> Int[np.ndarray, " queries"]:
         return self.noisy(source, votes).argmax(axis=1)
 
 

@@ -42,6 +42,11 @@ class Allowance(NamedTuple):
         never passes mu^2 on any path is worth one Gaussian release of mu, even if each ratio is chosen by
         looking at what came before (Smith and Thakurta 2022, arXiv:2210.17520). For the
         others it is on the number of answers, all of which cost the same.
+
+    Example:
+        >>> allowance = allowance_for(GaussianMax(sigma=40.0), epsilon=1.0, delta=1e-6)
+        >>> [allowance.affords_one_more(asked=count, answered=count) for count in (43, 44)]
+        [True, False]
     """
 
     limit: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
 
 from reticent.core import checks
 from reticent.core.generators import generator
@@ -14,7 +15,18 @@ from reticent.pate.votes import Answers, Questions, Votes
 
 
 class Teller:
-    """Teachers that answer until the allowance ends: each round continues where the last one stopped."""
+    """Teachers that answer until the allowance ends: each round continues where the last one stopped.
+
+    Example:
+        >>> from reticent.pate.aggregators import GaussianMax
+        >>> from reticent.pate.allowance import allowance_for
+        >>> noise = GaussianMax(sigma=20.0)
+        >>> teller = Teller(noise, allowance_for(noise, epsilon=1.0, delta=1e-6), Keys.seeded(0))
+        >>> votes = Votes(counts=[[0, 100]] * 50, teachers=100)
+        >>> answers = teller.answer(votes, Questions.first(50))
+        >>> answers.asked, set(answers.labels.tolist())
+        (11, {1})
+    """
 
     def __init__(self, aggregator: Aggregator, allowance: Allowance, keys: Keys) -> None:
         require_alone("PATE")
@@ -73,7 +85,14 @@ class Teller:
 
 
 def join_answers(*parts: Answers) -> Answers:
-    """Joins the answers of several rounds. No record may be answered in two of them."""
+    """Joins the answers of several rounds. No record may be answered in two of them.
+
+    Example:
+        >>> first = Answers(questions=Questions(rows=[0, 1]), labels=np.array([1, 0]), asked=2)
+        >>> second = Answers(questions=Questions(rows=[7]), labels=np.array([1]), asked=3)
+        >>> join_answers(first, second).labels.tolist(), join_answers(first, second).asked
+        ([1, 0, 1], 5)
+    """
     counts = [part.counts for part in parts if part.counts is not None]
     return Answers(
         questions=Questions(rows=np.concatenate([part.questions.rows for part in parts])),
@@ -83,7 +102,9 @@ def join_answers(*parts: Answers) -> Answers:
     )
 
 
-def add_confident_labels(answers: Answers, asked: Questions, beliefs: np.ndarray, *, sure: float) -> Answers:
+def add_confident_labels(
+    answers: Answers, asked: Questions, beliefs: Float[np.ndarray, "questions classes"], *, sure: float
+) -> Answers:
     """Adds the student's own labels for refused questions of which it is sure.
 
     The second half of Interactive-GNMax: teachers that do not contradict a sure student confirm it. That they
@@ -93,6 +114,13 @@ def add_confident_labels(answers: Answers, asked: Questions, beliefs: np.ndarray
         asked: the questions of that round, in their order; only the first `answers.asked` of them count.
         beliefs: the student's probabilities for them, (questions, classes).
         sure: the probability from which its own label is used.
+
+    Example:
+        >>> answers = Answers(questions=Questions(rows=[0]), labels=np.array([1]), asked=2)
+        >>> beliefs = np.array([[0.5, 0.5], [0.99, 0.01]])
+        >>> more = add_confident_labels(answers, Questions(rows=[0, 1]), beliefs, sure=0.95)
+        >>> more.questions.rows.tolist(), more.labels.tolist()
+        ([0, 1], [1, 0])
 
     Reference:
         Papernot et al. (2018), Algorithm 2, arXiv:1802.08908.

@@ -32,7 +32,14 @@ _SLOWEST = 1e-6  # beta, so that rounding cannot be seen beside it
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnreleasedCost:
-    """A Renyi curve computed from private votes: for the holder of the votes, not for publication."""
+    """A Renyi curve computed from private votes: for the holder of the votes, not for publication.
+
+    Example:
+        >>> votes = Votes(counts=[[245, 5]] * 100, teachers=250)
+        >>> cost = unreleased_cost(votes, GaussianMax(sigma=40.0))
+        >>> cost.epsilon(1e-6) < cost.epsilon_classical(1e-6)
+        True
+    """
 
     orders: np.ndarray
     curve: np.ndarray
@@ -119,6 +126,10 @@ class CostRelease:
         beta: how fast smooth sensitivity forgets; below 1 / (2 order).
         sigma: noise over smooth sensitivity.
         confidence: that what is published is not below the truth. One half adds no margin, as in the paper.
+
+    Example:
+        >>> CostRelease(order=20.0, beta=0.01, sigma=10.0).divergence > 0
+        True
     """
 
     order: float
@@ -233,6 +244,20 @@ def sanitise(
     Guarantee:
         Costs `release.divergence` at the order of the release, up to 2^-64: the noise is whole numbers on a
         grid that follows from public numbers alone (`publishing`).
+
+    Example:
+        >>> votes = Votes(counts=[[245, 5]] * 100, teachers=250)
+        >>> how = CostRelease(order=20.0, beta=0.01, sigma=10.0)
+        >>> found = sanitise(
+        ...     votes,
+        ...     GaussianMax(sigma=40.0),
+        ...     how,
+        ...     delta=1e-6,
+        ...     keys=Keys.seeded(0),
+        ...     is_answered=np.ones(100, bool),
+        ... )
+        >>> found.epsilon > 0, found.delta
+        (True, 1e-06)
     """
     slower = replace(release, beta=release.beta * publishing.SLOWER)
     most = _largest_cost(votes, aggregator, release.order)

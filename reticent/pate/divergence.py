@@ -28,12 +28,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from jaxtyping import Float, Num
 from scipy.special import log_ndtr, logsumexp
 
 from reticent.core import checks
 
 
-def log_wrong_gaussian(counts: np.ndarray, sigma: float, *, step: float = 0.0) -> np.ndarray:
+def log_wrong_gaussian(
+    counts: Num[np.ndarray, "queries classes"], sigma: float, *, step: float = 0.0
+) -> Float[np.ndarray, " queries"]:
     """ln of a bound on the probability that GNMax answers anything but the plurality: (queries,).
 
     Reference:
@@ -44,7 +47,9 @@ def log_wrong_gaussian(counts: np.ndarray, sigma: float, *, step: float = 0.0) -
     return _at_most_even(logsumexp(log_ndtr(-gaps / (math.sqrt(2) * sigma)), axis=1), counts.shape[1])
 
 
-def log_wrong_laplace(counts: np.ndarray, scale: float, *, step: float = 0.0) -> np.ndarray:
+def log_wrong_laplace(
+    counts: Num[np.ndarray, "queries classes"], scale: float, *, step: float = 0.0
+) -> Float[np.ndarray, " queries"]:
     """`log_wrong_gaussian` for Laplace noise of this scale (1 / gamma).
 
     Reference:
@@ -56,8 +61,8 @@ def log_wrong_laplace(counts: np.ndarray, scale: float, *, step: float = 0.0) ->
 
 
 def log_pass_probability(
-    counts: np.ndarray, threshold: float, sigma: float, *, step: float = 0.0
-) -> np.ndarray:
+    counts: Num[np.ndarray, "queries classes"], threshold: float, sigma: float, *, step: float = 0.0
+) -> Float[np.ndarray, " queries"]:
     """ln of the probability that the largest count passes the threshold with its noise: (queries,).
 
     With a step the less likely of passing and failing is at most as likely as this says: the largest count
@@ -68,7 +73,9 @@ def log_pass_probability(
     return log_ndtr(np.sign(ahead) * np.maximum(np.abs(ahead) - step, 0.0) / sigma)
 
 
-def gaussian_max(log_wrong: np.ndarray, sigma: float, orders: np.ndarray) -> np.ndarray:
+def gaussian_max(
+    log_wrong: Float[np.ndarray, " queries"], sigma: float, orders: Float[np.ndarray, " orders"]
+) -> Float[np.ndarray, "queries orders"]:
     """The divergence of one GNMax answer: the smaller of order / sigma^2 and what the votes allow.
 
     Reference:
@@ -100,7 +107,9 @@ def dependent_bound(log_wrong: np.ndarray | float, sigma: float, order: np.ndarr
     return total / (order - 1)
 
 
-def gaussian_check(log_pass: np.ndarray, sigma: float, orders: np.ndarray) -> np.ndarray:
+def gaussian_check(
+    log_pass: Float[np.ndarray, " queries"], sigma: float, orders: Float[np.ndarray, " orders"]
+) -> Float[np.ndarray, "queries orders"]:
     """The divergence of one threshold check, by the same theorem.
 
     The largest count moves by one where a histogram moves by the root of two: hence the factor.
@@ -109,7 +118,9 @@ def gaussian_check(log_pass: np.ndarray, sigma: float, orders: np.ndarray) -> np
     return gaussian_max(unlikely, math.sqrt(2) * sigma, orders)
 
 
-def pure_dp(log_wrong: np.ndarray, epsilon: float, orders: np.ndarray) -> np.ndarray:
+def pure_dp(
+    log_wrong: Float[np.ndarray, " queries"], epsilon: float, orders: Float[np.ndarray, " orders"]
+) -> Float[np.ndarray, "queries orders"]:
     """The divergence of an epsilon-DP answer that is wrong with this probability (LNMax: epsilon = 2 gamma).
 
     The smallest of order epsilon^2 / 2, epsilon and, where it is proved, the bound of Papernot et al. (2017),

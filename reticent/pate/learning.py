@@ -23,7 +23,7 @@ from reticent.pate.kernel import KernelBasis, Regression, kernel_machine
 from reticent.pate.propagation import Graph, neighbour_graph
 from reticent.pate.student import check_answers, soft_labels
 
-Way = Literal["auto", "direct", "graph"]
+StudentWay = Literal["auto", "direct", "graph"]
 
 _SPREAD_NOISE = 0.1  # of labels that the graph has smoothed
 _LABEL_NOISE = 0.5  # of labels without counts
@@ -43,7 +43,7 @@ class Student:
     model: Model
     params: Params = field(repr=False)
     shares: np.ndarray = field(repr=False)
-    way: Way
+    way: StudentWay
 
 
 def learn(
@@ -54,7 +54,7 @@ def learn(
     classes: int,
     teachers: int | None = None,
     sigma: float | None = None,
-    way: Way = "auto",
+    way: StudentWay = "auto",
     graph: Graph | None = None,
     centres: int = 2000,
     seed: int = 0,
@@ -82,7 +82,7 @@ def learn(
     if way != "direct" and graph is None:
         graph = neighbour_graph(pool)
     on_progress(0.6)
-    ways: dict[Way, _Fit] = {"direct": _fit_directly(coordinates, noise)}
+    ways: dict[StudentWay, _Fit] = {"direct": _fit_directly(coordinates, noise)}
     if graph is not None:
         ways["graph"] = _fit_by_graph(coordinates, graph, classes)
     if way == "auto":

@@ -24,6 +24,7 @@ from typing import IO, Any
 import numpy as np
 
 from reticent.accounting.budget import Budget
+from reticent.core import strict_json
 from reticent.core.errors import BudgetExceeded, DataError, IntegrityError
 from reticent.core.generators import generator
 from reticent.core.keys import Keys
@@ -208,7 +209,7 @@ class _Journal:
         content = file.read()
         whole = content[: content.rfind(b"\n") + 1]
         try:
-            entries = [json.loads(line) for line in whole.splitlines()]
+            entries = [strict_json.parse(line) for line in whole.splitlines()]
         except ValueError:
             raise _damage_error(path) from None
         known = [*self.entries, *entries]

@@ -99,6 +99,13 @@ def fit_student(
             length 1.
         batch_size: records per step; without one each step sees the whole pool.
         shrinkage: half the squared length of all matrices times this is added to the loss.
+
+    Example:
+        >>> from reticent.models.linear import linear
+        >>> x = np.eye(2, dtype=np.float32)
+        >>> params = fit_student(linear(2, 2), x, np.eye(2), steps=5)
+        >>> sorted(params)
+        ['b', 'w']
     """
     x, labels = np.asarray(x), np.asarray(labels, np.float32)
     if labels.ndim != 2 or len(x) != len(labels):

@@ -132,6 +132,14 @@ def teach(
     Guarantee:
         The parameters of a teacher are a function of the seed, its number, its shard and public shapes: the
         records of other shards do not change a bit of them, whatever they hold.
+
+    Example:
+        >>> from reticent.models.linear import linear
+        >>> from reticent.pate.partition import partition
+        >>> x, y = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32), np.arange(60) % 2
+        >>> teachers = teach(linear(2, 2), partition(60, 3, seed=0), x, y, steps=2)
+        >>> teachers.vote(x[:5]).shape
+        (3, 5)
     """
     x, y = np.asarray(x), np.asarray(y).astype(np.int32)
     _require_same_records(shards, x, y)
@@ -286,6 +294,14 @@ def teach_estimators(
         x: all private records. A number that is not finite counts as 0.
         y: classes counted from 0. A record with another label than those teaches nobody.
         classes: how many there are: public.
+
+    Example:
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> from reticent.pate.partition import partition
+        >>> x, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+        >>> teachers = teach_estimators(GaussianNB(), partition(60, 3, seed=0), x, y, classes=2)
+        >>> teachers.vote(x[:5]).shape
+        (3, 5)
     """
     from sklearn.base import clone
     from threadpoolctl import threadpool_limits

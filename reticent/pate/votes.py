@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
@@ -82,7 +83,7 @@ class Votes:
         return self.counts.shape[1]
 
     @property
-    def plurality(self) -> np.ndarray:
+    def plurality(self) -> Int[np.ndarray, " queries"]:
         """The class with the most votes, without noise: private."""
         return self.counts.argmax(axis=1)
 
@@ -99,7 +100,17 @@ class Votes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Questions:
-    """Rows of a public pool that are asked about, each once."""
+    """Rows of a public pool that are asked about, each once.
+
+    Example:
+        >>> Questions.first(3).rows.tolist()
+        [0, 1, 2]
+        >>> Questions(rows=[5]).require_within(3)
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.DataError: Row 5 is asked about, and the pool has 3 rows. Ask about rows
+        of this pool.
+    """
 
     rows: np.ndarray
 
@@ -144,6 +155,11 @@ class Answers:
         asked: how many were asked in all; the others were refused.
         counts: the noisy counts behind the labels, (answers, classes), where the noise covers them: with
             Gaussian noise what is accounted for is the whole histogram.
+
+    Example:
+        >>> answers = Answers(questions=Questions(rows=[4, 9]), labels=np.array([1, 0]), asked=3)
+        >>> len(answers), answers.asked
+        (2, 3)
     """
 
     questions: Questions

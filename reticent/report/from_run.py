@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from reticent import __version__
-from reticent.attacks.strength import is_alarming, strongest_attack
+from reticent.attacks.strength import is_alarming
+from reticent.core import strict_json
 from reticent.core.errors import DataError, IntegrityError
-from reticent.core.files import read_inside
+from reticent.core.files import misfits_as, read_inside, read_named
+from reticent.core.postgres import name_of_place
 from reticent.report.facts import attacks as attack_facts
+from reticent.report.facts import evidence, training
 from reticent.report.facts import record as record_facts
-from reticent.report.facts import training
-from reticent.report.facts.facts import Facts, Section, Value, bound_from_above, estimate
+from reticent.report.facts.facts import Facts, Section, Value, bound_from_above
 from reticent.report.facts.odds import ClaimPoint, best_guess, claim_points, largest_belief
+from reticent.report.facts.scores import MAIN_SCORES, score_values
+from reticent.report.facts.shapes import shape_sections
+from reticent.report.facts.weights import weight_sections
 from reticent.runs import folder as folders
 from reticent.runs.record import RunRecord
 
 _MODELS = {
     "linear": "A linear model",
+    "additive": "An additive model: one curve per column",
     "mlp": "A perceptron",
     "cnn": "A convolutional network",
     "scattering": "A linear model on scattering features",
@@ -44,15 +50,15 @@ def collect_facts(folder: Path, *, attacks: Path | None = None, audit: Path | No
     """
     record = folders.read_record(folder)
     folders.require_finished(folder, record)
-    attacked = _read_json(attacks / "attack.json" if attacks else None, folder, f"{ATTACKS}/attack.json")
-    audited = _read_json(audit, folder, AUDIT)
-    try:
+    named = attacks / "attack.json" if attacks else None
+    attacked = _read_evidence(named, folder, f"{ATTACKS}/attack.json", evidence.read_attacks)
+    audited = _read_evidence(audit, folder, AUDIT, evidence.read_audit)
+    damage = IntegrityError(
+        f"{folder} does not describe a run, its attacks and its audit.",
+        remedy="Restore it from a copy, or attack and audit again.",
+    )
+    with misfits_as(damage):
         return _facts(folder, record, attacked, audited)
-    except (KeyError, TypeError, ValueError, IndexError):
-        raise IntegrityError(
-            f"{folder} does not describe a run, its attacks and its audit.",
-            remedy="Restore it from a copy, or attack and audit again.",
-        ) from None
 
 
 def is_report(path: Path) -> bool:
@@ -78,12 +84,14 @@ def _facts(
     sections = [
         _meaning(record, known),
         *training.sections(record),
+        *weight_sections(folder, record),
+        *shape_sections(folder, record),
         *attacks,
         *record_facts.sections(folder, record),
         Section(id="glossary", title="Glossary", terms=_GLOSSARY),
     ]
     return Facts(
-        title=f"{_TITLE}{Path(record.request.source).name}",
+        title=f"{_TITLE}{name_of_place(record.request.source)}",
         subtitle=f"{folder.name}, reticent {__version__}, {datetime.now(UTC):%d %B %Y}",
         verdict=verdict,
         tone=tone,
@@ -110,7 +118,7 @@ def _lead(
     guess = bound_from_above("", 100 * best_guess(known), digits=3).shown  # rounded up, as everywhere
     seen = "it, or anything it makes," if is_generator else "the model"
     said = [
-        f"{made} from {folders.rows_in_words(record)} of {Path(request.source).name}, with the method "
+        f"{made} from {folders.rows_in_words(record)} of {name_of_place(request.source)}, with the method "
         f"'{record.recipe.method}'.",
         f"Whoever sees {seen} can tell whether any one {unit} was among them at most {guess}% of the time; "
         "guessing is right 50% of the time. This is proved, whatever else they know and whatever they try.",
@@ -144,22 +152,11 @@ def _headline(
             note="about one person; guessing gives 50%",
         ),
     ]
-    scored = scores.values if scores else {}
-    name = next((key for key in ("accuracy", "root mean squared error") if key in scored), None)
-    if name is not None:
-        form = ".1%" if name == "accuracy" else ".4g"
-        values.append(estimate(name, scored[name], form=form, note="on held-out rows, unreleased"))
+    scored = score_values(scores, note="on held-out rows, unreleased") if scores else []
+    values += [value for value in scored if value.name in MAIN_SCORES]
     attacks = attack_facts.played_attacks(attacked)
-    strongest = strongest_attack(attacks)
-    if strongest is not None:
-        values.append(
-            estimate(
-                "AUC of the strongest attack",
-                attacks[strongest]["auc"]["value"],
-                form=".1%",
-                note=f"'{strongest}'; guessing gives 50%",
-            )
-        )
+    if (strongest := attack_facts.strongest_value(attacks)) is not None:
+        values.append(strongest)
     if audited is not None:
         values.append(attack_facts.audit_bound(audited))
     return tuple(values)
@@ -237,11 +234,13 @@ def _factor(epsilon: float) -> float:
     return exp(min(epsilon, 700.0))
 
 
-def _read_json(named: Path | None, folder: Path, usual: str) -> dict[str, Any] | None:
-    """Reads a JSON file that was given, or the usual one of the folder if it exists."""
+def _read_evidence(
+    named: Path | None, folder: Path, usual: str, check: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Reads and checks a JSON file that was given, or the usual one of the folder if it exists."""
     path = folder / usual if named is None else named
     try:
-        found = json.loads(read_inside(folder, usual) if named is None else named.read_bytes())
+        content = read_inside(folder, usual) if named is None else read_named(named)
     except OSError as error:
         if named is None and isinstance(error, FileNotFoundError):
             return None
@@ -249,11 +248,11 @@ def _read_json(named: Path | None, folder: Path, usual: str) -> dict[str, Any] |
             f"Cannot read {path}: {error.strerror}.",
             remedy="Pass what `reticent attack -o` or `reticent audit -o` wrote.",
         ) from error
-    except (ValueError, RecursionError):
-        raise IntegrityError(f"{path} is not JSON.", remedy="Attack or audit again.") from None
-    if not isinstance(found, dict):
-        raise IntegrityError(f"{path} is not a JSON object.", remedy="Attack or audit again.")
-    return found
+    damage = IntegrityError(
+        f"{path} is not what attack or audit writes, or is damaged.", remedy="Attack or audit again."
+    )
+    with misfits_as(damage):
+        return check(strict_json.parse_object(content))
 
 
 _GLOSSARY: tuple[tuple[str, str], ...] = (

@@ -17,7 +17,10 @@ spill                       rows that are too many for the memory
 learners                    which models there are, and how rows become their inputs
 method                      what a method is to a run: terms, a recipe, inputs, what is trained
 methods/                    the ways to train: one row per method in `table`
+unclipped                   held-out numbers as they are in the table, to score against
 scoring                     how good the result is on held-out rows
+held_out_scores             what a record keeps of that
+dry_run                     what a run would cost, with nothing charged or written
 
 What is left on the disk, and what is done with it:
 
@@ -26,6 +29,10 @@ json_values                 values read from JSON, each checked
 folder                      the files of a run, written whole and read back without trusting them
 private                     which rows were held out: the part of a folder that may not leave
 predict                     new rows through a finished run
+shapes                      the curves of an additive model, by the names of columns
+weights                     what a linear model looks at, by the names of features
+export                      what of a run may be published, in a folder of its own
+portable                    the same for other programs: onnx_graph, and released_model, which is copied
 reopen                      a finished run beside the rows it was made from
 attacks/                    attacks on a finished run, with its own recipe and rows
 sweep                       theory against practice: many models, accounting methods and epsilons
@@ -50,5 +57,7 @@ if TYPE_CHECKING:
     from reticent.runs.predict import Predictor as Predictor
     from reticent.runs.record import RunRecord as RunRecord
     from reticent.runs.request import Request as Request
+    from reticent.runs.shapes import ColumnShape as ColumnShape
+    from reticent.runs.shapes import shapes as shapes
 
 open_page(__name__)

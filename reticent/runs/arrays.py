@@ -27,21 +27,31 @@ from reticent.distributed import collectives
 from reticent.distributed.consensus import require_alone
 from reticent.runs import spill
 from reticent.runs.learners import Learner, learner
-from reticent.runs.problem import Problem, of_table
+from reticent.runs.problem import Problem, of_table, with_class_weights
 from reticent.runs.request import HELD_OUT
 from reticent.runs.source import Source, public_of_held_out
+from reticent.runs.spill import Arrays
+from reticent.runs.unclipped import NO_NUMBERS, HeldOutNumbers, Unclipped
+from reticent.runs.users import RowsOfUsers, RowSplit, several_rows, split_of
 from reticent.training.places import lay
 
-Arrays = dict[str, np.ndarray]
+
+class UsersOfRows(NamedTuple):
+    """Whose the rows on either side are; those held out are not known where rows stay on disk."""
+
+    train_on: np.ndarray
+    held_out: np.ndarray | None = None
 
 
-class Divided(NamedTuple):
+class DividedRows(NamedTuple):
     """A problem, the rows to train on, and the others."""
 
     problem: Problem
     train_on: Arrays
     held_out: Arrays
     are_inputs: bool = False  # as the learner takes them: rows that stay on disk are written that way
+    numbers: HeldOutNumbers = NO_NUMBERS  # of the held-out rows, before bounds clipped them
+    users: UsersOfRows | None = None
 
 
 def divided_by(
@@ -50,31 +60,50 @@ def divided_by(
     observer: Observer,
     *,
     scratch: Path | None = None,
-) -> Divided:
+) -> DividedRows:
     """The rows of a run as its split divides them: the same ones every time.
 
     Args:
         scratch: a folder for rows that are too many for the memory.
     """
+    divided = _divided(source, domain, observer, scratch)
+    return divided._replace(problem=with_class_weights(divided.problem, source.request.class_weights))
+
+
+def _divided(source: Source, domain: Domain | None, observer: Observer, scratch: Path | None) -> DividedRows:
     rows, split = source.train_rows, source.split
     if source.splits is not None:
-        return of_catalog(source.request.source, source.splits, split, rows=rows, is_shared=source.is_shared)
+        return of_catalog(source, source.splits)
     assert source.table is not None
     assert domain is not None
     assert split is not None
-    if scratch is not None and spill.is_too_large(source.table, domain):
+    split, users = split_of(split, source.table), _users_of(source.table)
+    # Rows of users who have several are trained on from memory only.
+    may_spill = scratch is not None and several_rows(source.request.rows_per_user) is None
+    if scratch is not None and may_spill and spill.is_too_large(source.table, domain):
         problem = of_table(domain, len(feature_names(domain)), rows)
         learn = learner(source.request.model, problem)
-        parts = spill.written(
-            source.table, domain, split, first=source.first, learn=learn, into=scratch, observer=observer
+        unclipped = Unclipped(domain, split, first=source.first)
+        train_on, held_out = spill.written(
+            source.table,
+            domain,
+            split,
+            first=source.first,
+            learn=learn,
+            into=scratch,
+            observer=observer,
+            unclipped=unclipped,
+            take_in=source.take_in,
         )
-        return Divided(problem, *parts, are_inputs=True)
-    return of_file(source.table, domain, split, rows=rows, first=source.first, observer=observer)
+        numbers = _taken_numbers(held_out, unclipped, problem)
+        owners = None if users is None else UsersOfRows(users[~split.is_held_out(0, len(users))])
+        return DividedRows(problem, train_on, held_out, are_inputs=True, numbers=numbers, users=owners)
+    return of_file(source, source.table, domain, split, observer)
 
 
 def with_public(
-    source: Source, domain: Domain | None, divided: Divided, observer: Observer
-) -> tuple[Divided, np.ndarray | None]:
+    source: Source, domain: Domain | None, divided: DividedRows, observer: Observer
+) -> tuple[DividedRows, np.ndarray | None]:
     """The same, with the public rows that were asked for: those of a table, or most of the held-out ones."""
     if source.public is not None:
         assert domain is not None
@@ -89,11 +118,16 @@ def with_public(
     held_out = divided.held_out
     taken = public_of_held_out(len(held_out["y"]))
     kept = {key: column[taken:] for key, column in held_out.items()}
-    return divided._replace(held_out=kept), held_out["x"][:taken]
+    users = divided.users
+    if users is not None and users.held_out is not None:
+        divided = divided._replace(users=users._replace(held_out=users.held_out[taken:]))
+    targets = divided.numbers.targets
+    numbers = divided.numbers._replace(targets=None if targets is None else targets[taken:])
+    return divided._replace(held_out=kept, numbers=numbers), held_out["x"][:taken]
 
 
 def parts_as_inputs(
-    learn: Learner, divided: Divided, keys: Keys, observer: Observer
+    learn: Learner, divided: DividedRows, keys: Keys, observer: Observer
 ) -> tuple[Arrays, Arrays]:
     """The rows to train on and the others, as the learner takes them."""
     if divided.are_inputs:
@@ -116,31 +150,43 @@ def inputs_of(learn: Learner, part: Arrays, observer: Observer) -> Arrays:
         return {**part, "x": learn.inputs(part["x"], on_progress)}
 
 
-def of_file(
-    table: Table, domain: Domain, split: Split, *, rows: int, first: int, observer: Observer
-) -> Divided:
-    """The rows of a table, which begin at row `first` of all, divided by chance.
-
-    Args:
-        rows: how many are expected to be trained on, of all processes.
-    """
+def of_file(source: Source, table: Table, domain: Domain, split: RowSplit, observer: Observer) -> DividedRows:
+    """The rows of a table, or of this process's shard of it, divided by chance."""
+    first = source.first
     with observer.watch("encoding") as on_progress:
-        data = encode(table, domain, on_progress=on_progress)
-    problem = of_table(domain, data["x"].shape[1], rows)
-    train_on, held_out = _by_chance(data, split, first)
+        unclipped = Unclipped(domain, split, first=first)
+        data = encode(table, domain, on_progress=on_progress, on_numbers=unclipped.see)
+    source.take_in(data.arrays, first)
+    problem = of_table(domain, data["x"].shape[1], source.train_rows)
+    whole = np.zeros(len(data))
+    if (targets := unclipped.take_targets()) is not None:
+        whole[split.is_held_out(first, len(data))] = targets
+    users = _users_of(table)
+    beside = {"unclipped": whole, **({} if users is None else {"user": users})}
+    train_on, held_out = _by_chance(replace(data, arrays={**data.arrays, **beside}), split, first)
     known = has_target(held_out["y"])
-    return Divided(problem, train_on, {key: column[known] for key, column in held_out.items()})
+    kept = {key: column[known] for key, column in held_out.items()}
+    del train_on["unclipped"]
+    owners = None if users is None else UsersOfRows(train_on.pop("user"), kept.pop("user"))
+    numbers = _taken_numbers(kept, unclipped, problem)
+    return DividedRows(problem, train_on, kept, numbers=numbers, users=owners)
 
 
-def of_catalog(
-    name: str, splits: catalog.Splits, split: Split | None, *, rows: int, is_shared: bool = False
-) -> Divided:
-    """A named dataset, divided as its authors did, or by chance where they did not.
+def _users_of(table: Table) -> np.ndarray | None:
+    return table.users if isinstance(table, RowsOfUsers) else None
 
-    Args:
-        rows: how many are expected to be trained on, of all processes.
-        is_shared: this process takes its share of the rows only.
-    """
+
+def _taken_numbers(held_out: Arrays, unclipped: Unclipped, problem: Problem) -> HeldOutNumbers:
+    """Takes the targets before clipping out of the held-out rows: no model is given them."""
+    targets = held_out.pop("unclipped")
+    return HeldOutNumbers(
+        None if problem.is_classification else targets, dict(unclipped.outside), dict(unclipped.present)
+    )
+
+
+def of_catalog(source: Source, splits: catalog.Splits) -> DividedRows:
+    """A named dataset, divided as its authors did, or by chance where they did not."""
+    name, split, rows, is_shared = source.request.source, source.split, source.train_rows, source.is_shared
     entry = catalog.describe(name)
     if "x" not in splits.train.arrays or "y" not in splits.train.arrays or entry.task == "language model":
         raise DataError(
@@ -150,29 +196,34 @@ def of_catalog(
     if splits.test is None:
         assert split is not None
         share = _share(len(splits.train), is_shared)
-        train_on, held_out = _by_chance(splits.train.take(share), split, share.start)
+        data = splits.train.take(share)
+        source.take_in(data.arrays, share.start)
+        train_on, held_out = _by_chance(data, split, share.start)
     else:
-        train_on, held_out = (
-            {key: np.asarray(part[key][_share(len(part), is_shared)]) for key in part}
-            for part in (splits.train, splits.test)
-        )
+        parts, shares = (splits.train, splits.test), []
+        for part, first in zip(parts, (0, len(splits.train)), strict=True):
+            share = _share(len(part), is_shared)
+            shares.append({key: np.asarray(part[key][share]) for key in part})
+            source.take_in(shares[-1], first + share.start)
+        train_on, held_out = shares
     if splits.domain is not None and splits.domain.target is not None:
-        return Divided(of_table(splits.domain, train_on["x"].shape[1], rows), train_on, held_out)
+        return DividedRows(of_table(splits.domain, train_on["x"].shape[1], rows), train_on, held_out)
     classes = tuple(str(number) for number in range(entry.classes))
     problem = Problem(rows=rows, shape=train_on["x"].shape[1:], classes=classes)
-    return Divided(problem, train_on, held_out)
+    return DividedRows(problem, train_on, held_out)
 
 
 def _share(rows: int, is_shared: bool) -> slice:
     return collectives.share(rows) if is_shared else slice(0, rows)
 
 
-def _by_chance(data: Dataset, split: Split, first: int) -> tuple[Arrays, Arrays]:
+def _by_chance(data: Dataset, split: RowSplit, first: int) -> tuple[Arrays, Arrays]:
     """Rows to train on in their order, and the others in a random one: some may be taken for public."""
     if data.users is None:
         is_held_out = split.is_held_out(first, len(data))
     else:
         require_alone("A split by users")
+        assert isinstance(split, Split)
         is_held_out = split.of_users(data.users)
     order = np.random.default_rng([split.seed, first]).permutation(np.flatnonzero(is_held_out))
     train_on, held_out = ({key: data[key][part] for key in data} for part in (~is_held_out, order))

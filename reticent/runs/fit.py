@@ -18,19 +18,25 @@ from reticent.distributed.consensus import broadcast_tree, by_first
 from reticent.mechanisms import events
 from reticent.runs import folder as folders
 from reticent.runs import lifecycle
-from reticent.runs.arrays import Divided, divided_by, inputs_of, parts_as_inputs, with_public
+from reticent.runs.arrays import DividedRows, divided_by, inputs_of, parts_as_inputs, with_public
 from reticent.runs.learners import Learner, learner
-from reticent.runs.lifecycle import FinishedRun, Learned, Work
+from reticent.runs.lifecycle import FinishedRun
 from reticent.runs.method import Inputs, Method, Recipe, Trained
 from reticent.runs.methods import table as methods
+from reticent.runs.model_choice import choose_model
 from reticent.runs.open_run import OpenRun
+from reticent.runs.payment import delta_of
 from reticent.runs.predict import params_in
 from reticent.runs.pricing import price
-from reticent.runs.problem import Problem, checked_delta
-from reticent.runs.record import Kind, ModelFile, RecipeRecord, RunRecord, TableFormat
+from reticent.runs.private import HISTORY, PRIVATE
+from reticent.runs.problem import Problem
+from reticent.runs.record import ModelFile, RecipeRecord, RunKind, RunRecord
 from reticent.runs.request import Request, request_of
-from reticent.runs.scoring import score
+from reticent.runs.scoring import score, warnings_about
 from reticent.runs.source import Source
+from reticent.runs.table_format import TableFormat
+from reticent.runs.users import several_rows
+from reticent.runs.work import Learned, Work
 from reticent.training.checkpoint import Checkpoints, stamp_of
 from reticent.training.clipping import paths_of
 
@@ -47,26 +53,35 @@ def fit(
     return lifecycle.start(MODEL, request, folder, keys=keys, observer=observer)
 
 
-def resume(folder: Path, *, keys: Keys | None = None, observer: Observer = NOBODY) -> FinishedRun:
+def resume(
+    folder: Path, *, keys: Keys | None = None, observer: Observer = NOBODY, data: Path | str | None = None
+) -> FinishedRun:
     """Resumes a run that was stopped, as it was requested; a finished one is returned as it is.
+
+    Args:
+        data: where its table is, if that was moved.
 
     Raises:
         DataError: another process is at work on it, or it has failed for good.
         IntegrityError: it was priced for something else, or something in the folder is damaged.
     """
-    return lifecycle.resume(MODEL, folder, keys=keys, observer=observer)
+    return lifecycle.resume(MODEL, folder, keys=keys, observer=observer, data=data)
 
 
 class ModelProduct:
     """A model: see `lifecycle.Product`."""
 
-    kind: Kind = "model"
+    kind: RunKind = "model"
     says_what_is_left_out = False
 
     def open(self, request: Request) -> Source:
         source = Source.of(request)
         _require_method(request)
-        source.request = replace(request, delta=checked_delta(request.delta, source.rows))
+        _require_weights(source)
+        is_claim = methods.METHODS[methods.choose(request.method)].claims_delta
+        asked = replace(source.request, delta=delta_of(request, source.rows, claims=is_claim))
+        chosen = choose_model(asked, source)
+        source.request, source.why_model = replace(asked, model=chosen.model), chosen.why
         return source
 
     def request_of(self, record: RunRecord) -> Request:
@@ -74,6 +89,9 @@ class ModelProduct:
 
     def method_name(self, request: Request) -> str:
         return methods.choose(request.method)
+
+    def why(self, source: Source) -> str:
+        return f"{source.request.model}: {source.why_model}" if source.why_model else ""
 
     def method_of(self, recipe: RecipeRecord) -> Method:
         return methods.method_of(recipe)
@@ -84,10 +102,15 @@ class ModelProduct:
     def read(self, recipe: RecipeRecord, source: Source, noise: PreparationNoise | None) -> Recipe:
         return methods.read(recipe)
 
-    def read_rows(self, source: Source, domain: Domain | None, observer: Observer, scratch: Path) -> Divided:
+    def read_rows(
+        self, source: Source, domain: Domain | None, observer: Observer, scratch: Path
+    ) -> DividedRows:
         divided = divided_by(source, domain, observer, scratch=scratch)
         learner(source.request.model, divided.problem)  # or says that there is none for it
         return divided
+
+    def require_usable(self, run: OpenRun, rows: DividedRows) -> None:
+        _require_classes(run, rows.problem)
 
     def table_format(self, source: Source) -> TableFormat | None:
         return None
@@ -95,9 +118,10 @@ class ModelProduct:
     def learn(self, work: Work) -> Learned:
         run, source, recipe, observer = work.run, work.source, work.recipe, work.observer
         record = run.record
-        _require_classes(run, work.rows.problem)
         divided, public = with_public(source, work.domain, work.rows, observer)
         learn = learner(source.request.model, divided.problem)
+        if source.why_model:
+            observer.say(f"auto chose {learn.name}: {source.why_model}")
         observer.say(f"training {learn.name} on {folders.rows_in_words(record)}: {recipe.in_words}")
         train_on, held_out = parts_as_inputs(learn, divided, work.keys, observer)
         domain = work.domain.to_toml() if work.domain else ""
@@ -109,20 +133,27 @@ class ModelProduct:
                 train_on=train_on,
                 held_out=held_out,
                 keys=work.keys,
-                checkpoints=Checkpoints(path=run.folder / folders.CHECKPOINT, stamp=stamp),
+                checkpoints=Checkpoints(
+                    path=run.folder / folders.CHECKPOINT,
+                    stamp=stamp,
+                    history=run.folder / PRIVATE / HISTORY,
+                ),
                 public=None if public is None else inputs_of(learn, {"x": public}, observer)["x"],
                 observer=observer,
                 beside=work.noise.event if work.noise else None,
+                users=_users(divided, source.request),
             )
         )
         digest = _write_model(run.folder, trained)
+        scores = score(learn, trained.params, divided.problem, held_out, divided.numbers)
         return Learned(
             model=ModelFile(name=learn.name, digest=digest),
             assumptions=trained.assumptions,
             problem=divided.problem,
-            scores=score(learn, trained.params, divided.problem, held_out),
+            scores=scores,
             history=trained.history,
             unreleased=dict(trained.unreleased) or None,
+            warnings=warnings_about(scores, divided.problem, source.request.target),
         )
 
 
@@ -138,6 +169,26 @@ def _require_method(request: Request) -> None:
         raise InvalidArgument(
             f"Method '{request.method}' needs all rows, and {collectives.count()} processes share them.",
             remedy=f"Choose --method {' or '.join(methods.shared())}, or train in one process.",
+        )
+
+
+def _users(divided: DividedRows, request: Request) -> np.ndarray | None:
+    """Whose each row to train on is, where a user may have several."""
+    if divided.users is None or several_rows(request.rows_per_user) is None:
+        return None
+    return divided.users.train_on
+
+
+def _require_weights(source: Source) -> None:
+    """
+    Raises:
+        InvalidArgument: classes have weights, and what they are is not public yet: a name that is none of
+            them would be found out when the run is paid for.
+    """
+    if source.request.class_weights and source.target_kind != "classes":
+        raise InvalidArgument(
+            f"Class weights need classes that are declared, and those of '{source.request.target}' are not.",
+            remedy="Declare them: --classes no,yes, or in a domain file.",
         )
 
 

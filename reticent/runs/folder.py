@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,15 +26,25 @@ import numpy as np
 
 from reticent.accounting.loss_distribution.dominating import flatten
 from reticent.accounting.tight_epsilon import tight
+from reticent.core import strict_json, tensors
 from reticent.core.errors import DataError, IntegrityError, ReticentError
-from reticent.core.files import ANY_SIZE, digest_of, read_inside, write_json, write_whole
+from reticent.core.files import (
+    digest_of,
+    misfits_as,
+    read_inside,
+    read_json_inside,
+    write_json,
+    write_whole,
+)
+from reticent.data import domain_toml
 from reticent.data.domain import Domain
 from reticent.distributed.consensus import by_first
 from reticent.runs import private
-from reticent.runs.json_values import OtherVersion, Unreadable
-from reticent.runs.record import PRIVATE_FIELDS, Outcome, RunRecord
+from reticent.runs.consistency import contradiction
+from reticent.runs.json_values import OtherVersion, Unreadable, texts
+from reticent.runs.record import PRIVATE_FIELDS, RunRecord, RunResult
 
-_LARGEST_RECORD = 1 << 26  # bytes
+_LARGEST_RECORD = 1 << 22  # bytes; what grows with the data is a few of them for each column
 _MOST_EVENTS = 64  # different ones; a run has a handful
 
 RUN, DOMAIN, MODEL, CHECKPOINT = "run.json", "domain.toml", "model.safetensors", "checkpoint"
@@ -66,7 +77,7 @@ def require_new(folder: Path) -> None:
     if names - begun - {LOCK, private.PRIVATE}:
         raise DataError(
             f"{folder} exists already, and may hold a model that was paid for.",
-            remedy="Choose another name, or go on with it: --resume.",
+            remedy="Choose another name, or resume it: --resume.",
         )
 
 
@@ -102,7 +113,7 @@ def discard(folder: Path) -> None:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Keeps other processes out: two that go on with one run would draw noise for the same steps.
+    """Keeps other processes out: two that resume one run would draw noise for the same steps.
 
     The lock ends with the process, however that ends. Where the system has no such locks, nothing is held.
 
@@ -168,7 +179,8 @@ def read_domain(folder: Path) -> Domain | None:
         IntegrityError: it is not a domain, or a link to another file.
     """
     try:
-        return Domain.from_toml(read_inside(folder, DOMAIN).decode(), source=str(folder / DOMAIN))
+        content = read_inside(folder, DOMAIN, most=domain_toml.LARGEST)
+        return Domain.from_toml(content.decode(), source=str(folder / DOMAIN))
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
@@ -196,7 +208,7 @@ def read_record(folder: Path) -> RunRecord:
     """
     path = folder / RUN
     try:
-        said = json.loads(read_inside(folder, RUN, most=_LARGEST_RECORD))
+        said = read_json_inside(folder, RUN, most=_LARGEST_RECORD)
         if isinstance(said, dict):
             hidden = private.read_unreleased(folder, said.get("number"))
             said = {name: hidden[name] for name in PRIVATE_FIELDS if name in hidden} | said
@@ -213,8 +225,8 @@ def read_record(folder: Path) -> RunRecord:
             f"{path} is not the record of a run that this version can read.",
             remedy="Read it with the version of reticent that wrote it.",
         ) from None
-    except (Unreadable, ValueError, RecursionError):
-        raise damaged(folder) from None
+    except (Unreadable, ValueError) as error:
+        raise damaged(folder) from error
     _require_true(folder, record)
     return record
 
@@ -240,20 +252,25 @@ def _require_true(folder: Path, record: RunRecord) -> None:
             f"released costs {least:.4g}: it was changed.",
             remedy="Restore it from a copy.",
         )
+    with misfits_as(damaged(folder)):
+        wrong = contradiction(record)
+    if wrong is not None:
+        raise IntegrityError(f"{folder / RUN} contradicts itself: {wrong}.", remedy="Restore it from a copy.")
 
 
 def stopped_in_words(record: RunRecord) -> str:
     """What a run promises that was stopped; nothing, if nothing was released."""
-    return WHOLE_PLAN if record.state == "paid" else ""
+    return WHOLE_PLAN if record.state in ("preparing", "paid") else ""
 
 
 def rows_in_words(record: RunRecord) -> str:
-    """How many rows were trained on, in public numbers: where coins decided, as many as can be expected."""
+    """How many rows or users were trained on, in public numbers: where coins decided, as can be expected."""
     rows, records = record.rows, record.records
-    return f"{rows:,} rows" if rows == records else f"about {rows:,} of {records:,} rows"
+    what = "users" if record.request.unit == "user" and not record.is_generator else "rows"
+    return f"{rows:,} {what}" if rows == records else f"about {rows:,} of {records:,} {what}"
 
 
-def require_finished(folder: Path, record: RunRecord) -> Outcome:
+def require_finished(folder: Path, record: RunRecord) -> RunResult:
     """What a finished run has.
 
     Raises:
@@ -262,10 +279,10 @@ def require_finished(folder: Path, record: RunRecord) -> Outcome:
     if record.state == "failed":
         raise DataError(
             f"The run in {folder} has failed for good: {record.failure}",
-            remedy="Start a new run in another folder; what this one cost stays spent.",
+            remedy="Start a new run in another folder; what its preparation cost stays spent.",
         )
     if record.outcome is None:
-        resume = f"Go on with: reticent {record.command} --resume {folder}."
+        resume = f"Resume with: reticent {record.command} --resume {folder}."
         raise DataError(
             f"The run in {folder} is not finished.", remedy=f"{resume} {stopped_in_words(record)}".rstrip()
         )
@@ -301,13 +318,12 @@ def write_model(folder: Path, leaves: dict[str, np.ndarray], assumptions: tuple[
 def assumptions_of_model(folder: Path) -> tuple[str, ...] | None:
     """What the guarantee of the model assumes; None if there is no model yet."""
     try:
-        content = read_inside(folder, MODEL, most=ANY_SIZE)
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        return tuple(map(str, json.loads(header["__metadata__"]["assumptions"])))
+        with misfits_as(IntegrityError(f"{folder / MODEL} is damaged.", remedy="Restore it from a copy.")):
+            return texts(strict_json.parse(tensors.texts_inside(folder, MODEL)["assumptions"]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise IntegrityError(f"{folder / MODEL} is damaged.", remedy="Restore it from a copy.") from None
+    except OSError as error:
+        raise DataError(f"Cannot read {folder / MODEL}: {error.strerror}.", remedy="Check it.") from error
 
 
 def read_model(folder: Path, digest: str | None, like: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
@@ -320,13 +336,16 @@ def read_model(folder: Path, digest: str | None, like: dict[str, tuple[int, ...]
     Raises:
         IntegrityError: the file is not the one that the record tells of, or holds something else.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     path = folder / MODEL
+    others = IntegrityError(
+        f"{path} holds other tensors than the model of this run has.", remedy="Restore it from a copy."
+    )
     try:
-        content = read_inside(folder, MODEL, most=ANY_SIZE)
+        sizes = {name: 4 * math.prod(shape) for name, shape in like.items()}
+        content = tensors.read_known_inside(folder, MODEL, sizes)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise others from error
         raise DataError(
             f"Cannot read {path}: {error.strerror}.", remedy="Is the run finished? See: reticent show."
         ) from error
@@ -335,17 +354,13 @@ def read_model(folder: Path, digest: str | None, like: dict[str, tuple[int, ...]
             f"{path} is not the model that {RUN} tells of: it was changed or damaged.",
             remedy="Restore both files from the same copy.",
         )
-    try:
-        found = load(content)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise IntegrityError(f"{path} is no safetensors file.", remedy="Restore it from a copy.") from error
+    with misfits_as(IntegrityError(f"{path} is not a safetensors file.", remedy="Restore it from a copy.")):
+        found = tensors.parse(content).tensors
     shapes = {name: leaf.shape for name, leaf in found.items()}
     if shapes != like or any(
         leaf.dtype != np.float32 or not np.isfinite(leaf).all() for leaf in found.values()
     ):
-        raise IntegrityError(
-            f"{path} holds other tensors than the model of this run has.", remedy="Restore it from a copy."
-        )
+        raise others
     return found
 
 

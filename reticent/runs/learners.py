@@ -15,12 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent import models
+from reticent.additive.columns import NUMBER, Columns
+from reticent.additive.lookup import lookup
 from reticent.core.errors import InvalidArgument
 from reticent.models import Model
 from reticent.runs.problem import Problem
-from reticent.training.gradients import Loss
+from reticent.training.gradients import LossFunction
 
-ModelName = Literal["auto", "linear", "mlp", "cnn", "scattering"]
+ModelName = Literal["auto", "linear", "additive", "mlp", "cnn", "scattering"]
 
 _HIDDEN = 64  # of the perceptron
 _PRIOR_IMAGES = 8000
@@ -28,7 +30,7 @@ _KEPT = 1500  # directions of the whitened features
 _PIECE = 2000  # images at a time
 
 
-class Inputs(Protocol):
+class InputTransform(Protocol):
     """From the `x` of a dataset to what a model is given, row by row."""
 
     def __call__(self, x: np.ndarray, on_progress: Callable[[float], None] = ..., /) -> np.ndarray: ...
@@ -46,8 +48,8 @@ class Learner:
 
     name: str
     model: Model
-    loss: Loss
-    inputs: Inputs
+    loss: LossFunction
+    inputs: InputTransform
     scores: Callable[[Any, jax.Array], jax.Array]
     rounds_by_place: bool = False
 
@@ -59,6 +61,10 @@ def learner(name: ModelName, problem: Problem) -> Learner:
     match name:
         case "linear":
             return _on_rows(models.linear(int(np.prod(problem.shape)), problem.outputs), problem)
+        case "additive":
+            _require_table(problem)
+            columns = Columns(problem.columns or (NUMBER,) * problem.shape[0])
+            return _on_rows(lookup(columns, problem.outputs, problem.scale), problem)
         case "mlp":
             sizes = (int(np.prod(problem.shape)), _HIDDEN, problem.outputs)
             return _on_rows(models.mlp(sizes, jnp.tanh), problem)
@@ -73,7 +79,7 @@ def learner(name: ModelName, problem: Problem) -> Learner:
             return replace(made, rounds_by_place=True)
         case _:
             raise InvalidArgument(
-                f"There is no model {name!r}.", remedy="Known: auto, linear, mlp, cnn, scattering."
+                f"There is no model {name!r}.", remedy="Known: auto, linear, additive, mlp, cnn, scattering."
             )
 
 
@@ -93,12 +99,12 @@ def _on_rows(model: Model, problem: Problem) -> Learner:
     return _made(model.name, model, problem, inputs)
 
 
-def _made(name: str, model: Model, problem: Problem, inputs: Inputs) -> Learner:
+def _made(name: str, model: Model, problem: Problem, inputs: InputTransform) -> Learner:
     if problem.is_classification:
         return Learner(
             name=name,
             model=model,
-            loss=models.classification_loss(model),
+            loss=_weighted(models.classification_loss(model), problem.class_weights),
             inputs=inputs,
             scores=model.apply,
         )
@@ -115,6 +121,18 @@ def _made(name: str, model: Model, problem: Problem, inputs: Inputs) -> Learner:
         return jnp.clip(model.apply(params, x) * half + middle, low, high)
 
     return Learner(name=name, model=model, loss=loss, inputs=inputs, scores=scores)
+
+
+def _weighted(loss: LossFunction, weights: tuple[float, ...]) -> LossFunction:
+    """The loss times the weight of the row's class. It is clipped afterwards, so what a row can do is not."""
+    if not weights:
+        return loss
+    by_class = np.asarray(weights, np.float32)
+
+    def weighted(params: Any, example: Any) -> jax.Array:
+        return loss(params, example) * jnp.asarray(by_class)[example["y"]]
+
+    return weighted
 
 
 def _bare(inputs: int, outputs: int) -> Model:
@@ -171,6 +189,14 @@ def _fits_scattering(problem: Problem) -> bool:
 
 def _fits_network(problem: Problem) -> bool:
     return problem.shape in ((28, 28), (28, 28, 1)) and problem.outputs == 10
+
+
+def _require_table(problem: Problem) -> None:
+    if problem.is_image:
+        raise InvalidArgument(
+            f"The model 'additive' is for tables, and a row here has shape {problem.shape}.",
+            remedy="Choose --model scattering, cnn or linear.",
+        )
 
 
 def _require_images(name: str, problem: Problem, holds: bool, what: str) -> None:

@@ -1,10 +1,14 @@
 """The life of a run, from a request to a folder: open, price, pay, prepare, learn, write; and resume.
 
-A run makes a model or a generator. What differs between the two is a `Product`; everything else is here,
+A run makes a model or a generator. What differs between the two is a `RunProduct`; everything else is here,
 once. The states of a run are those of its record (`record`).
 
-A run that was stopped resumes from what is in its folder. It is never charged twice: its number is the
-purpose of its charge, and is looked up before another charge is made. Nothing is released twice: each result
+A run pays for each release before it is made: for its preparation, once the ledger has room for all of it,
+and for the rest when preparation has found what can be used. So one whose preparation fails has paid for that
+alone.
+
+A run that was stopped resumes from what is in its folder. It is never charged twice: its number is in the
+purpose of its charges, and is looked up before another charge is made. Nothing is released twice: each result
 is on disk before it is printed, and only one process at a time works in a folder.
 
 When several processes train together, each reads its own shard of the table. The first one owns the folder,
@@ -19,8 +23,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -28,7 +33,7 @@ import numpy as np
 from reticent import __version__
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.tight_epsilon import guarantee
-from reticent.core.errors import DataError, IntegrityError
+from reticent.core.errors import DataError
 from reticent.core.keys import Keys
 from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Domain
@@ -42,25 +47,27 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
 from reticent.runs import folder as folders
 from reticent.runs import spill
+from reticent.runs.declared import Declared
+from reticent.runs.holder_warnings import tell_holder, write_holder_warnings
 from reticent.runs.method import Method, Recipe
 from reticent.runs.open_run import OpenRun
 from reticent.runs.origin import require_own
-from reticent.runs.payment import charge, pay, preparation_cost, preparation_noise
+from reticent.runs.payment import charge, charge_rest, data_of, pay, preparation_cost, preparation_noise
 from reticent.runs.private import read_split, write_split
-from reticent.runs.problem import Problem
 from reticent.runs.public_domain import domain_of
 from reticent.runs.record import (
-    COMMANDS,
-    HistoryPoint,
-    Kind,
-    ModelFile,
-    Outcome,
     RecipeRecord,
+    RunKind,
     RunRecord,
-    Scores,
-    TableFormat,
+    RunResult,
     as_requested,
 )
+from reticent.runs.resumable import require_kind, require_resumable, require_same_data, require_same_rows
+from reticent.runs.row_fingerprint import RowDigest, digest_for, keep_or_compare
+from reticent.runs.source import moved, require_there
+from reticent.runs.table_format import TableFormat
+from reticent.runs.users import assumptions_about
+from reticent.runs.work import Learned, Work
 
 # Of a run whose processes each read a part of a file.
 COPIES = "all processes read the same file (its size, its columns and both of its ends were compared)"
@@ -73,13 +80,17 @@ class RunSource(Protocol):
         request: with its delta and its method filled in.
         rows: of all processes together: public.
         split: which rows are held out, where coins decide.
+        row_digest: takes in the rows as they are read.
+        declares: what is taken as public beside the domain, and what to say about it.
     """
 
     request: Any
     rows: int
     split: Split | None
+    row_digest: RowDigest | None
     table: Table | None
     declared: Domain | None
+    declares: Declared
 
     @property
     def train_rows(self) -> int: ...
@@ -95,48 +106,14 @@ class RunSource(Protocol):
     def digest(self, key: str) -> str: ...
 
 
-class Learned(NamedTuple):
-    """What a product left in the folder, and what is to be said of it.
-
-    Args:
-        assumptions: what the guarantee rests on because of the method.
-        unreleased: what was seen on the way and is private.
-    """
-
-    model: ModelFile
-    assumptions: tuple[str, ...]
-    problem: Problem | None = None
-    scores: Scores | None = None
-    history: tuple[HistoryPoint, ...] = ()
-    unreleased: dict[str, Any] | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class Work(NamedTuple):
-    """What a product learns with, once it is paid for.
-
-    Args:
-        rows: what `Product.read_rows` returned.
-    """
-
-    run: OpenRun
-    source: Any
-    recipe: Recipe
-    noise: PreparationNoise | None
-    domain: Domain | None
-    rows: Any
-    keys: Keys
-    observer: Observer
-
-
-class Product(Protocol):
+class RunProduct(Protocol):
     """What a run makes, a model or a generator: everything in which the two differ.
 
     Attributes:
         says_what_is_left_out: it says itself which columns it leaves out, resumed or not.
     """
 
-    kind: Kind
+    kind: RunKind
     says_what_is_left_out: bool
 
     def open(self, request: Any) -> RunSource:
@@ -146,6 +123,10 @@ class Product(Protocol):
     def request_of(self, record: RunRecord) -> Any: ...
 
     def method_name(self, request: Any) -> str: ...
+
+    def why(self, source: Any) -> str:
+        """The model that `auto` stands for, and why; nothing if it was asked for by name."""
+        ...
 
     def method_of(self, recipe: RecipeRecord) -> Method: ...
 
@@ -159,6 +140,10 @@ class Product(Protocol):
 
     def read_rows(self, source: Any, domain: Domain | None, observer: Observer, scratch: Path) -> Any:
         """The rows, encoded; what is wrong with them is found here."""
+        ...
+
+    def require_usable(self, run: OpenRun, rows: Any) -> None:
+        """Fails a run for good if what its preparation found is of no use to it, before the rest is paid."""
         ...
 
     def table_format(self, source: Any) -> TableFormat | None: ...
@@ -177,7 +162,7 @@ class FinishedRun:
 
 
 def start(
-    product: Product, request: Any, folder: Path, *, keys: Keys | None = None, observer: Observer = NOBODY
+    product: RunProduct, request: Any, folder: Path, *, keys: Keys | None = None, observer: Observer = NOBODY
 ) -> FinishedRun:
     """Makes what the request asks for, in a new folder.
 
@@ -188,13 +173,13 @@ def start(
     began = time.perf_counter()
     by_first(lambda: folders.require_new(folder))
     source = product.open(request)
-    if source.table is not None and (doubt := source.table.doubt) is not None:
-        observer.warn(doubt)
+    warned = by_first(lambda: tell_holder(source, observer)) or ()
     noise = _noise(source)
     recipe = product.price(source, noise)
     keys = shared_keys(keys)
     if source.has_coins:
         source.split = Split.draw(source.request.test, keys)
+    source.row_digest = RowDigest.draw()
     run = OpenRun(folder, _new_record(product, source, noise, recipe))
     with spill.scratch() as scratch:
         # Where nothing has to be released first, what is wrong with the rows is found before it is paid.
@@ -204,16 +189,26 @@ def start(
         by_first(lambda: folders.create(folder))
         with _held_by_first(folder), run.said_when_stopped(observer):
             by_first(lambda: source.split and write_split(folder, source.split))
-            by_first(
-                lambda: pay(folder, run.record, observer, price=lambda e: _event_for(product, source, e))
-            )
+            by_first(lambda: write_holder_warnings(folder, warned))
+            price = partial(_event_for, product, source)
+            by_first(lambda: pay(folder, run.record, observer, data=data_of(source), price=price))
+            for note in source.declares.notes:
+                observer.say(note)
             return _go_on(product, run, source, noise, recipe, keys, observer, began, scratch, rows)
 
 
 def resume(
-    product: Product, folder: Path, *, keys: Keys | None = None, observer: Observer = NOBODY
+    product: RunProduct,
+    folder: Path,
+    *,
+    keys: Keys | None = None,
+    observer: Observer = NOBODY,
+    data: Path | str | None = None,
 ) -> FinishedRun:
     """Resumes a run that was stopped, as it was requested; a finished one is returned as it is.
+
+    Args:
+        data: where its table is, if that was moved.
 
     Raises:
         DataError: another process is at work on it, or it has failed for good.
@@ -221,10 +216,10 @@ def resume(
     """
     began = time.perf_counter()
     record = _record_of_first(folder)
-    _require_kind(product, folder, record)
+    require_kind(product.kind, folder, record)
     if record.state != "finished":
         with _held_by_first(folder), spill.scratch() as scratch:
-            return _resume(product, folder, shared_keys(keys), observer, began, scratch)
+            return _resume(product, folder, shared_keys(keys), observer, began, scratch, data)
     if collectives.is_first():
         with suppress(DataError), folders.held(folder):
             folders.tidy(folder)
@@ -233,7 +228,7 @@ def resume(
 
 
 def _new_record(
-    product: Product, source: RunSource, noise: PreparationNoise | None, recipe: Recipe
+    product: RunProduct, source: RunSource, noise: PreparationNoise | None, recipe: Recipe
 ) -> RunRecord:
     request = as_requested(source.request)
     number = collectives.broadcast_json(secrets.token_hex(8))
@@ -245,7 +240,10 @@ def _new_record(
         records=source.rows,
         rows=source.train_rows,
         recipe=RecipeRecord(
-            method=product.method_name(source.request), in_words=recipe.in_words, settings=recipe.to_json()
+            method=product.method_name(source.request),
+            in_words=recipe.in_words,
+            settings=recipe.to_json(),
+            why=product.why(source),
         ),
         preparation=preparation_cost(noise, delta=request.delta),
         event=_whole_event(recipe, noise),
@@ -265,7 +263,7 @@ def _noise(source: RunSource) -> PreparationNoise | None:
     return preparation_noise(source.releases(), epsilon=request.epsilon, delta=request.delta)
 
 
-def _event_for(product: Product, source: RunSource, epsilon: float) -> Event:
+def _event_for(product: RunProduct, source: RunSource, epsilon: float) -> Event:
     """What the same run would release if it were asked for with another epsilon."""
     other = copy(source)
     other.request = replace(source.request, epsilon=epsilon)
@@ -287,50 +285,34 @@ def _record_of_first(folder: Path) -> RunRecord:
     return RunRecord.from_json(collectives.broadcast_json(None if found is None else found.to_json()))
 
 
-def _require_kind(product: Product, folder: Path, record: RunRecord) -> None:
-    """
-    Raises:
-        DataError: another command made it.
-    """
-    if record.kind != product.kind:
-        raise DataError(
-            f"{folder} holds a {record.kind}, not a {product.kind}.",
-            remedy=f"Use: reticent {COMMANDS[record.kind]} --resume {folder}.",
-        )
-
-
 def _resume(
-    product: Product, folder: Path, keys: Keys, observer: Observer, began: float, scratch: Path
+    product: RunProduct,
+    folder: Path,
+    keys: Keys,
+    observer: Observer,
+    began: float,
+    scratch: Path,
+    data: Path | str | None,
 ) -> FinishedRun:
     record = _record_of_first(folder)
     if record.state == "finished":  # by another process, a moment ago
         return FinishedRun(folder=folder, record=record)
-    if record.state == "failed":
-        raise DataError(
-            f"The run in {folder} has failed for good: {record.failure}",
-            remedy="Start a new run in another folder; what this one cost stays spent.",
-        )
-    version = record.versions.get("reticent")
-    if version != __version__:
-        raise IntegrityError(
-            f"{folder} was started with version {version}, and this is {__version__}.",
-            remedy="Resume it with that version, or start a new run in another folder.",
-        )
+    require_resumable(folder, record)
     by_first(lambda: require_own(folder, record))
-    source = product.open(product.request_of(record))
+    request = moved(product.request_of(record), data)
+    require_there(request, folder)
+    source = product.open(request)
+    require_same_rows(folder, record, source)
     noise = _noise(source)
     recipe = product.read(record.recipe, source, noise)
     is_priced = events.to_json(_whole_event(recipe, noise)) == events.to_json(record.event)
-    if not is_priced or source.digest(record.number) != record.table:
-        raise IntegrityError(
-            f"The data or the domain of {folder} are not what the run was priced for.",
-            remedy="Put them back as they were, or start a new run in another folder.",
-        )
+    require_same_data(folder, record, source, is_priced=is_priced)
+    source.row_digest = digest_for(folder)
     if source.has_coins:
         source.split = _split_of_first(folder, source.request.test)
     run = OpenRun(folder, record)
     with run.said_when_stopped(observer):
-        by_first(lambda: charge(record, observer))
+        by_first(lambda: charge(record, observer, data=data_of(source)))
         return _go_on(product, run, source, noise, recipe, keys, observer, began, scratch)
 
 
@@ -340,7 +322,7 @@ def _split_of_first(folder: Path, share: float) -> Split:
 
 
 def _go_on(
-    product: Product,
+    product: RunProduct,
     run: OpenRun,
     source: RunSource,
     noise: PreparationNoise | None,
@@ -355,15 +337,19 @@ def _go_on(
     with run.said_when_refused():
         copies = (COPIES,) if source.table is not None and collectives.count() > 1 else ()
         written = None if source.table is None else source.table.format_assumption
-        public = () if written is None else (written,)
-        run.keep(run.record.paid(*keys.assumptions, *network(), *copies, *public))
+        public = (*(() if written is None else (written,)), *source.declares.assumptions)
+        run.keep(run.record.preparing(*keys.assumptions, *network(), *copies, *public))
         by_first(lambda: folders.drop_partials(run.folder))
         quiet = observer._replace(warn=NOBODY.warn) if product.says_what_is_left_out else observer
         domain = domain_of(run, source, noise, keys, quiet)
         if rows is None:
             rows = by_all(lambda: product.read_rows(source, domain, observer, scratch))
+        keep_or_compare(run.folder, source)
+        product.require_usable(run, rows)
+        by_first(lambda: charge_rest(run.record, run.folder, observer, data=data_of(source)))
+        run.keep(run.record.paid())
         learned = product.learn(Work(run, source, recipe, noise, domain, rows, keys, observer))
-        outcome = Outcome(
+        outcome = RunResult(
             model=learned.model,
             guarantee=_promise(run.record, product.method_of(run.record.recipe), learned.assumptions),
             seconds=time.perf_counter() - began,
@@ -380,12 +366,15 @@ def _go_on(
 
 def _promise(record: RunRecord, method: Method, assumptions: tuple[str, ...]) -> Guarantee:
     """The sentence about a whole run."""
-    names = ("the names of the columns are public",) if record.preparation is not None else ()
-    delta = record.request.delta
+    is_declared = record.table in (None, "") or record.request.domain is not None
+    names = () if is_declared and record.preparation is None else ("the names of the columns are public",)
+    delta, users = record.request.delta, assumptions_about(record.request)
     return guarantee(
         record.event,
         delta,
         Adjacency.ADD_OR_REMOVE,
+        unit=record.request.unit,
+        rows_per_user=record.request.rows_per_user,
         arithmetic=method.sampler_share * delta,
-        assumptions=tuple(dict.fromkeys((*assumptions, *names, *record.assumptions))),
+        assumptions=tuple(dict.fromkeys((*assumptions, *names, *users, *record.assumptions))),
     )

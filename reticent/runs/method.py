@@ -33,6 +33,12 @@ class Terms(NamedTuple):
         target: what is predicted, where that is declared; None if preparation has to find it.
         public: how many unlabelled rows there are that may be used without cost.
         teachers: how many were asked for.
+        rows_per_user: the most rows of a user that are used, where that is more than one: then `rows` and
+            `records` count users.
+
+    Example:
+        >>> terms = Terms(rows=800, records=1000, model="linear", epsilon=1.0, delta=1e-5, beside=None)
+        >>> require_enough(terms)
     """
 
     rows: int
@@ -44,6 +50,7 @@ class Terms(NamedTuple):
     target: TargetKind | None = None
     public: int = 0
     teachers: int | None = None
+    rows_per_user: int | None = None
 
 
 class Inputs(NamedTuple):
@@ -54,6 +61,7 @@ class Inputs(NamedTuple):
         checkpoints: where the state of an unfinished run is kept; a method without steps has no use for it.
         public: inputs of unlabelled rows that may be used without cost.
         beside: what else the run releases: its preparation.
+        users: (rows,) whose each row to train on is, where a user may have several.
     """
 
     learner: Learner
@@ -65,6 +73,7 @@ class Inputs(NamedTuple):
     public: np.ndarray | None = None
     observer: Observer = NOBODY
     beside: Event | None = None
+    users: np.ndarray | None = None
 
 
 class Trained(NamedTuple):
@@ -74,6 +83,10 @@ class Trained(NamedTuple):
         assumptions: what the guarantee rests on.
         history: how it went. The scores in it are unreleased.
         unreleased: what was seen on the way and is private: for whoever holds the data.
+
+    Example:
+        >>> Trained(params=None, assumptions=("the number of records is public",)).history
+        ()
     """
 
     params: Any
@@ -111,6 +124,8 @@ class Method:
         has_shadows: a recipe can be followed again on some of the rows alone, for attacks: in the steps of
             `Descent`, or without public rows and checkpoints.
         is_shared: several processes can follow it together, each with its own rows.
+        is_for_users: its cost is proved for users who have several rows each.
+        claims_delta: its event is a claim with a delta of its own, which takes that much of every budget.
         sampler_share: the share of delta that pays for samplers a little off their law.
     """
 
@@ -120,6 +135,8 @@ class Method:
     needs_classes: bool = False
     has_shadows: bool = False
     is_shared: bool = False
+    is_for_users: bool = False
+    claims_delta: bool = False
     sampler_share: float = 0.0
 
 
@@ -128,6 +145,15 @@ def require_enough(terms: Terms) -> None:
 
     Raises:
         CannotMeet: fewer rows than any method learns from.
+
+    Example:
+        >>> require_enough(
+        ...     Terms(rows=3, records=4, model="linear", epsilon=1.0, delta=1e-5, beside=None)
+        ... )
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.CannotMeet: 3 rows are too few: what is learned from so few people is
+        about them. Collect at least 20 rows, and expect little below a thousand.
     """
     if not (terms.rows >= _SMALLEST):
         raise CannotMeet(

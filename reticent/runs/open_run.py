@@ -47,7 +47,7 @@ class OpenRun:
         try:
             yield
         except ReticentError as error:
-            then = "Go on with" if isinstance(error, Interrupted) else "Then go on with"
+            then = "Resume with" if isinstance(error, Interrupted) else "Then resume with"
             is_resumable = type(error) in _RESUMABLE and self.record.state != "failed"
             said = (
                 error.remedy,
@@ -61,7 +61,7 @@ class OpenRun:
         paid = self._paid_already()
         if self.record.state == "failed":
             return paid
-        said = (f"Go on with: {self._command}.", paid, folders.stopped_in_words(self.record))
+        said = (f"Resume with: {self._command}.", paid, folders.stopped_in_words(self.record))
         return " ".join(filter(None, said))
 
     @property
@@ -72,5 +72,8 @@ class OpenRun:
         """Nothing, if nothing was charged."""
         if not is_charged(self.record):
             return ""
-        rest = "what it cost stays spent" if self.record.state == "failed" else "is not charged again"
-        return f"This run is charged already, and {rest}."
+        is_first = len(self.record.charges) > 1 and self.record.state in ("started", "preparing", "failed")
+        what = "The preparation of this run" if is_first else "This run"
+        if self.record.state == "failed":
+            return f"{what} is charged, and stays spent. Nothing else is."
+        return f"{what} is charged already, and is not charged again."

@@ -17,10 +17,10 @@ import json
 from pathlib import Path
 
 from reticent.core.errors import DataError
-from reticent.core.files import read_inside, write_whole
+from reticent.core.files import read_json_inside, write_whole
 from reticent.core.user_key import user_key
 from reticent.mechanisms import events
-from reticent.runs.json_values import finite
+from reticent.runs.json_values import finite, text
 from reticent.runs.private import ORIGIN, PRIVATE, make_private
 from reticent.runs.record import RunRecord
 
@@ -39,9 +39,9 @@ def mark_as_own(folder: Path, record: RunRecord) -> None:
 def is_own(folder: Path, record: RunRecord) -> bool:
     """Whether this user made the run, or trusts it."""
     try:
-        found = json.loads(read_inside(folder, f"{PRIVATE}/{ORIGIN}", most=1 << 16))["mark"]
-        return hmac.compare_digest(str(found), _mark(record, user_key(may_create=False)))
-    except (OSError, DataError, ValueError, KeyError, TypeError, RecursionError):
+        found = text(read_json_inside(folder, f"{PRIVATE}/{ORIGIN}", most=1 << 16)["mark"])
+        return hmac.compare_digest(found.encode(), _mark(record, user_key(may_create=False)).encode())
+    except (OSError, DataError, ValueError, KeyError, TypeError):
         return False
 
 

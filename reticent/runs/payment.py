@@ -4,28 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from reticent.accounting import calibrate
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import TRAINING, delta_left
 from reticent.accounting.search import bisect
 from reticent.accounting.tight_epsilon import guarantee, upper_bound
-from reticent.core.errors import BudgetExceeded, CannotMeet, DataError, IntegrityError, ReticentError
+from reticent.core.errors import (
+    BudgetExceeded,
+    CannotMeet,
+    DataError,
+    IntegrityError,
+    OutcomeUnknown,
+    ReticentError,
+)
 from reticent.core.observer import Observer
 from reticent.data.preparation.noise import PreparationNoise, PreparationRelease
+from reticent.distributed import collectives
+from reticent.distributed.consensus import by_first
+from reticent.ledger import cost
 from reticent.ledger.accounts import Account
 from reticent.ledger.ledger import Ledger
+from reticent.ledger.terms import budget_exceeded
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event
 from reticent.runs import folder as folders
 from reticent.runs.largest_affordable_epsilon import affordable
 from reticent.runs.origin import mark_as_own
+from reticent.runs.problem import checked_delta, default_delta
 from reticent.runs.record import PreparationCost, Requested, RunRecord
 
-Price = Callable[[float], Event]
+PriceFunction = Callable[[float], Event]
 
 PREPARATION = 0.1  # of epsilon, and of delta
+_SHARE = 0.1  # of the delta of a ledger's limit, for a run that asks for none
 _FITTING = 0.9  # of delta, for a claim that is not alone
 
 
@@ -82,17 +96,32 @@ def claim_beside(beside: Event | None, *, epsilon: float, delta: float) -> tuple
     return bisect(is_too_much, 0.0, epsilon, relative=1e-7) * (1 - 1e-6), own
 
 
-def pay(folder: Path, record: RunRecord, observer: Observer, *, price: Price | None = None) -> None:
+def pay(
+    folder: Path,
+    record: RunRecord,
+    observer: Observer,
+    *,
+    data: Any = None,
+    price: PriceFunction | None = None,
+) -> None:
     """Says in a new folder what was asked for, and charges it; a refused request leaves nothing behind.
+
+    Args:
+        data: what the run is about, as `charge` takes it.
 
     Raises:
         BudgetExceeded: the ledger does not cover it; nothing was charged.
+        OutcomeUnknown: the ledger's answer was lost; the folder stays, and can be resumed.
     """
     folders.require_new(folder)
     try:
         _mark(folder, record, observer)
         folders.write_record(folder, record)
-        charge(record, observer, price=price)
+        charge(record, observer, data=data, price=price)
+    except OutcomeUnknown as error:
+        command = f"reticent {record.command} --resume {folder}"
+        remedy = f"When the server is back: {command}. It looks for the charge, and is charged once."
+        raise OutcomeUnknown(error.happened, remedy=remedy) from error
     except ReticentError:
         folders.discard(folder)
         raise
@@ -100,6 +129,28 @@ def pay(folder: Path, record: RunRecord, observer: Observer, *, price: Price | N
         if not is_charged(record):
             folders.discard(folder)
         raise
+
+
+def delta_of(request: Any, rows: int, *, claims: bool) -> float:
+    """The delta of a request, or the default: for a claim beside a ledger, a tenth of its limit's at most.
+
+    The deltas that claims take add up, whatever their epsilons: one claim of the whole delta would leave
+    nothing for anything after it.
+    """
+    if request.delta is not None or request.ledger is None or not claims:
+        return checked_delta(request.delta, rows)
+    share = by_first(lambda: float(f"{_SHARE * _account(request.ledger, request.dataset).limit.delta:.6g}"))
+    return min(default_delta(rows), collectives.broadcast_json(share))
+
+
+def _account(address: str, dataset: str) -> Account:
+    with Ledger.open(address) as ledger:
+        return ledger.account(dataset)
+
+
+def data_of(source: Any) -> Any:
+    """What the ledger takes a fingerprint of: the file, or the rows of a dataset of the catalog."""
+    return source.table.path if source.table is not None else source.splits.train
 
 
 def _mark(folder: Path, record: RunRecord, observer: Observer) -> None:
@@ -111,39 +162,105 @@ def _mark(folder: Path, record: RunRecord, observer: Observer) -> None:
         observer.warn(f"{error.happened} {later}: reticent trust {folder}.")
 
 
-def charge(record: RunRecord, observer: Observer, *, price: Price | None = None) -> None:
-    """Pays for the whole run, unless that was done before: by the ledger, whatever the folder says.
+def charge(
+    record: RunRecord, observer: Observer, *, data: Any = None, price: PriceFunction | None = None
+) -> None:
+    """Pays for what a run releases first, unless the ledger has that already, whatever the folder says.
+
+    That is its preparation, once the ledger has room for the rest too; or all of it, where nothing has to be
+    found privately.
 
     Args:
+        data: the path of a table, or a dataset of the catalog: the ledger keeps its fingerprint.
         price: what the run would release with another epsilon, to say which one would have been covered.
 
     Raises:
-        BudgetExceeded: the ledger does not cover it; nothing was charged.
+        BudgetExceeded: the ledger does not cover all of it; nothing was charged.
+        DataError: these are not the data that were charged for under this name before.
     """
     path, dataset = record.request.ledger, record.request.dataset
     if path is None or dataset is None:
         return
     with Ledger.open(path) as ledger:
-        paid = [entry for entry in ledger.entries(dataset) if entry.purpose == _purpose(record)]
-        if any(entry.values["event"] != events.to_json(record.event) for entry in paid):
-            raise IntegrityError(
-                f"Run {record.number} was charged to '{dataset}' for something else than its record says.",
-                remedy="The record was changed: restore it from a copy.",
-            )
-        if not paid:
-            budget = ledger.for_dataset(dataset)
+        if not _is_paid(ledger, record, 0):
+            fingerprint = None if data is None else ledger.fingerprint(data)
             try:
-                budget.charge(
-                    record.event, adjacency=Adjacency.ADD_OR_REMOVE, purpose=_purpose(record), unit="record"
-                )
+                _require_room(ledger.account(dataset), record)
+                _charge_part(ledger, record, 0, fingerprint)
             except BudgetExceeded as error:
                 remedy = _what_fits(ledger.account(dataset), record.request, price)
                 raise BudgetExceeded(error.happened, remedy=remedy) from error
+    if record.state == "started" and len(record.charges) == 1:
+        observer.say(f"Charged to '{dataset}' in {path}.")
+
+
+def charge_rest(record: RunRecord, folder: Path, observer: Observer, *, data: Any = None) -> None:
+    """Pays for what a run releases after its preparation, unless that was done before.
+
+    Raises:
+        BudgetExceeded: something else was charged since the run began; its preparation stays charged.
+    """
+    path, dataset = record.request.ledger, record.request.dataset
+    if path is None or dataset is None or len(record.charges) == 1:
+        return
+    with Ledger.open(path) as ledger:
+        if not _is_paid(ledger, record, 1):
+            fingerprint = None if data is None else ledger.fingerprint(data)
+            try:
+                _charge_part(ledger, record, 1, fingerprint)
+            except BudgetExceeded as error:
+                resumed = f"reticent {record.command} --resume {folder}"
+                remedy = f"Have the limit raised (reticent ledger limit), then resume with: {resumed}."
+                happened = f"Something else was charged since the run began. {error.happened}"
+                raise BudgetExceeded(happened, remedy=remedy) from error
     if record.state != "paid":
         observer.say(f"Charged to '{dataset}' in {path}.")
 
 
-def _what_fits(account: Account, request: Requested, price: Price | None) -> str:
+def _require_room(account: Account, record: RunRecord) -> None:
+    """
+    Raises:
+        BudgetExceeded: preparation may fit, and all of the run does not.
+    """
+    if len(record.charges) > 1 and not cost.is_within(account.event(record.event), account.limit):
+        raise budget_exceeded(account, record.event)
+
+
+def _charge_part(ledger: Ledger, record: RunRecord, part: int, fingerprint: str | None) -> None:
+    assert record.request.dataset is not None
+    ledger.for_dataset(record.request.dataset, fingerprint=fingerprint).charge(
+        record.charges[part],
+        adjacency=Adjacency.ADD_OR_REMOVE,
+        purpose=_purpose(record, part),
+        unit=record.request.unit,
+    )
+
+
+def _is_paid(ledger: Ledger, record: RunRecord, part: int) -> bool:
+    """Whether the ledger has a charge for a part of a run, or one for all of it.
+
+    Raises:
+        IntegrityError: it was charged for something else.
+    """
+    charged = [(entry.purpose, entry.values.get("event")) for entry in ledger.entries(record.request.dataset)]
+    is_paid = False
+    for number, event in enumerate(record.charges):
+        for purpose, found in charged:
+            if purpose != _purpose(record, number):
+                continue
+            # Earlier versions charged all of a run at once, under the purpose of what is charged last.
+            is_whole = purpose == _purpose(record) and found == events.to_json(record.event)
+            if not is_whole and found != events.to_json(event):
+                raise IntegrityError(
+                    f"Run {record.number} was charged to '{record.request.dataset}' for something else than "
+                    "its record says.",
+                    remedy="The record was changed: restore it from a copy.",
+                )
+            is_paid |= is_whole or number == part
+    return is_paid
+
+
+def _what_fits(account: Account, request: Requested, price: PriceFunction | None) -> str:
     """In words that can be typed, for somebody whose run was refused."""
     raised = "have the limit raised: reticent ledger limit"
     if price is None:
@@ -156,7 +273,7 @@ def _what_fits(account: Account, request: Requested, price: Price | None) -> str
 
 
 def is_charged(record: RunRecord) -> bool:
-    """Whether the ledger has the run; if it cannot be read, it may have."""
+    """Whether the ledger has the first charge of a run; if it cannot be read, it may have."""
     path, dataset = record.request.ledger, record.request.dataset
     if path is None or dataset is None:
         return False
@@ -164,10 +281,12 @@ def is_charged(record: RunRecord) -> bool:
         return True
     try:
         with Ledger.open(path) as ledger:
-            return ledger.has_charge(dataset, purpose=_purpose(record))
+            return ledger.has_charge(dataset, purpose=_purpose(record, 0))
     except ReticentError:
         return True
 
 
-def _purpose(record: RunRecord) -> str:
-    return f"{record.command}, run {record.number}"
+def _purpose(record: RunRecord, part: int = -1) -> str:
+    """By what the ledger knows a charge of a run."""
+    named = f"{record.command}, run {record.number}"
+    return f"{named}, preparation" if part == 0 and len(record.charges) > 1 else named

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from reticent.core.errors import DataError, IntegrityError
+from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.data.domain import Domain, Ignored
-from reticent.data.encoding import encode
-from reticent.data.files import Table
+from reticent.data.encoding import OddCells, encode
+from reticent.data.files import Table, open_table
 from reticent.runs import folder as folders
 from reticent.runs.learners import Learner, learner
-from reticent.runs.scoring import predicted
+from reticent.runs.public_domain import layout_for
+from reticent.runs.scoring import predict_scores, softmax
 from reticent.training.clipping import paths_of
 
 
@@ -37,19 +38,45 @@ class Predictor:
 
     def scores(self, x: np.ndarray) -> np.ndarray:
         """Of encoded rows: logits, or predictions in the units of the target."""
-        return predicted(self.learner, self.params, self.learner.inputs(x))
+        return predict_scores(self.learner, self.params, self.learner.inputs(x))
 
-    def table(self, table: Table, forgiven: Counter[str] | None = None) -> Iterator[dict[str, Any]]:
+    def table(
+        self, table: Table, odd: OddCells | None = None, *, threshold: float | None = None
+    ) -> Iterator[dict[str, Any]]:
         """For each row of a table, its prediction, and for classes the probability of each.
 
         The table needs the columns that the model was trained on, and not the target.
 
         Args:
-            forgiven: is told how many cells of each column were no numbers and counted as missing.
+            odd: receives how many cells of each column were not what training expects.
+            threshold: of two classes, the probability from which on the second is predicted.
+
+        Raises:
+            InvalidArgument: there is a threshold, and there are not two classes.
         """
-        data = encode(table, self._domain(), forgiven=forgiven)
+        self._require_threshold(threshold)
+        data = encode(table, self._domain(), odd=odd)
         for scores in self.scores(data["x"]):
-            yield self.named(scores)
+            yield self.named(scores, threshold)
+
+    def open(self, path: Path | str, typed: Mapping[str, Any] | None = None) -> Table:
+        """Opens a table of new rows: as typed, else as training read its own, else as detected.
+
+        What training did counts if it gives the columns that the model takes. A first line that names them
+        all is a header, whether or not training had one.
+
+        Args:
+            typed: arguments of `open_table` that somebody gave.
+        """
+        domain, typed = folders.read_domain(self.folder), dict(typed or {})
+        known = {**layout_for(self.record.request.layout, domain), **typed}
+        tries = [known] if "header" in typed else [{**known, "header": True}, known]
+        for layout in tries if self.columns else ():
+            with suppress(DataError, InvalidArgument):  # it is written in another way
+                table = open_table(path, **layout, expected=self.columns)
+                if set(self.columns) <= set(table.names):
+                    return table
+        return open_table(path, **typed, expected=self.columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -74,16 +101,31 @@ class Predictor:
         columns = {name: column for name, column in domain.columns.items() if name != domain.target}
         return replace(domain, columns=columns, target=None)
 
-    def named(self, scores: np.ndarray) -> dict[str, Any]:
+    def named(self, scores: np.ndarray, threshold: float | None = None) -> dict[str, Any]:
+        """The prediction from the scores of a row, and for classes the probability of each."""
         if not self.problem.is_classification:
             return {"prediction": float(scores[0])}
-        odds = np.exp(scores - scores.max())
-        shares = odds / odds.sum()
+        shares = softmax(scores[None])[0]
+        chosen = int(scores.argmax()) if threshold is None else int(shares[1] >= threshold)
         named = zip(self.problem.classes, shares.tolist(), strict=True)
         return {
-            "prediction": self.problem.classes[int(scores.argmax())],
+            "prediction": self.problem.classes[chosen],
             **{f"probability of {name}": round(share, 6) for name, share in named},
         }
+
+    def _require_threshold(self, threshold: float | None) -> None:
+        if threshold is None:
+            return
+        if self.problem.outputs != 2:
+            what = f"{self.problem.outputs} classes" if self.problem.is_classification else "a number"
+            raise InvalidArgument(
+                f"A threshold chooses between two classes, and this run predicts {what}.",
+                remedy="Leave --threshold out.",
+            )
+        if not (0 <= threshold <= 1):
+            raise InvalidArgument(
+                f"threshold={threshold:g} is not a probability.", remedy="Pass one between 0 and 1."
+            )
 
 
 def params_in(folder: Path, learner: Learner, digest: str | None) -> Any:
@@ -100,7 +142,7 @@ def _model_name(folder: Path, name: str) -> Any:
     Raises:
         IntegrityError: there is no model of this name.
     """
-    if name not in ("linear", "mlp", "cnn", "scattering"):
+    if name not in ("linear", "additive", "mlp", "cnn", "scattering"):
         raise IntegrityError(
             f"{folder / folders.RUN} does not describe a model that can be made here.",
             remedy="Restore it from a copy.",

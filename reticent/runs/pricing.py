@@ -7,6 +7,7 @@ from reticent.data.preparation.noise import PreparationNoise
 from reticent.runs.method import Recipe, Terms
 from reticent.runs.methods import table
 from reticent.runs.source import Source
+from reticent.runs.users import several_rows
 
 
 def price(source: Source, noise: PreparationNoise | None) -> Recipe:
@@ -16,13 +17,14 @@ def price(source: Source, noise: PreparationNoise | None) -> Recipe:
     terms = Terms(
         rows=source.train_rows,
         records=source.rows,
-        model=source.model if request.model == "auto" else request.model,
+        model=request.model,
         epsilon=request.epsilon,
         delta=request.delta,
         beside=noise.event if noise else None,
         target=source.target_kind,
         public=source.public_rows,
         teachers=request.teachers,
+        rows_per_user=several_rows(request.rows_per_user),
     )
     recipe = table.price(request.method, terms)
     if noise is not None and source.table is not None:

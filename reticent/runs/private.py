@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.core.files import read_inside, write_whole
+from reticent.core.files import misfits_as, read_json_inside, write_whole
 from reticent.data.held_out import SEED_BYTES, Split
 
 PRIVATE, SPLIT, UNRELEASED, ORIGIN = "private", "split.json", "unreleased.json", "origin.json"
+FINGERPRINT, HOLDER_WARNINGS, HISTORY = "fingerprint.json", "warnings.json", "history.json"
 
 
 def write_split(folder: Path, split: Split) -> None:
@@ -60,7 +62,11 @@ def read_split(folder: Path, share: float) -> Split:
     """
     path = folder / PRIVATE / SPLIT
     try:
-        return Split(share=share, seed=int(json.loads(read_inside(folder, f"{PRIVATE}/{SPLIT}"))["seed"], 16))
+        with misfits_as(IntegrityError(f"{path} is damaged.", remedy="Restore it from a copy.")):
+            seed = read_json_inside(folder, f"{PRIVATE}/{SPLIT}")["seed"]
+            if not re.fullmatch(rf"[0-9a-f]{{{2 * SEED_BYTES}}}", seed):
+                raise ValueError("the seed is not the one of a split")
+            return Split(share=share, seed=int(seed, 16))
     except FileNotFoundError:
         raise DataError(
             f"{path} is missing: it says which rows were held out, and is not shared with a run.",
@@ -69,8 +75,6 @@ def read_split(folder: Path, share: float) -> Split:
         ) from None
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror}.", remedy="Check who may read it.") from error
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise IntegrityError(f"{path} is damaged.", remedy="Restore it from a copy.") from None
 
 
 def write_unreleased(folder: Path, said: Mapping[str, Any]) -> None:
@@ -91,7 +95,7 @@ def read_unreleased(folder: Path, number: Any) -> dict[str, Any]:
         OSError: it cannot be read. ValueError: it is damaged.
     """
     try:
-        found = json.loads(read_inside(folder, f"{PRIVATE}/{UNRELEASED}"))
+        found = read_json_inside(folder, f"{PRIVATE}/{UNRELEASED}")
     except FileNotFoundError:
         return {}
     if not isinstance(found, dict):
@@ -103,13 +107,14 @@ def discard(folder: Path) -> None:
     """Removes it, of a run that was refused."""
     with suppress(OSError):
         tidy(folder)
-        for name in (SPLIT, ORIGIN, UNRELEASED):
+        for name in (SPLIT, ORIGIN, UNRELEASED, FINGERPRINT, HOLDER_WARNINGS):
             (folder / PRIVATE / name).unlink(missing_ok=True)
         (folder / PRIVATE).rmdir()
 
 
 def tidy(folder: Path) -> None:
-    """Removes what killed processes left."""
+    """Removes what a finished run needs no more, and what killed processes left."""
     with suppress(OSError):
+        (folder / PRIVATE / HISTORY).unlink(missing_ok=True)
         for path in (folder / PRIVATE).glob(".*.partial"):
             path.unlink(missing_ok=True)

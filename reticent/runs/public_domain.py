@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from reticent.core.errors import Inconclusive
 from reticent.core.keys import Keys
 from reticent.core.observer import Observer
 from reticent.data.domain import Domain
+from reticent.data.files import Table
 from reticent.data.files.dialect import DeclaredFormat
 from reticent.data.preparation import prepare
 from reticent.data.preparation.noise import PreparationNoise
+from reticent.data.preparation.numbers import TAIL
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_first
 from reticent.runs import folder as folders
 from reticent.runs.open_run import OpenRun
+from reticent.runs.users import rows_for_preparation
+
+# Of the rows, on each side: curves have their bins where rows are, so wide bounds cost them little, and what
+# lies beyond bounds is often most of what a number varies by.
+_TAIL_OF_CURVES = 0.002
 
 
 def layout_for(layout: Mapping[str, Any], declared: Domain | None) -> dict[str, Any]:
@@ -38,8 +46,15 @@ def domain_of(
     if written is not None:
         return Domain.from_toml(written, source=str(run.folder / folders.DOMAIN))
     if noise is None:
-        return folders.write_domain(run.folder, source.public_domain)
+        return folders.write_domain(run.folder, _with_format(source.public_domain, source.table))
     return _found(run, source, noise, keys, observer)
+
+
+def _with_format(domain: Domain, table: Table) -> Domain:
+    """A domain that says how the file is written, so that new rows are read the same way."""
+    if domain.format is not None or table.dialect.format != "csv":
+        return domain
+    return replace(domain, format=table.dialect.describe_format())
 
 
 def _found(run: OpenRun, source: Any, noise: PreparationNoise, keys: Keys, observer: Observer) -> Domain:
@@ -48,12 +63,20 @@ def _found(run: OpenRun, source: Any, noise: PreparationNoise, keys: Keys, obser
     try:
         with observer.watch("preparing") as on_progress:
             found = prepare(
-                source.table, noise, keys, domain=source.declared, target=target, on_progress=on_progress
+                rows_for_preparation(source.table),
+                noise,
+                keys,
+                domain=source.declared,
+                target=target,
+                keeps_rest=run.record.is_generator,
+                tail=_TAIL_OF_CURVES if run.record.recipe.method == "additive" else TAIL,
+                on_progress=on_progress,
             )
     except Inconclusive as error:  # a second one was not paid for
         run.fail(error)
         raise
-    domain = folders.write_domain(run.folder, found.domain)  # before a word of it is said
+    # On the disk before a word of it is said.
+    domain = folders.write_domain(run.folder, _with_format(found.domain, source.table))
     for line in found.found:
         observer.say(f"found privately: {line}")
     for line in found.ignored:

@@ -5,6 +5,7 @@ What is unreleased (`PRIVATE_FIELDS`) is kept apart, in the private part of the 
 A record is a value: each change makes another one, and `folder.write_record` puts it on the disk.
 
     started     the folder is there and says what was asked for; nothing is charged or released
+    preparing   preparation is charged, and its noise may be drawn; the rest is charged when it is done
     paid        the whole cost is charged; noise may be drawn
     failed      what was found privately cannot be used; it is not looked for a second time
     finished    the model or the generator and its guarantee are there
@@ -20,16 +21,19 @@ from typing import Any, Literal, get_args
 
 from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.core.errors import ReticentError
+from reticent.ledger.address import without_password
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import Event
+from reticent.mechanisms.events import Composed, Event
 from reticent.runs import json_values
+from reticent.runs.held_out_scores import HeldOutScores
 from reticent.runs.json_values import count, finite, mapping, number, one_of, or_none, shape, text, texts
 from reticent.runs.problem import Problem
+from reticent.runs.table_format import TableFormat
 
 VERSION = 4  # since 3: requests were called orders, and generators had fields of models
-Kind = Literal["model", "generator"]
-State = Literal["started", "paid", "failed", "finished"]
+RunKind = Literal["model", "generator"]
+State = Literal["started", "preparing", "paid", "failed", "finished"]
 
 COMMANDS: dict[str, str] = {"model": "train", "generator": "synth"}
 PRIVATE_FIELDS = ("metrics", "history", "unreleased", "quality", "warnings")  # of a record in JSON
@@ -56,6 +60,16 @@ class Requested:
     layout: Mapping[str, Any]
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def unit(self) -> Unit:
+        """Whose privacy is at stake."""
+        return "record" if self.options.get("user") is None else "user"
+
+    @property
+    def rows_per_user(self) -> int | None:
+        """The most rows of a user that are used, where the unit is a user."""
+        return self.options.get("rows_per_user")
+
     def to_json(self) -> dict[str, Any]:
         own = asdict(self)
         return own | own.pop("options")
@@ -63,14 +77,20 @@ class Requested:
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeRecord:
-    """The recipe that was priced: which method, in words, and its settings."""
+    """The recipe that was priced: which method, in words, and its settings.
+
+    Args:
+        why: the model that `auto` stood for, and why; nothing if it was asked for by name.
+    """
 
     method: str
     in_words: str
     settings: Mapping[str, Any]
+    why: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {"method": self.method, "in_words": self.in_words, **self.settings}
+        why = {"why": self.why} if self.why else {}
+        return {"method": self.method, "in_words": self.in_words, **why, **self.settings}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,16 +100,6 @@ class PreparationCost:
     noise_multiplier: float
     epsilon: float
     delta: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableFormat:
-    """How a table is written, for the synthetic one that is to look like it. Nothing about its cells."""
-
-    names: tuple[str, ...]
-    delimiter: str | None
-    header: bool | None
-    decimal: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,15 +126,7 @@ class HistoryPoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
-    """How well a model does on held-out rows: unreleased estimates, and a label that says so."""
-
-    label: str
-    values: Mapping[str, float]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+class RunResult:
     """What a finished run has: what it made, what that promises, how good it is.
 
     Args:
@@ -137,7 +139,7 @@ class Outcome:
     guarantee: Guarantee
     seconds: float
     problem: Problem | None = None
-    scores: Scores | None = None
+    scores: HeldOutScores | None = None
     history: tuple[HistoryPoint, ...] = ()
     unreleased: Mapping[str, Any] | None = None
     quality: Mapping[str, Any] | None = None
@@ -163,7 +165,7 @@ class RunRecord:
         written_as: how the original of a generator's table is written.
     """
 
-    kind: Kind
+    kind: RunKind
     state: State
     number: str
     request: Requested
@@ -176,7 +178,7 @@ class RunRecord:
     table: str | None = None
     assumptions: tuple[str, ...] = ()
     failure: str | None = None
-    outcome: Outcome | None = None
+    outcome: RunResult | None = None
     written_as: TableFormat | None = None
 
     @property
@@ -189,22 +191,34 @@ class RunRecord:
         return COMMANDS[self.kind]
 
     @property
-    def result(self) -> Outcome:
+    def result(self) -> RunResult:
         """What a finished run has; `folder.require_finished` comes first."""
         if self.outcome is None:
             raise AssertionError(f"run {self.number} is not finished")
         return self.outcome
 
-    def paid(self, *assumptions: str) -> RunRecord:
-        """The same run once it is paid for, resting on these assumptions too."""
+    @property
+    def charges(self) -> tuple[Event, ...]:
+        """What is charged, one after the other: what preparation releases, then the rest."""
+        if self.preparation is None or not isinstance(self.event, Composed) or len(self.event.events) != 2:
+            return (self.event,)
+        return self.event.events
+
+    def preparing(self, *assumptions: str) -> RunRecord:
+        """The same run once its first charge is made, resting on these assumptions; a paid one stays so."""
+        is_paid = self.state == "paid" or len(self.charges) == 1
         kept = tuple(dict.fromkeys((*self.assumptions, *assumptions)))
-        return replace(self, state="paid", assumptions=kept)
+        return replace(self, state="paid" if is_paid else "preparing", assumptions=kept)
+
+    def paid(self) -> RunRecord:
+        """The same run once all of it is paid for."""
+        return replace(self, state="paid")
 
     def failed(self, error: ReticentError) -> RunRecord:
         """The same run, failed for good."""
         return replace(self, state="failed", failure=str(error))
 
-    def finished(self, outcome: Outcome) -> RunRecord:
+    def finished(self, outcome: RunResult) -> RunRecord:
         """The same run with its result; the digest of the data is not needed any more."""
         return replace(self, state="finished", table=None, outcome=outcome)
 
@@ -251,7 +265,7 @@ class RunRecord:
 
 def as_requested(request: Any) -> Requested:
     """A request for a model or for a generator, as its record keeps it."""
-    return _requested(asdict(request))
+    return _requested(asdict(request) | {"ledger": without_password(request.ledger)})
 
 
 def _from_3(value: dict[str, Any]) -> dict[str, Any]:
@@ -266,7 +280,7 @@ def _from_3(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(value: dict[str, Any]) -> RunRecord:
-    kind = one_of(get_args(Kind), value.get("kind", "model"))
+    kind = one_of(get_args(RunKind), value.get("kind", "model"))
     state = value["state"]
     recipe = dict(mapping(value["recipe"]))
     cost = value["preparation"]
@@ -278,7 +292,10 @@ def _read(value: dict[str, Any]) -> RunRecord:
         records=count(value["records"]),
         rows=count(value["rows"]),
         recipe=RecipeRecord(
-            method=text(recipe.pop("method")), in_words=text(recipe.pop("in_words")), settings=recipe
+            method=text(recipe.pop("method")),
+            in_words=text(recipe.pop("in_words")),
+            why=text(recipe.pop("why", "")),
+            settings=recipe,
         ),
         preparation=None
         if cost is None
@@ -289,7 +306,7 @@ def _read(value: dict[str, Any]) -> RunRecord:
         assumptions=texts(value.get("assumptions", [])),
         failure=text(value["failure"]) if state == "failed" else None,
         outcome=_outcome(value, kind) if state == "finished" else None,
-        written_as=or_none(_table_format, value.get("written_as")),
+        written_as=or_none(TableFormat.from_json, value.get("written_as")),
     )
 
 
@@ -311,19 +328,7 @@ def _requested(value: Mapping[str, Any]) -> Requested:
     )
 
 
-def _table_format(value: Any) -> TableFormat:
-    header = value["header"]
-    if header is not None and not isinstance(header, bool):
-        raise TypeError(f"{header!r} is not true, false or null")
-    return TableFormat(
-        names=texts(value["names"]),
-        delimiter=or_none(text, value["delimiter"]),
-        header=header,
-        decimal=text(value["decimal"]),
-    )
-
-
-def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+def _outcome_to_json(outcome: RunResult) -> dict[str, Any]:
     scores, problem = outcome.scores, outcome.problem
     model = {name: item for name, item in asdict(outcome.model).items() if item is not None}
     return {
@@ -332,7 +337,7 @@ def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         "sentence": str(outcome.guarantee),
         "seconds": outcome.seconds,
         "problem": None if problem is None else asdict(problem),
-        "metrics": None if scores is None else {"label": scores.label, **scores.values},
+        "metrics": None if scores is None else scores.to_json(),
         "history": None
         if not outcome.history
         else {"label": HISTORY, "moments": [asdict(point) for point in outcome.history]},
@@ -342,11 +347,11 @@ def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _outcome(value: Mapping[str, Any], kind: Kind) -> Outcome:
+def _outcome(value: Mapping[str, Any], kind: RunKind) -> RunResult:
     model = mapping(value["model"])
-    scored = _scores(value["metrics"]) if kind == "model" and value.get("metrics") is not None else None
+    scored = or_none(HeldOutScores.from_json, value.get("metrics")) if kind == "model" else None
     points = mapping(value.get("history") or {}).get("moments", ()) if kind == "model" else ()
-    return Outcome(
+    return RunResult(
         model=ModelFile(
             name=text(model["name"]), digest=text(model["digest"]), shape=or_none(shape, model.get("shape"))
         ),
@@ -359,13 +364,6 @@ def _outcome(value: Mapping[str, Any], kind: Kind) -> Outcome:
         quality=or_none(mapping, value.get("quality")),
         warnings=texts(value.get("warnings", [])),
     )
-
-
-def _scores(value: Any) -> Scores:
-    found = mapping(value)
-    # Version 3 wrote how many rows were held out, which is as secret as the coins that chose them.
-    values = {text(name): number(item) for name, item in found.items() if name not in ("label", "rows")}
-    return Scores(label=text(found["label"]), values=values)
 
 
 def _point(value: Any) -> HistoryPoint:
@@ -383,6 +381,8 @@ def _problem(value: Mapping[str, Any]) -> Problem:
         classes=texts(value["classes"]),
         bounds=None if bounds is None else (number(bounds[0]), number(bounds[1])),
         scale=number(value["scale"]),
+        columns=tuple(map(int, value.get("columns", ()))),
+        class_weights=tuple(map(number, value.get("class_weights", ()))),
     )
 
 
@@ -394,6 +394,7 @@ def _guarantee(value: Mapping[str, Any]) -> Guarantee:
         adjacency=Adjacency(value["adjacency"]),
         unit=one_of(get_args(Unit), value["unit"]),
         group=count(value["group"]),
+        rows_per_user=or_none(count, value.get("rows_per_user")),
         accountant=json_values.plain_words(value["accountant"]),
         assumptions=tuple(map(json_values.one_line, texts(value["assumptions"]))),
     )

@@ -12,7 +12,7 @@ from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Domain
 from reticent.data.held_out import Split
 from reticent.runs import folder as folders
-from reticent.runs.arrays import Arrays, divided_by, inputs_of, with_public
+from reticent.runs.arrays import Arrays, UsersOfRows, divided_by, inputs_of, with_public
 from reticent.runs.learners import Learner
 from reticent.runs.origin import require_own
 from reticent.runs.predict import Predictor
@@ -20,7 +20,8 @@ from reticent.runs.private import read_split
 from reticent.runs.problem import Problem
 from reticent.runs.record import RunRecord
 from reticent.runs.request import request_of
-from reticent.runs.source import Source
+from reticent.runs.row_fingerprint import KnownRows, row_count_differs, warn_unchecked
+from reticent.runs.source import Source, moved, require_there
 
 
 class Again(NamedTuple):
@@ -32,6 +33,7 @@ class Again(NamedTuple):
         held_out: those that it never saw.
         public: those that it saw without labels; PATE only.
         split: which rows were held out, if coins decided.
+        users: whose the rows are, if the run protects users.
     """
 
     record: RunRecord
@@ -43,22 +45,32 @@ class Again(NamedTuple):
     held_out: Arrays
     public: np.ndarray | None = None
     split: Split | None = None
+    users: UsersOfRows | None = None
 
 
-def reopened(folder: Path, *, observer: Observer = NOBODY) -> Again:
+def reopened(folder: Path, *, observer: Observer = NOBODY, data: Path | str | None = None) -> Again:
     """Reads a finished run, and its data from where they were.
+
+    Args:
+        data: where its table is, if that was moved.
 
     Raises:
         DataError: the run is not finished, its data are not there any more, or the folder came without its
             private part.
-        IntegrityError: they are others, or the folder was changed.
+        IntegrityError: they are not the rows it was made from, or not in the same order, or the folder was
+            changed.
     """
     predictor = Predictor(folder)
     record = predictor.record
     require_own(folder, record)
-    source = Source(request_of(record))
+    request = moved(request_of(record), data)
+    require_there(request, folder)
+    source = Source(request)
     if source.rows != record.records:
-        raise _changed(folder)
+        what = f"{record.request.unit}s" if record.request.unit == "user" else "rows"
+        raise row_count_differs(folder, source.request.source, source.rows, record.records, what)
+    known = KnownRows.read(folder)
+    source.row_digest = None if known is None else known.digest
     if not source.has_test:
         source.split = read_split(folder, source.request.test)
     domain = folders.read_domain(folder)
@@ -68,6 +80,10 @@ def reopened(folder: Path, *, observer: Observer = NOBODY) -> Again:
         raise DataError(
             f"The data of {folder} cannot be read again: {error.happened}", remedy=error.remedy
         ) from error
+    if known is None:
+        warn_unchecked(folder, source.request.source, observer)
+    else:
+        known.require_same(known.digest.total(), source.request.source)
     if divided.problem != predictor.problem:
         raise _changed(folder)
     learner = predictor.learner
@@ -85,6 +101,7 @@ def reopened(folder: Path, *, observer: Observer = NOBODY) -> Again:
         held_out,
         unlabelled,
         source.split,
+        divided.users,
     )
 
 

@@ -7,11 +7,14 @@ from typing import Any, Literal, get_args
 
 from reticent.core import checks
 from reticent.core.errors import IntegrityError, InvalidArgument
+from reticent.core.postgres import without_password
+from reticent.runs.declared import ClassesChoice, TaskChoice
 from reticent.runs.learners import ModelName
 from reticent.runs.methods.table import METHODS
 from reticent.runs.record import RunRecord
+from reticent.runs.users import check_users
 
-Prepare = Literal["private", "public"]
+Prepare = Literal["private", "public", "assume-public"]
 
 HELD_OUT = "held-out"
 
@@ -21,14 +24,34 @@ class Request:
     """What somebody asks for: everything that decides a run besides the data.
 
     Args:
-        source: a file, or the name of a dataset in the catalog.
+        source: a file, the name of a dataset in the catalog, or postgresql://USER@HOST/DATABASE. A password
+            in an address is taken out of it, and only this process knows it.
         delta: None for a tenth of 1 / rows or less.
-        prepare: `private` finds what the domain leaves open, at a tenth of the budget; `public` refuses.
-        test: the share of rows that is held out and scored: the probability of each row's own coin.
+        prepare: `private` finds what the domain leaves open, at a tenth of the budget; `public` refuses;
+            `assume-public` reads it off the data, and the guarantee says that it was taken as public.
+        task: whether the target is told apart by classes or predicted as a number; `auto` looks at it.
+        classes: of the target: a list, `public` to read them off the data, or `private` to find them.
+        bounds: of columns, by name: public.
+        test: the share of rows that is held out and scored: the probability of each row's own coin. With 0
+            all rows are trained on, and there is no score.
         layout: how a text file is to be read, where it is not as detected.
         public: for PATE, a table of unlabelled rows that are nobody's secret, or `held-out`: nine tenths of
             the rows that are not trained on, their labels not looked at.
         teachers: for PATE, how many.
+        user, rows_per_user: the column that names users, and how many rows of each are used: the guarantee is
+            then for a user with all of these rows.
+        class_weights: how much the rows of a class count in training, by its name; 1 where nothing is said.
+            Public: they are declared, and no count of the rows is looked at.
+
+    Example:
+        >>> request = Request(source="digits", epsilon=2.0)
+        >>> request.method, request.prepare
+        ('auto', 'private')
+        >>> Request(source="digits", epsilon=0.0)
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.InvalidArgument: epsilon must be a positive number, got 0.0. Pass another
+        epsilon.
     """
 
     source: str
@@ -39,22 +62,40 @@ class Request:
     model: ModelName = "auto"
     domain: str | None = None
     prepare: Prepare = "private"
+    task: TaskChoice = "auto"
+    classes: ClassesChoice = "public"
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     test: float = 0.2
     ledger: str | None = None
     dataset: str | None = None
     layout: dict[str, Any] = field(default_factory=dict)
     public: str | None = None
     teachers: int | None = None
+    user: str | None = None
+    rows_per_user: int | None = None
+    class_weights: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "source", without_password(self.source))
         checks.positive(epsilon=self.epsilon)
-        checks.one_of(("private", "public"), prepare=self.prepare)
+        checks.one_of(get_args(Prepare), prepare=self.prepare)
+        checks.one_of(get_args(TaskChoice), task=self.task)
+        if not isinstance(self.classes, str):
+            object.__setattr__(self, "classes", tuple(self.classes))
+        elif self.classes not in ("public", "private"):
+            raise InvalidArgument(
+                f"classes={self.classes!r} is one word.",
+                remedy="Name at least two, as in --classes no,yes; or say public or private.",
+            )
+        pairs = {name: (float(low), float(high)) for name, (low, high) in self.bounds.items()}
+        object.__setattr__(self, "bounds", pairs)
         checks.one_of(("auto", *METHODS), method=self.method)
         checks.one_of(get_args(ModelName), model=self.model)
-        if not (0 < self.test < 1):
+        _settle_additive(self)
+        if not (0 <= self.test < 1):
             raise InvalidArgument(
-                f"test={self.test:g} is no share of the rows.",
-                remedy="Pass one between 0 and 1, such as 0.2.",
+                f"test={self.test:g} is not a share of the rows.",
+                remedy="Pass one from 0 to below 1, such as 0.2.",
             )
         if (self.ledger is None) != (self.dataset is None):
             raise InvalidArgument(
@@ -68,7 +109,32 @@ class Request:
             )
         if self.teachers is not None:
             checks.count(minimum=2, teachers=self.teachers)
+        _check_class_weights(self.class_weights, self.method)
+        check_users(self.user, self.rows_per_user, self.target)
         require_protecting(self.epsilon)
+
+
+def _settle_additive(request: Request) -> None:
+    """The additive model has a method of its own: either word stands for both."""
+    if "additive" not in (request.method, request.model):
+        return
+    if not {request.method, request.model} <= {"additive", "auto"}:
+        raise InvalidArgument(
+            f"The model '{request.model}' cannot be trained with the method '{request.method}'.",
+            remedy="Pass --model additive alone, or another model and another method.",
+        )
+    object.__setattr__(request, "method", "additive")
+    object.__setattr__(request, "model", "additive")
+
+
+def _check_class_weights(weights: dict[str, float], method: str) -> None:
+    for weight in weights.values():
+        checks.positive(class_weight=weight)
+    if weights and method not in ("auto", "sgd", "gd", "additive"):
+        raise InvalidArgument(
+            f"Class weights are for methods that clip every gradient, and '{method}' does not.",
+            remedy="Use --method sgd, gd or additive, or leave --class-weight out.",
+        )
 
 
 def require_protecting(epsilon: float) -> None:
@@ -85,8 +151,11 @@ def request_of(record: RunRecord) -> Request:
     Raises:
         IntegrityError: it is not a request for a model of this version.
     """
+    asked = record.request.to_json()
+    if asked.get("model") == asked["method"] == "auto":  # of a run from before `auto` was settled
+        asked["method"] = record.recipe.method
     try:
-        return Request(**record.request.to_json())
+        return Request(**asked)
     except (TypeError, ValueError, AttributeError):
         raise IntegrityError(
             "The request in run.json is not one that this version can follow.",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from reticent.core.errors import DataError, DomainError, InvalidArgument
 from reticent.core.files import PIECES, digest_of_ends, digest_of_piece
+from reticent.core.postgres import is_database
 from reticent.data import catalog
 from reticent.data.domain import Domain, Integer, Label, Number
 from reticent.data.files import Table, open_table
@@ -20,9 +22,12 @@ from reticent.data.preparation import releases_for
 from reticent.data.preparation.noise import PreparationRelease
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all, require_same
+from reticent.runs.declared import Declared, declare
 from reticent.runs.method import TargetKind
 from reticent.runs.public_domain import layout_for
 from reticent.runs.request import HELD_OUT, Request
+from reticent.runs.row_fingerprint import RowDigest
+from reticent.runs.users import refuse_users, rows_of_users, units_of, with_users, without_user
 
 
 class Source:
@@ -32,9 +37,11 @@ class Source:
         is_shared: this process has its own shard of the rows, as each of the others has; see `of`.
 
     Attributes:
-        rows: of all processes together.
+        rows: of all processes together; users, where the request is about users.
         first: how many of them come before those of this process.
         split: which rows are held out; None where whoever made the dataset held some out.
+        row_digest: takes in the rows as they are read, if somebody wants to know them again.
+        why_model: why `auto` became the model that it is.
     """
 
     def __init__(self, request: Request, *, is_shared: bool = False) -> None:
@@ -42,18 +49,22 @@ class Source:
         self.is_shared = is_shared
         self.splits: catalog.Splits | None = None
         self.table: Table | None = None
-        self.declared = Domain.read(request.domain) if request.domain else None
+        self.declares = Declared(None)
+        self.declared: Domain | None = Domain.read(request.domain) if request.domain else None
         if request.target is None and self.declared is not None and self.declared.target is not None:
             self.request = request = replace(request, target=self.declared.target)
         if request.source in catalog.names() and not Path(request.source).exists():
+            refuse_users(request)
             self.splits = catalog.load(request.source)
             self.rows = len(self.splits.train)
         else:
             known = () if self.declared is None else self.declared.columns
-            expected = {*known, *([request.target] if request.target else [])}
+            expected = {*known, *filter(None, (request.target, request.user))}
             layout = layout_for(request.layout, self.declared)
             whole = open_table(request.source, **layout, expected=expected)
-            self.table = shard_of(whole, collectives.number(), collectives.count()) if is_shared else whole
+            shard = shard_of(whole, collectives.number(), collectives.count()) if is_shared else whole
+            self.table = rows_of_users(shard, request)
+            self.declared = None if self.declared is None else without_user(self.declared, request)
             if request.target is None:
                 raise InvalidArgument(
                     f"Which column of {request.source} is to be predicted?",
@@ -68,11 +79,23 @@ class Source:
             if request.model in ("cnn", "scattering"):
                 raise InvalidArgument(
                     f"model='{request.model}' is for images, and {request.source} is a table.",
-                    remedy="Choose linear or mlp, or leave it to auto.",
+                    remedy="Choose linear, additive or mlp, or leave it to auto.",
                 )
-            self.rows = self.table.row_count
+            self.declares = declare(
+                self.table if shard is whole else rows_of_users(whole, request),
+                self.declared,
+                target=request.target,
+                task=request.task,
+                classes=request.classes,
+                bounds=request.bounds,
+                assumes_public=request.prepare == "assume-public",
+            )
+            self.declared = self.declares.domain
+            self.rows = units_of(self.table)
         self.first = 0
         self.split: Split | None = None
+        self.row_digest: RowDigest | None = None
+        self.why_model = ""
         self.public = None if request.public in (None, HELD_OUT) else self._opened_public(request.public)
 
     @classmethod
@@ -108,7 +131,10 @@ class Source:
                 f"'{self.request.source}' is a dataset of the catalog, and {path} a table.",
                 remedy="Pass --public held-out, which takes nine tenths of its test rows.",
             )
-        public = open_table(path, **layout_for(self.request.layout, self.declared))
+        layout = layout_for(self.request.layout, self.declared)
+        for private in ("query", "table"):  # of the private rows
+            layout.pop(private, None)
+        public = open_table(path, **layout)
         if missing := [name for name in self.table.names if name not in (*public.names, self.request.target)]:
             raise DataError(
                 f"{path} lacks {len(missing)} columns of {self.request.source}: {', '.join(missing[:8])}.",
@@ -137,6 +163,11 @@ class Source:
             return ""
         paths = [table.path for table in (self.table, self.public) if table is not None]
         return digest_of_tables(paths, key)
+
+    def take_in(self, rows: Mapping[str, np.ndarray], first: int) -> None:
+        """Adds rows that were read to the fingerprint of the run; `first` counts those before them."""
+        if self.row_digest is not None:
+            self.row_digest.add(with_users(self.table, rows, first), first)
 
     @property
     def has_test(self) -> bool:
@@ -169,16 +200,9 @@ class Source:
         match domain.columns.get(domain.target):
             case Label() as column if "kind" not in column.looked_up:
                 return "classes"
-            case Number() | Integer() as found if found.bounds and not found.looked_up & {"kind", "bounds"}:
+            case Number() | Integer() as found if "kind" not in found.looked_up:
                 return "number"
-        return None  # a number whose bounds have to be found is a class if it has few values
-
-    @property
-    def model(self) -> str:
-        """The model that suits it, by what is public."""
-        if self.splits is None or len(self.splits.train["x"].shape) == 2:
-            return "linear"
-        return "scattering" if len(self.splits.train["x"].shape) == 3 else "cnn"
+        return None
 
     def releases(self) -> tuple[PreparationRelease, ...]:
         """What has to be found privately.
@@ -190,7 +214,7 @@ class Source:
             return ()
         needed = releases_for(self.declared, self.request.target)
         if needed and self.request.prepare == "public":
-            if self.declared is None:
+            if self.declared is None or self.request.domain is None:
                 raise DomainError(
                     f"Nothing is declared about the {len(self.table.names)} columns of {self.request.source} "
                     f"({', '.join(self.table.names[:8])}).",
@@ -199,6 +223,36 @@ class Source:
                 )
             self.declared.require_public()
         return needed
+
+
+def moved(request: Any, data: Path | str | None) -> Any:
+    """The same request about a table that is at another place; as it is for None.
+
+    Raises:
+        InvalidArgument: it is about a dataset of the catalog.
+    """
+    if data is None:
+        return request
+    if request.source in catalog.names() and not Path(request.source).exists():
+        raise InvalidArgument(
+            f"The run was made from the dataset '{request.source}' of the catalog, not from a file.",
+            remedy="Leave out --data.",
+        )
+    return replace(request, source=str(data))
+
+
+def require_there(request: Any, folder: Path) -> None:
+    """
+    Raises:
+        DataError: the table that a run was made from is not where it was.
+    """
+    path = Path(request.source)
+    if is_database(request.source) or request.source in catalog.names() or path.exists():
+        return
+    raise DataError(
+        f"There is no file {path}, which {folder} was made from.",
+        remedy="Say where it is now: --data FILE. A name without a folder is looked for where you are.",
+    )
 
 
 def digest_of_tables(paths: Sequence[Path], key: str) -> str:

@@ -7,7 +7,7 @@ killed leaves them behind, under a name that begins with `reticent-rows-`.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,8 +20,9 @@ from reticent.core.observer import Observer
 from reticent.data.domain import Domain, Label
 from reticent.data.encoding import Encoder, feature_names, has_target
 from reticent.data.files import Table
-from reticent.data.held_out import Split
 from reticent.runs.learners import Learner
+from reticent.runs.unclipped import Unclipped
+from reticent.runs.users import RowSplit
 from reticent.training.devices.memory import memory_of_device
 
 Arrays = dict[str, np.ndarray]
@@ -54,20 +55,33 @@ def scratch() -> Iterator[Path]:
 
 
 def written(
-    table: Table, domain: Domain, split: Split, *, first: int, learn: Learner, into: Path, observer: Observer
+    table: Table,
+    domain: Domain,
+    split: RowSplit,
+    *,
+    first: int,
+    learn: Learner,
+    into: Path,
+    observer: Observer,
+    unclipped: Unclipped,
+    take_in: Callable[[Arrays, int], None],
 ) -> tuple[Arrays, Arrays]:
     """Rows to train on, memory-mapped, and some of those held out, in memory: both as the learner takes them.
 
-    A batch of the table is in memory at a time. Of the held-out rows an even selection is kept.
+    A batch of the table is in memory at a time. Of the held-out rows an even selection is kept, and their
+    targets as they are in the table, if those are numbers, under `unclipped`.
+
+    Args:
+        take_in: is shown every batch before it is divided, and the number of its first row.
 
     Raises:
         DataError: a row is not what the domain says, or the disk is full.
     """
-    encoder = Encoder(domain)
+    encoder = Encoder(domain, on_numbers=unclipped.see)
     rows = split.count_trained_on(first, table.row_count)
     keep = max(-(-(table.row_count - rows) // _SCORED), 1)  # every so many
     kind = np.int32 if isinstance(domain.columns[domain.target or ""], Label) else np.float32
-    held_out: list[tuple[np.ndarray, np.ndarray]] = []
+    held_out: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     passed = 0
     paths = {"x": into / "x.npy", "y": into / "y.npy"}
     with ExitStack() as stack, observer.watch("encoding to disk") as on_progress:
@@ -76,6 +90,7 @@ def written(
             count = batch.batch.num_rows
             x, y = np.zeros((count, len(encoder.feature_names)), np.float32), np.zeros(count, kind)
             encoder.fill(batch, table, x, y)
+            take_in({"x": x, "y": y}, first + batch.first)
             inputs = learn.inputs(x)
             is_held_out = split.is_held_out(first + batch.first, count)
             with _disk_reported(into):
@@ -85,11 +100,13 @@ def written(
                         outputs[key] = _begun(file, (rows, *array.shape[1:]), array.dtype)
                     outputs[key].write(np.ascontiguousarray(array).data)
             places = np.flatnonzero(is_held_out)
-            places = places[(passed + np.arange(len(places))) % keep == 0]
+            is_kept = (passed + np.arange(len(places))) % keep == 0
+            places, targets = places[is_kept], unclipped.take_targets()
             passed += int(is_held_out.sum())
-            held_out.append((inputs[places], y[places]))
+            held_out.append((inputs[places], y[places], y[places] if targets is None else targets[is_kept]))
             on_progress(batch.done)
-    kept = {key: np.concatenate(part) for key, part in zip("xy", zip(*held_out, strict=True), strict=True)}
+    names = ("x", "y", "unclipped")
+    kept = {key: np.concatenate(part) for key, part in zip(names, zip(*held_out, strict=True), strict=True)}
     known = has_target(kept["y"])
     mapped = {key: np.load(path, mmap_mode="r") for key, path in paths.items()}
     return mapped, {key: array[known] for key, array in kept.items()}

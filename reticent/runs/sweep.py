@@ -30,7 +30,7 @@ from reticent.attacks.shadows.recipes import plain_recipe
 from reticent.attacks.shadows.training import train_shadows
 from reticent.core import checks
 from reticent.core.errors import DataError, DomainError, IntegrityError, InvalidArgument, ReticentError
-from reticent.core.files import read_inside, write_whole
+from reticent.core.files import MISFITS, read_inside, read_json_inside, write_whole
 from reticent.core.observer import NOBODY, Observer
 from reticent.data.encoding import has_target
 from reticent.data.held_out import Split
@@ -57,7 +57,7 @@ _STEPS, _RATE = 100, {"linear": 4.0, "mlp": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepOrder:
+class SweepRequest:
     """What is swept over.
 
     Args:
@@ -130,15 +130,15 @@ class Cell:
         return min((odds - 1 + 2 * self.delta) / (odds + 1), 1.0)
 
 
-def sweep(order: SweepOrder, folder: Path, *, observer: Observer = NOBODY) -> list[Cell]:
+def sweep(request: SweepRequest, folder: Path, *, observer: Observer = NOBODY) -> list[Cell]:
     """Measures every cell that is not in the folder yet, and returns all of them, in order.
 
     Raises:
         IntegrityError: the folder holds the cells of another sweep.
     """
-    by_first(partial(_same_order, order, folder))
-    wanted = [(model, "none", math.inf) for model in order.models]
-    wanted += list(itertools.product(order.models, order.accounting, order.epsilons))
+    by_first(partial(_same_request, request, folder))
+    wanted = [(model, "none", math.inf) for model in request.models]
+    wanted += list(itertools.product(request.models, request.accounting, request.epsilons))
     bench: _Bench | None = None
     cells = []
     with observer.watch(f"{len(wanted)} cells") as on_progress:
@@ -148,8 +148,8 @@ def sweep(order: SweepOrder, folder: Path, *, observer: Observer = NOBODY) -> li
             is_kept = collectives.gather_arrays(cell is not None).all()
             if cell is None or not is_kept:
                 if bench is None:
-                    bench = _Bench(order, observer)
-                    by_first(partial(_begin, order, folder))  # not before it is clear that it can be run
+                    bench = _Bench(request, observer)
+                    by_first(partial(_begin, request, folder))  # not before it is clear that it can be run
                 cell = bench.measure(model, accounting, epsilon)
                 by_first(partial(_keep, cell, path))
             cells.append(cell)
@@ -160,10 +160,10 @@ def sweep(order: SweepOrder, folder: Path, *, observer: Observer = NOBODY) -> li
 class _Bench:
     """The rows, read once, and what is trained on them."""
 
-    def __init__(self, order: SweepOrder, observer: Observer) -> None:
-        self.order = order
+    def __init__(self, request: SweepRequest, observer: Observer) -> None:
+        self.request = request
         plain = Request(
-            source=order.source, target=order.target, domain=order.domain, epsilon=1.0, prepare="public"
+            source=request.source, target=request.target, domain=request.domain, epsilon=1.0, prepare="public"
         )
         source = Source(plain)
         _require_declared(source)
@@ -175,7 +175,7 @@ class _Bench:
                 "A sweep is about classes, and this target is a number.", remedy="Choose another."
             )
         known = has_target(divided.train_on["y"])
-        chosen = np.random.default_rng(0).permutation(np.flatnonzero(known))[: order.rows]
+        chosen = np.random.default_rng(0).permutation(np.flatnonzero(known))[: request.rows]
         chosen = chosen[: len(chosen) - len(chosen) % 2]
         if len(chosen) < 100:
             raise DataError(f"{len(chosen)} rows are too few to attack.", remedy="Give at least 100.")
@@ -193,12 +193,12 @@ class _Bench:
                 accounting,
                 epsilon,
                 None,
-                train_shadows(recipe, learn.scores, records, shadows=self.order.seeds),
+                train_shadows(recipe, learn.scores, records, shadows=self.request.seeds),
             )
         try:
             plan = Plan.for_budget(
                 epsilon=epsilon,
-                delta=self.order.delta,
+                delta=self.request.delta,
                 examples=half,
                 batch_size=max(half // 8, 32),
                 steps=_STEPS,
@@ -210,14 +210,14 @@ class _Bench:
                 model=model,
                 accounting=accounting,
                 epsilon=epsilon,
-                delta=self.order.delta,
+                delta=self.request.delta,
                 noise_multiplier=None,
             )
         schedule = optax.linear_schedule(_RATE[model], 0.0, _STEPS)
         recipe = private_recipe(
             learn.loss, learn.model.init, plan, optimizer=optax.sgd(schedule, momentum=0.9)
         )
-        found = train_shadows(recipe, learn.scores, records, shadows=self.order.seeds)
+        found = train_shadows(recipe, learn.scores, records, shadows=self.request.seeds)
         return self._cell(model, accounting, epsilon, plan.noise_multiplier, found)
 
     def _learner(self, model: str) -> tuple[Learner, dict[str, np.ndarray]]:
@@ -229,9 +229,9 @@ class _Bench:
     def _cell(self, model: str, accounting: str, epsilon: float, noise: float | None, found: Shadows) -> Cell:
         right = found.signals.is_right
         each = [float(row[~inside].mean()) for row, inside in zip(right, found.is_member, strict=True)]
-        played = battery.run(found, attacks=[ATTACKS[name] for name in self.order.attacks])
+        played = battery.run(found, attacks=[ATTACKS[name] for name in self.request.attacks])
         leakage = {}
-        for name in self.order.attacks:
+        for name in self.request.attacks:
             measured = played[ATTACKS[name]].measured
             leakage[name] = {
                 "advantage": measured.advantage._asdict(),
@@ -242,7 +242,7 @@ class _Bench:
             model=model,
             accounting=accounting,
             epsilon=epsilon,
-            delta=self.order.delta,
+            delta=self.request.delta,
             noise_multiplier=noise,
             accuracy=float(np.mean(each)),
             deviation=float(np.std(each)),
@@ -266,29 +266,29 @@ def _require_declared(source: Source) -> None:
         ) from error
 
 
-_ORDER = "sweep-order.json"
+_REQUEST = "sweep-order.json"
 
 
-def _same_order(order: SweepOrder, folder: Path) -> None:
-    if not (folder / _ORDER).exists():
+def _same_request(request: SweepRequest, folder: Path) -> None:
+    if not (folder / _REQUEST).exists():
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise DataError(f"{folder} exists already, and holds no sweep.", remedy="Choose another folder.")
         return
-    said = read_inside(folder, _ORDER).decode(errors="replace").strip()
-    if said != _text(order) and any(folder.glob("cells/*.json")):
+    said = read_inside(folder, _REQUEST).decode(errors="replace").strip()
+    if said != _text(request) and any(folder.glob("cells/*.json")):
         raise IntegrityError(
             f"{folder} holds a sweep of something else.",
             remedy="Choose another folder, or the same settings.",
         )
 
 
-def _begin(order: SweepOrder, folder: Path) -> None:
+def _begin(request: SweepRequest, folder: Path) -> None:
     folders.make(folder)
-    write_whole(folder / _ORDER, f"{_text(order)}\n".encode())
+    write_whole(folder / _REQUEST, f"{_text(request)}\n".encode())
 
 
-def _text(order: SweepOrder) -> str:
-    return json.dumps(asdict(order), sort_keys=True)
+def _text(request: SweepRequest) -> str:
+    return json.dumps(asdict(request), sort_keys=True)
 
 
 def _keep(cell: Cell, path: Path) -> None:
@@ -298,11 +298,11 @@ def _keep(cell: Cell, path: Path) -> None:
 
 def _read(path: Path) -> Cell | None:
     try:
-        value = json.loads(read_inside(path.parent, path.name))
+        value = read_json_inside(path.parent, path.name)
         return Cell(**{**value, "epsilon": float(value["epsilon"])})
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (OSError, *MISFITS):
         raise IntegrityError(f"{path} is damaged.", remedy="Delete it, and sweep again.") from None
 
 

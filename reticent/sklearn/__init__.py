@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING
 from reticent.core.pages import open_page
 
 if TYPE_CHECKING:
+    from reticent.sklearn.additive import PrivateAdditiveClassifier as PrivateAdditiveClassifier
+    from reticent.sklearn.additive import PrivateAdditiveRegressor as PrivateAdditiveRegressor
     from reticent.sklearn.budget import SharedBudget as SharedBudget
-    from reticent.sklearn.linear import PrivateLinearRegression as PrivateLinearRegression
+    from reticent.sklearn.encoders import PrivateEncoder as PrivateEncoder
+    from reticent.sklearn.encoders import PrivateTableEncoder as PrivateTableEncoder
     from reticent.sklearn.linear import PrivateLinearSVC as PrivateLinearSVC
     from reticent.sklearn.linear import PrivateLogisticRegression as PrivateLogisticRegression
+    from reticent.sklearn.linear_regression import PrivateLinearRegression as PrivateLinearRegression
+    from reticent.sklearn.notices import PublicLabelsWarning as PublicLabelsWarning
+    from reticent.sklearn.notices import RepeatedFitWarning as RepeatedFitWarning
     from reticent.sklearn.pate import PateClassifier as PateClassifier
     from reticent.sklearn.perceptron import PrivateMLPClassifier as PrivateMLPClassifier
     from reticent.sklearn.scaler import PrivateScaler as PrivateScaler

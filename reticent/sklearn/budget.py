@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+from reticent.accounting.budget import ROWS_BY_THEMSELVES
 from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.tight_epsilon import cost_within, guarantee
@@ -20,7 +21,10 @@ class SharedBudget:
 
     Guarantee:
         Everything charged to it is, as a planned composition, within (epsilon, delta). For releases that
-        are chosen by looking at results, or fitted in several processes, use a `Ledger`.
+        are chosen by looking at results, or fitted in several processes, use a `Ledger`. A record is in
+        several fits, and each has to differ in that record alone: folds by position or by the labels of
+        others move more. Where there are several releases, `guarantee` names this as an assumption. Folds by
+        coins fulfil it: `cv=PredefinedSplit(np.random.default_rng().integers(5, size=len(y)))`.
 
     Example:
         >>> from reticent.mechanisms.events import Gaussian
@@ -30,7 +34,7 @@ class SharedBudget:
         True
     """
 
-    def __init__(self, *, epsilon: float, delta: float, adjacency: str = Adjacency.REPLACE.value) -> None:
+    def __init__(self, *, epsilon: float, delta: float, adjacency: str = "add-or-remove") -> None:
         checks.positive(epsilon=epsilon)
         checks.inside_unit(delta=delta)
         checks.one_of([item.value for item in Adjacency], adjacency=adjacency)
@@ -50,7 +54,8 @@ class SharedBudget:
         if self._is_copy:
             raise InvalidArgument(
                 "This budget belongs to another process, and cannot be charged from here.",
-                remedy="Fit with n_jobs=1, or share a file: Ledger(...).for_dataset(NAME).",
+                remedy="Fit with n_jobs=1, or share a ledger: ledger = rt.Ledger.create('fits.ledger'); "
+                "ledger.limit('data', epsilon=..., delta=...); budget=ledger.for_dataset('data').",
             )
         if adjacency is not self.adjacency or unit != "record":
             raise InvalidArgument(
@@ -78,6 +83,8 @@ class SharedBudget:
         """The guarantee of everything charged so far, with all its assumptions."""
         with self._guard:
             spent, assumed = tuple(self._spent), tuple(self._assumed)
+        if len(spent) > 1:
+            assumed = (*assumed, ROWS_BY_THEMSELVES)
         return guarantee(Composed(events=spent), self.delta, self.adjacency, assumptions=assumed)
 
     def __sklearn_clone__(self) -> SharedBudget:

@@ -9,10 +9,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d
 
 from reticent.accounting.theorems import gaussian_dp
-from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator
 from reticent.core.keys import Stream
@@ -25,6 +24,7 @@ from reticent.pate.scaling import PoolScale
 from reticent.pate.teachers import teach_estimators
 from reticent.sklearn.private import PrivateClassifierFit
 from reticent.sklearn.spending import Spending
+from reticent.sklearn.weights import refuse_weights
 
 # scikit-learn calls a matrix of rows X, in signatures that callers may use by name.
 # ruff: noqa: N803
@@ -32,6 +32,7 @@ from reticent.sklearn.spending import Spending
 _MADE_UP = 500  # rows, where no public ones are given
 _ROWS_EACH = 20
 _MOST_TEACHERS = 250
+_OTHER = -1  # the code of a label that is not a class
 
 
 class PateClassifier(PrivateClassifierFit):
@@ -42,16 +43,16 @@ class PateClassifier(PrivateClassifierFit):
         public: unlabelled public rows with the same columns: the student sees only these.
             Without them rows are made up, evenly in all directions up to `norm`: far worse than real ones.
         teachers: how many. Without a number, one for every twenty examples, at most 250.
-        examples: the declared, public number of rows. Without it the number of rows in X counts as public,
-            and `guarantee_` says so.
+        classes: all labels there may be, in the type that y has. A row with any other label teaches nobody.
 
     The other arguments are those of `PrivateLogisticRegression`.
 
     Guarantee:
         Publishing the fitted estimator costs `event_`; `guarantee_` is the sentence about it, and holds
         whatever the votes are. A row teaches one teacher, by a coin of its own, so replacing, adding or
-        removing it moves at most one vote; no label and no value in a row decides whether there is an error
-        once it is paid. No theorem bounds its risk: `excess_risk_bound_` is None.
+        removing it moves at most one vote. Labels are read once the budget has paid for reading them, and
+        none of them decides whether there is an error; where the set of them counts as public, it is read
+        before, and `guarantee_` says so. No theorem bounds its risk: `excess_risk_bound_` is None.
     """
 
     student_: Any
@@ -67,7 +68,7 @@ class PateClassifier(PrivateClassifierFit):
         examples: int | None = None,
         norm: float | None = None,
         classes: Any = None,
-        adjacency: str = "replace",
+        adjacency: str = "add-or-remove",
         preparation: float = 0.1,
         random_state: Any = None,
         budget: Any = None,
@@ -85,18 +86,22 @@ class PateClassifier(PrivateClassifierFit):
         self.random_state = random_state
         self.budget = budget
 
-    def fit(self, X: Any, y: Any) -> PateClassifier:
+    def fit(self, X: Any, y: Any, **given: Any) -> PateClassifier:
         """Pays, trains teachers, asks them, and fits the student."""
-        x, codes, spending = self._open_with_labels(X, y)
+        refuse_weights(given, "PateClassifier")
+        x, labels = self._check_targets(X, y)
+        spending = self._open(x, labels)
         if spending.delta == 0:
             raise InvalidArgument(
                 "Answers have Gaussian noise, which needs a delta above 0.",
                 remedy="Leave delta out, or use reticent.pate.LaplaceMax for pure differential privacy.",
             )
+        known = self._prepare(x, labels, spending)
+        self.classes_, self.norm_ = known["classes"], known["norm"]
         public = self._pool(spending)
         scale = PoolScale.of(public)
         pool = scale(public)
-        teachers = self._teachers(spending.rows)
+        teachers = self._teachers(spending.examples)
         multiplier = multiplier_for(
             epsilon=spending.epsilon,
             delta=spending.delta,
@@ -110,10 +115,11 @@ class PateClassifier(PrivateClassifierFit):
         noise = chosen.aggregator
         teller = Teller(noise, allowance_of(noise, multiplier), spending.keys)
         rows = scale(x.toarray() if sparse.issparse(x) else x)
+        codes = code_labels(labels, self.classes_)
         shards = partition(
             len(codes),
             teachers,
-            examples=spending.rows,
+            examples=spending.examples,
             seed=generator(spending.keys, stream=Stream.SAMPLING),
             content=(rows, codes),
         )
@@ -158,19 +164,34 @@ class PateClassifier(PrivateClassifierFit):
             )
         return pool
 
-    def _open(self, x: Any, *targets: np.ndarray) -> Spending:
-        spending = super()._open(x, *targets)
-        if self.examples is None:
-            return spending
-        checks.count(examples=self.examples)
-        return Spending(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            adjacency=self.adjacency,
-            rows=self.examples,
-            keys=spending.keys,
-            budget=self.budget,
-        )
+    def _check_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Checks the rows, and of the labels their number and type alone."""
+        if self._takes_classes:
+            return super()._check_targets(X, y)
+        if y is None:
+            raise InvalidArgument(
+                "PateClassifier requires y to be passed, but the target y is None.",
+                remedy="Pass one label per row.",
+            )
+        x, labels = self._check_arrays(X), _as_labels(y)
+        check_consistent_length(x, labels)
+        return x, labels
+
+    def _check_declared(self, labels: np.ndarray, spending: Spending) -> np.ndarray:
+        classes = self._declared_classes(labels, spending)
+        if labels.dtype != object and _are_words(labels) != _are_words(classes):
+            words, numbers = "the labels are words", "the declared classes are numbers"
+            if _are_words(classes):
+                words, numbers = "the declared classes are words", "the labels are numbers"
+            raise InvalidArgument(
+                f"Here {words} and {numbers}.", remedy="Declare the classes in the type that y has."
+            )
+        return classes
+
+    @staticmethod
+    def _restrict(x: Any, targets: np.ndarray, known: dict[str, Any]) -> tuple[Any, np.ndarray]:
+        """All rows: one whose label is not a class teaches nobody."""
+        return x, targets
 
     def _teachers(self, examples: int) -> int:
         """How many, from public numbers alone."""
@@ -210,3 +231,32 @@ class PateClassifier(PrivateClassifierFit):
     def _rows(self, X: Any) -> np.ndarray:
         x = self._check_arrays(X, reset=False)
         return x.toarray() if sparse.issparse(x) else x
+
+
+def code_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The place of each label among the sorted classes, and -1 for any other: no label raises."""
+    if labels.dtype == object:
+        place_of = {name: place for place, name in enumerate(classes.tolist())}
+        return np.array([place_of.get(_hashable(label), _OTHER) for label in labels], np.int64)
+    places = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return np.where(classes[places] == labels, places, _OTHER)
+
+
+def _as_labels(y: Any) -> np.ndarray:  # (rows,)
+    """Labels as they are: in a list, one word would turn all numbers beside it into words."""
+    if hasattr(y, "dtype") or hasattr(y, "__array__"):
+        return column_or_1d(np.asarray(y), warn=True)
+    return np.fromiter(y, object, count=len(y))
+
+
+def _hashable(label: Any) -> Any:
+    try:
+        hash(label)
+    except TypeError:
+        return None
+    return label
+
+
+def _are_words(labels: np.ndarray) -> bool:
+    """By the type of the array, whose width is left out: that of the longest word is private."""
+    return labels.dtype.kind in "US"

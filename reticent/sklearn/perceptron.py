@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,13 +13,17 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from reticent import models
+from reticent.convex.descent import FullBatchWithRoom, most_rows
 from reticent.core import checks
 from reticent.core.keys import Stream
+from reticent.data.sampling import Poisson
 from reticent.mechanisms.events import Event
 from reticent.models.model import Model
 from reticent.sklearn.private import PrivateClassifierFit
 from reticent.sklearn.private_bounds import row_norms
 from reticent.sklearn.spending import Spending
+from reticent.sklearn.weights import refuse_weights
+from reticent.training.data_warnings import without_data_warnings
 from reticent.training.execution import Execution
 from reticent.training.loop import train
 from reticent.training.plan import Plan
@@ -26,7 +31,17 @@ from reticent.training.plan import Plan
 # scikit-learn calls a matrix of rows X, in signatures that callers may use by name.
 # ruff: noqa: N803
 
-_SMALL = 2000  # rows, up to which every step takes all of them
+_SMALL = 2000  # examples, up to which every step takes all of them
+_UNLABELLED = -1  # the loss of such a row is 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonWithRoom(Poisson):
+    """Poisson batches, with room for as many rows as the coins of a search may leave."""
+
+    @property
+    def most(self) -> int:
+        return most_rows(self.examples)
 
 
 class PrivateMLPClassifier(PrivateClassifierFit):
@@ -35,8 +50,8 @@ class PrivateMLPClassifier(PrivateClassifierFit):
     Args:
         hidden: the sizes of the hidden layers.
         steps, learning_rate, max_norm: of the descent; gradients are clipped to `max_norm`.
-        batch_size: how many rows a step takes on average. Without one, all rows where there are at most
-            2000, and a thirteenth of them beyond.
+        batch_size: how many of the declared examples a step takes on average. Without one, all rows where
+            at most 2000 are declared, and a thirteenth of them beyond.
 
     The other arguments are those of `PrivateLogisticRegression`. Rows are divided by `norm`.
 
@@ -50,6 +65,7 @@ class PrivateMLPClassifier(PrivateClassifierFit):
         epsilon: float = 1.0,
         *,
         delta: float | None = None,
+        examples: int | None = None,
         norm: float | None = None,
         classes: Any = None,
         hidden: tuple[int, ...] = (32,),
@@ -57,13 +73,14 @@ class PrivateMLPClassifier(PrivateClassifierFit):
         learning_rate: float = 1.0,
         max_norm: float = 1.0,
         batch_size: int | None = None,
-        adjacency: str = "replace",
+        adjacency: str = "add-or-remove",
         preparation: float = 0.1,
         random_state: Any = None,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.examples = examples
         self.norm = norm
         self.classes = classes
         self.hidden = hidden
@@ -76,8 +93,10 @@ class PrivateMLPClassifier(PrivateClassifierFit):
         self.random_state = random_state
         self.budget = budget
 
-    def fit(self, X: Any, y: Any) -> PrivateMLPClassifier:
+    @without_data_warnings()
+    def fit(self, X: Any, y: Any, **given: Any) -> PrivateMLPClassifier:
         """Trains, and pays for it first."""
+        refuse_weights(given, "PrivateMLPClassifier")
         x, codes, spending = self._open_with_labels(X, y)
         model = self._model()
         found = None if spending.is_untouched else spending.event  # what preparation released
@@ -86,7 +105,7 @@ class PrivateMLPClassifier(PrivateClassifierFit):
         run = train(
             models.classification_loss(model),
             model.init(spending.keys.take(Stream.INITIALISATION)),
-            {"x": self._inputs(x), "y": codes.astype(np.int32)},
+            self._data(x, codes),
             plan,
             optimizer=optax.sgd(schedule, momentum=0.9),
             budget=spending,
@@ -124,17 +143,16 @@ class PrivateMLPClassifier(PrivateClassifierFit):
 
     def _plan(self, spending: Spending, beside: Event | None) -> Plan:
         checks.positive(learning_rate=self.learning_rate)
-        rows = spending.rows
-        batch = self.batch_size
-        if batch is None and rows > _SMALL:
-            batch = min(max(rows // 13, 64), 4096)
+        examples, batch = spending.examples, self.batch_size
+        if batch is None and examples > _SMALL:
+            batch = min(max(examples // 13, 64), 4096)
         spending.is_basic = spending.is_untouched
         return Plan.for_budget(
             epsilon=spending.epsilon,
             delta=spending.delta,
-            examples=rows,
-            batch_size=batch,
-            sampling="full" if batch is None else "poisson",
+            sampling=FullBatchWithRoom(examples=examples)
+            if batch is None
+            else PoissonWithRoom(examples=examples, batch_size=batch),
             steps=self.steps,
             max_norm=self.max_norm,
             adjacency=spending.adjacency,
@@ -147,6 +165,13 @@ class PrivateMLPClassifier(PrivateClassifierFit):
     @property
     def _sizes(self) -> tuple[int, ...]:
         return self.n_features_in_, *self.hidden, len(self.classes_)
+
+    def _data(self, x: Any, codes: np.ndarray) -> dict[str, np.ndarray]:
+        """Rows and labels in 32 bits; an empty table becomes one row whose gradient is zero."""
+        inputs, labels = self._inputs(x), codes.astype(np.int32)
+        if not len(labels):
+            inputs, labels = np.zeros((1, x.shape[1]), np.float32), np.full(1, _UNLABELLED, np.int32)
+        return {"x": inputs, "y": labels}
 
     def _inputs(self, x: Any) -> np.ndarray:
         """Rows of length at most 1."""

@@ -11,12 +11,31 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from reticent.accounting.guarantee import Guarantee
+from reticent.convex.descent import most_rows
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.sklearn.notices import warn_of_public_labels
 from reticent.sklearn.private_bounds import Finder
 from reticent.sklearn.spending import Spending, check_budget, keys_for
 
 PUBLIC_LABELS = "the set of labels is public: it was taken from y"
+
+
+def declared_examples(examples: int | None, x: Any) -> int:
+    """The declared number of records; without one the number of rows, which then counts as public.
+
+    Raises:
+        InvalidArgument: there are so many rows that the declaration cannot be meant; nothing was paid.
+    """
+    if examples is None:
+        return x.shape[0]
+    checks.count(examples=examples)
+    if x.shape[0] > most_rows(examples):
+        raise InvalidArgument(
+            f"examples={examples}, and X has {x.shape[0]:,} rows.",
+            remedy="Declare the public number of records; some rows more or fewer do not matter.",
+        )
+    return examples
 
 
 class PrivateEstimator(BaseEstimator):
@@ -24,10 +43,16 @@ class PrivateEstimator(BaseEstimator):
 
     After a fit: `guarantee_`, the sentence that may be printed; `event_`, what was released; `notes_`.
     Parameters that are named here are set by the constructors of the subclasses.
+
+    Guarantee:
+        Neighbours may have a different number of rows, and the same number of records is declared for both:
+        `examples`, or the number of rows in X where there is none. `guarantee_` names it as public. Sums are
+        divided by it, and everything that is decided before noise is drawn follows from it.
     """
 
     epsilon: float
     delta: float | None
+    examples: int | None
     adjacency: str
     preparation: float
     random_state: Any
@@ -37,6 +62,7 @@ class PrivateEstimator(BaseEstimator):
     notes_: tuple[str, ...]
     excess_risk_bound_: float | None
     n_features_in_: int
+    _fewest_rows = 1  # in a fit; a search, whose coins may leave none, sets 0
 
     def _open(self, x: Any, *targets: np.ndarray) -> Spending:
         """The budget of a fit on these data, and its keys."""
@@ -49,9 +75,11 @@ class PrivateEstimator(BaseEstimator):
             epsilon=self.epsilon,
             delta=self.delta,
             adjacency=self.adjacency,
-            rows=x.shape[0],
+            examples=declared_examples(self.examples, x),
             keys=keys,
             budget=self.budget,
+            data=(x, *targets),
+            owner=type(self).__name__,
         )
 
     def _close(self, spending: Spending, proved: Guarantee | None, notes: tuple[str, ...]) -> None:
@@ -61,7 +89,10 @@ class PrivateEstimator(BaseEstimator):
 
     def _check_arrays(self, *arrays: Any, **more: Any) -> Any:
         """The arrays as float64 matrices, dense or in compressed rows; with a y, both."""
-        return validate_data(self, *arrays, accept_sparse="csr", dtype=np.float64, **more)
+        fewest = self._fewest_rows if more.get("reset", True) else 1
+        return validate_data(
+            self, *arrays, accept_sparse="csr", dtype=np.float64, ensure_min_samples=fewest, **more
+        )
 
     @staticmethod
     def _restrict(x: Any, targets: np.ndarray, known: dict[str, Any]) -> tuple[Any, np.ndarray]:
@@ -89,10 +120,15 @@ class PrivateClassifierFit(ClassifierMixin, PrivateEstimator):
     classes_: np.ndarray
     norm_: float
 
-    def _open_with_labels(self, X: Any, y: Any) -> tuple[Any, np.ndarray, Spending]:  # noqa: N803
+    def _open_with_labels(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        weights: np.ndarray | None = None,
+    ) -> tuple[Any, np.ndarray, Spending]:
         """Rows, labels as numbers of `classes_`, and what is left to spend. Sets `classes_` and `norm_`."""
         x, labels = self._check_targets(X, y)
-        spending = self._open(x, *np.unique(labels, return_inverse=True))
+        spending = self._open(x, labels, *(() if weights is None else (weights,)))
         known = self._prepare(x, labels, spending)
         self.classes_, self.norm_ = known["classes"], known["norm"]
         x, labels = self._restrict(x, labels, known)
@@ -100,24 +136,36 @@ class PrivateClassifierFit(ClassifierMixin, PrivateEstimator):
 
     def _check_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:  # noqa: N803
         x, labels = self._check_arrays(X, y)
-        check_classification_targets(labels)
+        if len(labels):
+            check_classification_targets(labels)
         return x, labels
 
     def _prepare(self, x: Any, targets: np.ndarray, spending: Spending) -> dict[str, Any]:
-        wanted = int(self.classes is None) + int(self.norm is None)
+        wanted = int(self._finds_classes) + int(self.norm is None)
         finder = Finder(spending, self.preparation, wanted) if wanted else None
-        if self.classes is None:
-            assert finder is not None
-            classes = finder.classes(targets)
-        else:
-            classes = self._check_declared(np.unique(targets), spending)
+        classes = self._find_classes(finder, targets, spending)
         return {"classes": classes, "norm": self._find_norm(finder, x, self.norm)}
+
+    @property
+    def _finds_classes(self) -> bool:
+        return isinstance(self.classes, str) and self.classes == "private"
+
+    @property
+    def _takes_classes(self) -> bool:
+        """Whether the set of labels in y counts as public."""
+        return self.classes is None or (isinstance(self.classes, str) and self.classes == "public")
+
+    def _find_classes(self, finder: Finder | None, labels: np.ndarray, spending: Spending) -> np.ndarray:
+        if not self._finds_classes:
+            return self._check_declared(labels, spending)
+        assert finder is not None
+        return finder.classes(labels)
 
     @staticmethod
     def _restrict(x: Any, targets: np.ndarray, known: dict[str, Any]) -> tuple[Any, np.ndarray]:
         """Turns a row whose label was not found into one of the first class without features.
 
-        It has to stay a row, since the number of rows is public.
+        Each row by itself: so neighbours still differ in one row.
         """
         is_known = np.isin(targets, known["classes"])
         if is_known.all():
@@ -126,22 +174,30 @@ class PrivateClassifierFit(ClassifierMixin, PrivateEstimator):
         rows = sparse.csr_matrix(x.multiply(kept)) if sparse.issparse(x) else x * kept
         return rows, np.where(is_known, targets, known["classes"][0])
 
-    def _check_declared(self, names: np.ndarray, spending: Spending) -> np.ndarray:
+    def _check_declared(self, labels: np.ndarray, spending: Spending) -> np.ndarray:
+        classes = self._declared_classes(labels, spending)
+        if len(unknown := np.setdiff1d(labels, classes)):
+            raise InvalidArgument(
+                f"The label {unknown.tolist()[0]!r} is not one of the {len(classes)} declared classes.",
+                remedy="Declare it as well, or remove such rows.",
+            )
+        return classes
+
+    def _declared_classes(self, labels: np.ndarray, spending: Spending) -> np.ndarray:
+        """The classes, sorted; the labels are looked at only if the set of them is said to be public."""
         if isinstance(self.classes, str):
-            checks.one_of(("public",), classes=self.classes)
+            checks.one_of(("public", "private"), classes=self.classes)
+        if self._takes_classes:
             spending.assumptions.append(PUBLIC_LABELS)
-            classes = names
+            classes = np.unique(labels)
+            if self.classes is None:
+                warn_of_public_labels(type(self).__name__)
         else:
             classes = np.unique(np.asarray(self.classes))
         if len(classes) < 2:
             raise InvalidArgument(
                 f"{type(self).__name__} needs at least two classes, and there is only one class.",
                 remedy="Declare at least two classes, or fit on rows of at least two.",
-            )
-        if len(unknown := np.setdiff1d(names, classes)):
-            raise InvalidArgument(
-                f"The label {unknown[0]!r} is not one of the {len(classes)} declared classes.",
-                remedy="Declare it as well, or remove such rows.",
             )
         return classes
 

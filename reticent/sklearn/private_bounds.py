@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -84,7 +86,7 @@ class Finder:
         spending.set_apart(self._epsilon)
         spending.pay(event, f"find {what}")
         counts = np.searchsorted(np.sort(values), candidates, side="right")
-        wanted = share * spending.rows
+        wanted = share * spending.examples
         scores = np.minimum(counts - wanted, wanted - np.concatenate([[0], counts[:-1]]))
         # Replacing a record moves a count by one as well: half of what removing and adding would.
         max_change = 1 / spending.adjacency.reach
@@ -107,7 +109,7 @@ class Finder:
         # A replaced row may take its label away and bring another: each half costs its own delta.
         hidden = 0.5 * self._delta / self._spending.adjacency.reach
         noise = self._buy((PreparationRelease.WORDS,), hidden, "find the classes")
-        names, counts = np.unique(labels, return_counts=True)
+        names, counts = _count_labels(labels)
         deviation = noise.deviation(PreparationRelease.WORDS, 1)
         noisy = noise.noisy(self._root, PreparationRelease.WORDS, counts, 1)
         above = categories.threshold(deviation, 1, noise.delta)
@@ -116,10 +118,10 @@ class Finder:
         if len(frequent) < 2:
             raise InvalidArgument(
                 f"Fewer than two classes have the {above:.0f} rows that finding one takes at this price.",
-                remedy="Declare them, classes=[...], or classes='public' if the set of labels is public; or "
+                remedy="Declare them, classes=[...], or classes='public' if the set of labels is public. Or "
                 "spend more: a larger epsilon, or preparation.",
             )
-        return names[frequent]
+        return _sort_names(names[frequent]) if names.dtype == object else names[frequent]
 
     def _buy(self, releases: tuple[PreparationRelease, ...], hidden: float, purpose: str) -> PreparationNoise:
         """Pays for the least noise that the finder's share covers, and returns it."""
@@ -157,9 +159,30 @@ class Finder:
         deviation = noise.deviation(PreparationRelease.QUANTILES, width)
         noisy = noise.noisy(self._root, PreparationRelease.QUANTILES, fine, width)
         return [
-            None if found is None else numbers.quantile_bounds(row, found, deviation)
+            None if found is None else numbers.quantile_bounds(row, found, deviation, self._spending.examples)
             for row, found in zip(noisy, ranges, strict=True)
         ]
+
+
+def _count_labels(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The labels there are, and how many rows have each.
+
+    In an array of objects only words and numbers are labels, and 1, 1.0 and True are three: no label causes
+    an error, or decides how that of another row is written.
+    """
+    if labels.dtype != object:
+        return np.unique(labels, return_counts=True)
+    counted = Counter((type(label), label) for label in labels if isinstance(label, (str, Real)))
+    names = np.empty(len(counted), object)
+    names[:] = [label for _, label in counted]
+    return names, np.array(list(counted.values()), np.int64)
+
+
+def _sort_names(names: np.ndarray) -> np.ndarray:
+    """Words before numbers, each in their order."""
+    words = sorted(name for name in names if isinstance(name, str))
+    amounts = sorted(name for name in names if not isinstance(name, str))
+    return np.array(words + amounts, object if words and amounts else None)
 
 
 def row_norms(x: Any) -> np.ndarray:

@@ -27,7 +27,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         bounds: a pair (low, high) for all columns, or one for each. Without bounds they are found privately,
             and the whole of epsilon goes into that. A column in which too few rows stand out of the noise
             is clipped to -1 and 1 without scaling; `notes_` says which.
-        epsilon, delta, adjacency, random_state, budget: as for `PrivateLogisticRegression`.
+        epsilon, delta, examples, adjacency, random_state, budget: as for `PrivateLogisticRegression`.
 
     Edge cases:
         a constant column, low == high   mapped to 0
@@ -47,13 +47,15 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         epsilon: float = 0.1,
         *,
         delta: float | None = None,
+        examples: int | None = None,
         bounds: Any = None,
-        adjacency: str = "replace",
+        adjacency: str = "add-or-remove",
         random_state: Any = None,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.examples = examples
         self.bounds = bounds
         self.adjacency = adjacency
         self.random_state = random_state

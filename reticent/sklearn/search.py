@@ -13,9 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent.core.errors import InvalidArgument
-from reticent.sklearn.private import PrivateEstimator
+from reticent.sklearn.private import PrivateEstimator, declared_examples
 from reticent.sklearn.spending import Spending, check_budget, keys_for, seed_of
 from reticent.sklearn.trials import Search, settings_of
+from reticent.sklearn.weights import refuse_weights
 
 # scikit-learn calls a matrix of rows X, in signatures that callers may use by name.
 # ruff: noqa: N803
@@ -33,19 +34,22 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
     many runs there were is not published, and how long they took should not be either.
 
     Args:
-        estimator: a private estimator. Its own epsilon, delta, seed and budget are not used.
+        estimator: a private estimator. Its adjacency is used; its epsilon, delta, seed and budget are not.
         grid: a list of values for each parameter that is tuned. All settings have to cost the same.
         epsilon, delta: what everything together may cost.
+        examples: the declared, public number of records; that of the estimator unless given. Without either
+            the number of rows in X counts as public, and `guarantee_` says so.
         mean: how many runs there are on average.
         shape: of the distribution of that number: 1 is geometric, where a single run has probability
             1 / mean; 0 is logarithmic, where it is likelier, and each run has a little less noise.
-        holdout: the share of rows that score.
+        holdout: the probability of a row to score, by a secret coin of its own.
 
     After a fit: `best_estimator_`, `best_params_`, `best_score_`, `guarantee_`, `event_`.
 
     Guarantee:
         Publishing all of these costs `event_`. A record is either among the rows that are fitted or among
-        those that score, so a run costs what its fit costs: the score has noise enough to cost no more.
+        those that score, by a coin that moves no other record, so a run costs what its fit costs: the score
+        has noise enough to cost no more. The proof is that of `reticent.sklearn.trials.Search`.
 
     Reference:
         Papernot and Steinke (2022), arXiv:2110.03620v2, with the bound of `theorems.tuning`.
@@ -58,6 +62,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
+        examples: int | None = None,
         mean: float = 10.0,
         shape: float = 1.0,
         holdout: float = 0.2,
@@ -68,13 +73,14 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         self.grid = grid
         self.epsilon = epsilon
         self.delta = delta
+        self.examples = examples
         self.mean = mean
         self.shape = shape
         self.holdout = holdout
         self.random_state = random_state
         self.budget = budget
 
-    def fit(self, X: Any, y: Any) -> PrivateSearch:
+    def fit(self, X: Any, y: Any, **given: Any) -> PrivateSearch:
         """Searches, and pays for all of it first.
 
         Raises:
@@ -82,6 +88,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
             CannotMeet: not even the cheapest runs fit into epsilon.
             InvalidArgument: a parameter that cannot be tuned, or settings that do not cost the same.
         """
+        refuse_weights(given, "PrivateSearch")
         if not isinstance(self.estimator, PrivateEstimator) or not hasattr(self.estimator, "predict"):
             raise InvalidArgument(
                 f"A search tunes a private estimator; {type(self.estimator).__name__} is not one.",
@@ -94,16 +101,17 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         self.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
-        coded = np.unique(targets, return_inverse=True)
         seed = seed_of(self.random_state)
-        keys = keys_for(seed, ["search", repr(self.grid), self.epsilon, self.mean, x, *coded])
+        keys = keys_for(seed, ["search", repr(self.grid), self.epsilon, self.mean, x, targets])
         spending = Spending(
             epsilon=self.epsilon,
             delta=self.delta,
             adjacency=model.adjacency,
-            rows=x.shape[0],
+            examples=declared_examples(model.examples if self.examples is None else self.examples, x),
             keys=keys,
             budget=self.budget,
+            data=(x, targets),
+            owner=type(self).__name__,
         )
         known = model._prepare(x, targets, spending)
         x, targets = model._restrict(x, targets, known)
@@ -120,7 +128,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         spending.is_basic = False
         self.event_, self.guarantee_ = spending.event, spending.guarantee()
         self.best_params_, self.best_score_ = best.params, best.score
-        self.best_estimator_: Any = best.model.set_params(budget=self.budget, random_state=self.random_state)
+        self.best_estimator_: Any = best.model.set_params(
+            budget=self.budget, random_state=self.random_state, examples=model.examples
+        )
         # What is known of the released model is what all runs cost together.
         self.best_estimator_.event_, self.best_estimator_.guarantee_ = self.event_, self.guarantee_
         self.best_estimator_.excess_risk_bound_ = self.excess_risk_bound_ = None

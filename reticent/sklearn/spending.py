@@ -10,10 +10,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from reticent.accounting.budget import Budget
+from reticent.accounting.budget import ROWS_BY_THEMSELVES, Budget
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.loss_distribution.dominating import Neighbours
-from reticent.accounting.reserve import NEARLY_EXACT, is_paid
+from reticent.accounting.reserve import (
+    NEARLY_EXACT,
+    OFF,
+    delta_owed,
+    ends_show,
+    is_paid,
+    noise_too_small,
+)
 from reticent.accounting.tight_epsilon import (
     Cost,
     SettledCost,
@@ -23,15 +30,22 @@ from reticent.accounting.tight_epsilon import (
     tight,
     upper_bound,
 )
+from reticent.convex.terms import public_number
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
 from reticent.distributed.consensus import require_alone
+from reticent.ledger.budget import DatasetBudget
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
 from reticent.runs.problem import checked_delta
 from reticent.sklearn.budget import SharedBudget
+from reticent.sklearn.notices import warn_of_repeated_fit
 
+CAME_BEFORE = (
+    "what came before this fit, such as an earlier step of a pipeline, changed each row by itself "
+    "or is paid for separately"
+)
 _SEARCHED = 7  # halvings
 
 
@@ -39,7 +53,10 @@ class Spending:
     """The budget of one fit: shares are set apart first, events are paid before they are released.
 
     Args:
-        delta: None for the default for so many rows, 0 for pure differential privacy.
+        delta: None for the default for so many records, 0 for pure differential privacy.
+        examples: the declared, public number of records; there may be more rows, or fewer.
+        data: rows and targets, by which a second fit to them is noticed where there is no budget.
+        owner: the name of the estimator.
     """
 
     def __init__(
@@ -48,21 +65,25 @@ class Spending:
         epsilon: float,
         delta: float | None,
         adjacency: str,
-        rows: int,
+        examples: int,
         keys: Keys,
         budget: Budget | None,
+        data: tuple[Any, ...] = (),
+        owner: str = "",
     ) -> None:
         require_alone("A private estimator")
         checks.positive(epsilon=epsilon)
         checks.one_of([item.value for item in Adjacency], adjacency=adjacency)
         self.epsilon = epsilon
-        self.delta = 0.0 if delta == 0 else checked_delta(delta, rows)
+        self.delta = 0.0 if delta == 0 else checked_delta(delta, examples)
+        if self.delta > 0 and ends_show(delta_owed(OFF, epsilon), self.delta):
+            raise noise_too_small(epsilon, self.delta)  # before anything is paid
         self.adjacency = Adjacency(adjacency)
-        self.rows, self.keys = rows, keys
-        self.assumptions: list[str] = [f"the number of records, {rows}, is public", *keys.assumptions]
+        self.examples, self.keys = examples, keys
+        self.assumptions: list[str] = [public_number(examples), CAME_BEFORE, *keys.assumptions]
         if self.delta == 0:
             self.assumptions.append(NEARLY_EXACT)
-        self._budget = budget
+        self._budget, self._data, self._owner = budget, data, owner
         self._events: list[Event] = []
         self._apart = (0.0, 0.0)
         self.is_basic = True  # whether the shares add up to the budget: else only accountants know
@@ -97,8 +118,14 @@ class Spending:
 
     def pay(self, event: Event, purpose: str) -> None:
         """Charges the budget, if there is one, before anything of the event is released."""
-        if self._budget is not None:
+        if isinstance(self._budget, DatasetBudget) or hasattr(self._budget, "takes_assumptions"):
+            told = (*self.assumptions, ROWS_BY_THEMSELVES)
+            budget: Any = self._budget
+            budget.charge(event, adjacency=self.adjacency, purpose=purpose, unit="record", assumptions=told)
+        elif self._budget is not None:
             self._budget.charge(event, adjacency=self.adjacency, purpose=purpose, unit="record")
+        elif self._data and self.is_untouched:
+            warn_of_repeated_fit(self._owner, self._data)
         self._events.append(event)
         self._tell(self.assumptions)
 

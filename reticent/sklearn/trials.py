@@ -18,7 +18,7 @@ from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.core.generators import generator
 from reticent.core.keys import Stream, step_key
-from reticent.mechanisms.adjacency import Adjacency
+from reticent.data.held_out import Split, expected_rows
 from reticent.mechanisms.events import BestOfTrials, Composed, Event, Gaussian, Laplace
 from reticent.mechanisms.trials import draw_trials
 from reticent.mechanisms.whole import add_whole_laplace, add_whole_normals, to_grid
@@ -28,6 +28,7 @@ from reticent.sklearn.spending import PrepaidBudget, Spending, keys_for, quote_c
 _FIXED = (
     "epsilon",
     "delta",
+    "examples",
     "norm",
     "classes",
     "bounds",
@@ -39,6 +40,7 @@ _FIXED = (
 _CLAIMED = 0.25  # the share of delta for runs that are only known by an epsilon and a delta
 _SEARCHED = 11  # halvings
 _STEP = 2.0**-20  # of the grid of gains
+_QUOTED = 2  # rows
 _LEAST = 1e-3  # of epsilon: if a run may not even cost that, there is no search
 
 
@@ -85,6 +87,24 @@ class Search:
     Args:
         model: knows its norm and classes or bounds.
         mean, shape: of the number of runs.
+        holdout: the probability that a row scores. Every row has a secret coin of its own.
+
+    Guarantee:
+        Costs `BestOfTrials` of the costliest setting, under the adjacency of the budget. Let D' be D without
+        one row r, and let each other row carry the same coin in both: coins are independent and alike, so
+        those of D' have the law that they should have. Fix all coins, that of r included. Either r is fitted:
+        then the rows that score are the same, and a run is a private fit followed by what can be computed
+        from it. Or r scores: then the fitted rows are the same, and for each model the sum of gains differs
+        by one term of at most 1/2, hidden by noise that costs no more than the fit (`score_noise`). So a run
+        costs at most `Price.worst` at every order, and the theorem about trials holds for these coins. It
+        bounds P(S) - e^epsilon Q(S), which is linear in P and Q, so it holds for their averages over the
+        coins. Replacing a row is the same with one coin for both versions, and blanking it out too.
+
+        Nothing else depends on how many rows there are: fits declare, and scores are divided by, the numbers
+        that the coins leave of `examples` on average.
+
+    Reference:
+        Papernot and Steinke (2022), arXiv:2110.03620v2, Lemma 7, for the trials.
     """
 
     def __init__(
@@ -98,21 +118,17 @@ class Search:
         holdout: float,
         seed: int | None,
     ) -> None:
-        if spending.adjacency is not Adjacency.REPLACE:
-            raise InvalidArgument(
-                f"A search divides the rows by position, which '{spending.adjacency}' changes.",
-                remedy="Give the estimator adjacency='replace'.",
-            )
         checks.inside_unit(holdout=holdout)
         self._model, self._settings, self._spending = model, settings, spending
         self._shape, self._gamma = shape, tuning.gamma_for(mean, shape)
         self._mean, self._seed = mean, seed
-        if spending.rows < 2:
+        if spending.examples < 2:
             raise InvalidArgument(
                 "A search divides the rows into two parts, and there is only 1 sample.",
                 remedy="Pass at least two rows; fewer than a thousand give poor results.",
             )
-        self._held = min(max(round(holdout * spending.rows), 1), spending.rows - 1)
+        self._holdout = holdout
+        self._fitted = min(max(expected_rows(spending.examples, holdout), 1), spending.examples - 1)
 
     def best(self, x: Any, targets: np.ndarray) -> BestRun:
         price = self._price(x.shape[1])
@@ -120,8 +136,8 @@ class Search:
         self._spending.pay(event, f"search for a {type(self._model).__name__}")
         root = self._spending.keys.take(Stream.SAMPLING, steps=range(2))
         chance = np.random.default_rng(np.asarray(jax.random.bits(step_key(root, 1), (4,), np.uint32)))
-        order = chance.permutation(len(targets))
-        score, fitted = order[: self._held], order[self._held :]
+        is_held_out = Split.draw(self._holdout, self._spending.keys).is_held_out(0, len(targets))
+        score, fitted = np.flatnonzero(is_held_out), np.flatnonzero(~is_held_out)
         best: BestRun | None = None
         for trial in range(draw_trials(step_key(root, 0), event)):
             place = int(chance.integers(len(self._settings)))
@@ -146,17 +162,21 @@ class Search:
         model = self._candidate(place, price).set_params(
             budget=PrepaidBudget(price.events[place]), random_state=seed
         )
+        model._fewest_rows = 0  # an error would tell what coins have left
         model.fit(x[fitted], targets[fitted])
+        del model._fewest_rows
         gains = _gains(model, x[score], targets[score])
         source = generator(keys_for(self._seed, ["score", trial, x, gains]))
         noise = score_noise(price.worst, Neighbours(self._spending.adjacency))
         noisy = _with_noise(source, gains, noise)
-        return BestRun(model, self._settings[place], noisy / len(score) + 0.5)
+        return BestRun(model, self._settings[place], noisy / (self._spending.examples - self._fitted) + 0.5)
 
     def _candidate(self, place: int, price: Price | None = None) -> Any:
         model: Any = clone(self._model)
         model.set_params(**self._settings[place])
-        return model if price is None else model.set_params(epsilon=price.epsilon, delta=price.delta)
+        if price is None:
+            return model
+        return model.set_params(epsilon=price.epsilon, delta=price.delta, examples=self._fitted)
 
     def _event(self, run: Event) -> BestOfTrials:
         return BestOfTrials(event=run, shape=self._shape, gamma=self._gamma)
@@ -186,16 +206,15 @@ class Search:
     def _at(self, epsilon: float, features: int) -> Price:
         delta = _CLAIMED * self._spending.delta / self._mean
         draft = Price(epsilon, delta, (), Composed(events=()))
-        rows = self._spending.rows - self._held
-        events = tuple(self._quote(place, draft, rows, features) for place in range(len(self._settings)))
+        events = tuple(self._quote(place, draft, features) for place in range(len(self._settings)))
         return draft._replace(events=events, worst=costliest(events, Neighbours(self._spending.adjacency)))
 
-    def _quote(self, place: int, draft: Price, rows: int, features: int) -> Event:
-        """The cost of a setting on so many rows, found by fitting rows of zeros."""
+    def _quote(self, place: int, draft: Price, features: int) -> Event:
+        """The cost of a setting, found by fitting rows of zeros: how many there are does not matter."""
         model = self._candidate(place, draft)
         classes = model.get_params().get("classes")
-        targets = np.zeros(rows) if classes is None else np.resize(classes, rows)
-        empty = sparse.csr_matrix((rows, features))
+        targets = np.zeros(_QUOTED) if classes is None else np.resize(classes, _QUOTED)
+        empty = sparse.csr_matrix((_QUOTED, features))
         return quote_cost(lambda asking: model.set_params(budget=asking).fit(empty, targets))
 
 
@@ -251,6 +270,8 @@ def _with_noise(source: np.random.Generator, gains: np.ndarray, noise: Gaussian 
 
 def _gains(model: Any, x: Any, targets: np.ndarray) -> np.ndarray:
     """For each row how good a prediction is, from 0 to 1."""
+    if not len(targets):
+        return np.zeros(0)
     predicted = model.predict(x)
     if is_classifier(model):
         return (predicted == targets).astype(np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Mapping
@@ -15,11 +14,13 @@ from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument, suggest
 from reticent.core.files import digest_of_file, write_whole
 from reticent.runs import folder as folders
-from reticent.runs.record import TableFormat
+from reticent.runs.table_format import TableFormat
 from reticent.synthetic.images import image_model
 from reticent.synthetic.pipeline import GENERATOR
 from reticent.synthetic.request import request_of, usable
+from reticent.synthetic.tables import writing
 from reticent.synthetic.tables.codes import Coder
+from reticent.synthetic.tables.plausibility import quantiles
 from reticent.synthetic.tables.table_model import TableModel
 
 _AT_ONCE = 50_000  # rows
@@ -43,7 +44,7 @@ class Generator:
         if not self.record.is_generator or self.record.state != "finished":
             raise DataError(
                 f"{folder} holds no finished generator.",
-                remedy=f"Make one: reticent synth TABLE --epsilon 1 -o FILE; or go on: --resume {folder}.",
+                remedy=f"Make one: reticent synth TABLE --epsilon 1 -o FILE; or: --resume {folder}.",
             )
         self.request = request_of(self.record)
         self.is_images = (folder / image_model.TENSORS).exists()
@@ -103,14 +104,14 @@ class Generator:
             words = self.coder.columns[place].words
             if word not in words:
                 raise InvalidArgument(
-                    f"'{word}' is no value of '{name}'.",
+                    f"'{word}' is not a value of '{name}'.",
                     remedy=suggest(word, words or ("none: it is a number",)),
                 )
             found[place] = words.index(word)
         return found
 
     def write(self, path: Path, n: int, *, seed: int | None = None) -> None:
-        """Writes `n` rows as the original is written: columns, order, delimiter, header; whole or not at all.
+        """Writes `n` rows as the original is written, whole or not at all; the card says what differs.
 
         Images go into an .npz file with `x` and `y`.
         """
@@ -129,10 +130,16 @@ class Generator:
             "method": f"{self.request.method}: {self.record.recipe.in_words}",
             "generator": self.record.number,
             "left out": self._left_out(),
+            **({} if self.is_images else {"quantiles": quantiles(self.model, self.coder)}),
             "warnings": list(self.record.result.warnings),
+            "differs from the original's file": self._differences(),
             "caution": "Statistics of few rows are mostly noise; a missing cell is empty; '(other)' stands "
             "for words that are not in the domain.",
         }
+
+    def _differences(self) -> list[str]:
+        """How these rows are written in another way than the original."""
+        return [] if self.is_images else writing.differences(self._format, self.coder)
 
     def _left_out(self) -> list[str]:
         """The columns of the original that these rows do not have, for whatever reason."""
@@ -158,19 +165,6 @@ class Generator:
         return buffer.getvalue()
 
     def _delimited(self, n: int, seed: int | None) -> bytes:
-        written_as = self._format
-        names = [name for name in written_as.names if name in self.coder.names]
-        buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, delimiter=written_as.delimiter or ",", lineterminator="\n")
-        if written_as.header is not False:
-            writer.writerow(names)
         source = np.random.default_rng(seed)
-        for start in range(0, n, _AT_ONCE):
-            cells = self.sample(min(_AT_ONCE, n - start), seed=source)
-            columns = [self._written(name, cells[name], written_as.decimal) for name in names]
-            writer.writerows(zip(*columns, strict=True))
-        return buffer.getvalue().encode()
-
-    def _written(self, name: str, cells: list[str], decimal: str) -> list[str]:
-        column = self.coder.columns[self.coder.names.index(name)]
-        return [cell.replace(".", ",") for cell in cells] if decimal == "," and column.bins else cells
+        sizes = (min(_AT_ONCE, n - start) for start in range(0, n, _AT_ONCE))
+        return writing.delimited(self._format, self.coder, (self.sample(size, seed=source) for size in sizes))

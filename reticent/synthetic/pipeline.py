@@ -18,22 +18,27 @@ from reticent.core.errors import IntegrityError
 from reticent.core.files import digest_of_file
 from reticent.core.keys import Keys
 from reticent.core.observer import NOBODY, Observer
-from reticent.data.domain import Domain
+from reticent.data.domain import Column, Domain
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.distributed.consensus import require_alone
 from reticent.mechanisms import events
 from reticent.runs import folder as folders
 from reticent.runs import lifecycle
-from reticent.runs.lifecycle import FinishedRun, Learned, Work
+from reticent.runs.lifecycle import FinishedRun
 from reticent.runs.method import Method, Recipe
-from reticent.runs.private import read_split
-from reticent.runs.problem import checked_delta
-from reticent.runs.record import Kind, ModelFile, RecipeRecord, RunRecord, TableFormat
+from reticent.runs.open_run import OpenRun
+from reticent.runs.payment import delta_of
+from reticent.runs.private import HISTORY, PRIVATE, read_split
+from reticent.runs.record import ModelFile, RecipeRecord, RunKind, RunRecord
+from reticent.runs.table_format import TableFormat
+from reticent.runs.users import split_of
+from reticent.runs.work import Learned, Work
 from reticent.synthetic.images import image_model
 from reticent.synthetic.pricing import GENERATORS, GeneratorInputs, SynthTerms, coder_of
 from reticent.synthetic.request import SynthRequest, SynthSource, request_of, usable
 from reticent.synthetic.tables import table_model
 from reticent.synthetic.tables.codes import Coder
+from reticent.synthetic.tables.plausibility import noise_warnings
 from reticent.training.checkpoint import Checkpoints, stamp_of
 
 _LOST = "is left out: free text, an identifier, or too few rows. Declare it in a domain file if it matters."
@@ -53,10 +58,12 @@ def make(
     return lifecycle.start(GENERATOR_PRODUCT, request, folder, keys=keys, observer=observer)
 
 
-def resume(folder: Path, *, keys: Keys | None = None, observer: Observer = NOBODY) -> FinishedRun:
+def resume(
+    folder: Path, *, keys: Keys | None = None, observer: Observer = NOBODY, data: Path | str | None = None
+) -> FinishedRun:
     """Resumes a run that was stopped, as it was requested; a finished generator is returned as it is."""
     require_alone("A generator")
-    return lifecycle.resume(GENERATOR_PRODUCT, folder, keys=keys, observer=observer)
+    return lifecycle.resume(GENERATOR_PRODUCT, folder, keys=keys, observer=observer, data=data)
 
 
 class SynthRows(NamedTuple):
@@ -75,12 +82,12 @@ class SynthRows(NamedTuple):
 class GeneratorProduct:
     """A generator: see `runs.lifecycle.Product`."""
 
-    kind: Kind = "generator"
+    kind: RunKind = "generator"
     says_what_is_left_out = True
 
     def open(self, request: SynthRequest) -> SynthSource:
         source = SynthSource(request)
-        delta = checked_delta(request.delta, source.rows)
+        delta = delta_of(request, source.rows, claims=True)
         source.request = replace(request, delta=delta, method=source.method)
         return source
 
@@ -89,6 +96,9 @@ class GeneratorProduct:
 
     def method_name(self, request: SynthRequest) -> str:
         return request.method
+
+    def why(self, source: SynthSource) -> str:
+        return ""
 
     def method_of(self, recipe: RecipeRecord) -> Method:
         if recipe.method not in GENERATORS:
@@ -109,31 +119,26 @@ class GeneratorProduct:
         self, source: SynthSource, domain: Domain | None, observer: Observer, scratch: Path
     ) -> SynthRows:
         if source.splits is not None:
-            return SynthRows({name: np.asarray(source.splits.train[name]) for name in ("x", "y")})
+            images = {name: np.asarray(source.splits.train[name]) for name in ("x", "y")}
+            source.take_in(images)
+            return SynthRows(images)
         assert source.table is not None
         assert domain is not None
         kept, left_out = usable(domain, source.request.ignore)
         coder = coder_of(source, kept)
         with observer.watch("encoding") as on_progress:
             codes = coder.encode(source.table, on_progress=on_progress)
+        source.take_in({"codes": codes})
         return SynthRows({"codes": codes}, coder, left_out)
 
+    def require_usable(self, run: OpenRun, rows: SynthRows) -> None:
+        """Whatever columns were found can be generated; `read_rows` refuses none at all."""
+
     def table_format(self, source: SynthSource) -> TableFormat | None:
-        if source.table is None:
-            return None
-        found = source.table.dialect
-        return TableFormat(
-            names=tuple(source.table.names),
-            delimiter=found.delimiter,
-            header=found.has_header,
-            decimal=found.decimal,
-        )
+        return None if source.table is None else TableFormat.of_table(source.table)
 
     def learn(self, work: Work) -> Learned:
         folder, source, rows = work.run.folder, work.source, work.rows
-        warnings = _warnings(rows)
-        for line in warnings:
-            work.observer.warn(line)
         if not _is_out(folder, source):
             inputs = GeneratorInputs(
                 source=source,
@@ -145,6 +150,7 @@ class GeneratorProduct:
             )
             model = work.recipe.follow(inputs)
             model.save(folder if source.is_images else folder / GENERATOR)
+        warnings = _warnings(folder, source, rows)
         path = folder / (image_model.TENSORS if source.is_images else GENERATOR)
         shape = rows.arrays["x"].shape[1:] if rows.coder is None else (len(rows.coder.sizes),)
         name = f"{source.request.method} generator"
@@ -165,10 +171,19 @@ def _unknown() -> IntegrityError:
     )
 
 
-def _warnings(rows: SynthRows) -> tuple[str, ...]:
+def _warnings(folder: Path, source: SynthSource, rows: SynthRows) -> tuple[str, ...]:
+    """What will not come out well, by the domain and by what was released."""
     if rows.coder is None:
         return ()
-    return (*rows.coder.warnings, *(f"'{name}' {_LOST}" for name in rows.left_out))
+    model = table_model.TableModel.load(folder / GENERATOR)
+    declared = {} if source.declared is None else source.declared.columns
+    said = noise_warnings(model, rows.coder, {name for name, c in declared.items() if not _is_open(c)})
+    return (*rows.coder.warnings, *(f"'{name}' {_LOST}" for name in rows.left_out), *said)
+
+
+def _is_open(column: Column) -> bool:
+    """Whether the bounds of a column were left for preparation to find."""
+    return getattr(column, "bounds", None) is None or "bounds" in getattr(column, "looked_up", ())
 
 
 def _is_out(folder: Path, source: SynthSource) -> bool:
@@ -188,7 +203,8 @@ def _is_out(folder: Path, source: SynthSource) -> bool:
 def _checkpoints(work: Work) -> Checkpoints:
     record = work.run.record
     stamp = stamp_of(events.to_json(record.event), record.number)
-    return Checkpoints(path=work.run.folder / folders.CHECKPOINT, stamp=stamp)
+    folder = work.run.folder
+    return Checkpoints(path=folder / folders.CHECKPOINT, stamp=stamp, history=folder / PRIVATE / HISTORY)
 
 
 def _kept(source: SynthSource, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -196,16 +212,18 @@ def _kept(source: SynthSource, arrays: dict[str, np.ndarray]) -> dict[str, np.nd
     if source.split is None:
         return arrays
     rows = len(next(iter(arrays.values())))
-    kept = ~source.split.is_held_out(0, rows)
+    split = source.split if source.table is None else split_of(source.split, source.table)
+    kept = ~split.is_held_out(0, rows)
     return {name: array[kept] for name, array in arrays.items()}
 
 
-def is_held_out(folder: Path, request: SynthRequest, rows: int) -> np.ndarray:
-    """Those rows that were kept away from it, each by its own coin: (rows,) bool.
+def is_held_out(folder: Path, source: SynthSource) -> np.ndarray:
+    """Those rows that were kept away from it, each by its own coin or that of its user: (rows,) bool.
 
     Raises:
         DataError: the folder was shared without its private part.
     """
-    if not request.test:
-        return np.zeros(rows, bool)
-    return read_split(folder, request.test).is_held_out(0, rows)
+    if not source.request.test:
+        return np.zeros(source.rows, bool)
+    split = read_split(folder, source.request.test)
+    return (split if source.table is None else split_of(split, source.table)).is_held_out(0, source.rows)

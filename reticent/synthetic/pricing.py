@@ -21,6 +21,7 @@ from reticent.data.sampling import Poisson
 from reticent.mechanisms.events import ApproximateDp, Event
 from reticent.runs.method import Method
 from reticent.runs.payment import claim_beside
+from reticent.runs.users import units_of
 from reticent.synthetic.images import embedding, gan
 from reticent.synthetic.images.image_model import ImageModel
 from reticent.synthetic.request import SynthSource
@@ -67,7 +68,7 @@ class GeneratorRecipe(NamedTuple):
         source = inputs.source
         if source.is_images:
             return self._fit_images(inputs)
-        plan = table_plan(inputs.coder, source.train_rows, self.share, self.method)
+        plan = table_plan(inputs.coder, source, self.share, self.method)
         with inputs.observer.watch("measuring and modelling") as on_progress:
             return table_model.fit(inputs.rows["codes"], plan, keys=inputs.keys, on_progress=on_progress)
 
@@ -125,34 +126,46 @@ def _event(terms: SynthTerms, share: tuple[float, float]) -> Event:
     source, noise = terms
     epsilon, delta = share
     if noise is not None:
-        _require_enough(source, source.train_rows, noise, share)
+        _require_enough(source, noise, share)
         return ApproximateDp(epsilon=epsilon, delta=delta)
     if source.is_images:
         return image_plan(source, source.train_rows, share).event
     assert source.declared is not None
-    return table_plan(
-        coder_of(source, source.declared), source.train_rows, share, source.request.method
-    ).event
+    return table_plan(coder_of(source, source.declared), source, share, source.request.method).event
 
 
-def _require_enough(
-    source: SynthSource, rows: int, noise: PreparationNoise, share: tuple[float, float]
-) -> None:
+def _require_enough(source: SynthSource, noise: PreparationNoise, share: tuple[float, float]) -> None:
     """Refuses, before it is paid for, what would drown in noise however few values the columns have."""
     assert source.table is not None
-    require_enough_rows(source.table, noise, source.rows, source.declared)
+    require_enough_rows(source.table, noise, units_of(source.table), source.declared)
     columns = len(source.table.names) - len(source.request.ignore)
-    planning.plan((2,) * max(columns, 1), rows, share[0], share[1], source.request.method)
+    planning.plan(
+        (2,) * max(columns, 1),
+        source.train_rows,
+        share[0],
+        share[1],
+        source.request.method,
+        rows_per_user=source.request.rows_per_user or 1,
+    )
 
 
 def coder_of(source: SynthSource, domain: Domain) -> Coder:
     return Coder(domain, ignore=source.request.ignore)
 
 
-def table_plan(coder: Coder | None, rows: int, share: tuple[float, float], method: str) -> planning.TablePlan:
+def table_plan(
+    coder: Coder | None, source: SynthSource, share: tuple[float, float], method: str
+) -> planning.TablePlan:
     assert coder is not None
     return planning.plan(
-        coder.sizes, rows, share[0], share[1], method, target=coder.target, ordered=coder.ordered
+        coder.sizes,
+        source.train_rows,
+        share[0],
+        share[1],
+        method,
+        target=coder.target,
+        ordered=coder.ordered,
+        rows_per_user=source.request.rows_per_user or 1,
     )
 
 
@@ -162,7 +175,7 @@ def image_plan(
     epsilon, delta = share
     assert source.splits is not None
     shape = source.splits.train["x"].shape[1:]
-    # Directions in which drawings that nobody made differ; for what is no square picture, others.
+    # Directions in which drawings that nobody made differ; for what is not a square picture, others.
     prior = "strokes" if len(shape) == 2 and shape[0] == shape[1] else "waves" if len(shape) > 1 else "none"
     if source.request.method == "gan":
         declared = _declared(source.rows, rows)

@@ -6,18 +6,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from reticent.core import checks
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
+from reticent.core.postgres import without_password
 from reticent.data import catalog
 from reticent.data.domain import Domain, Ignored
 from reticent.data.files import Table, open_table
 from reticent.data.held_out import Split, expected_rows
 from reticent.data.preparation import releases_for
 from reticent.data.preparation.noise import PreparationRelease
+from reticent.runs.declared import Declared, assume_public
 from reticent.runs.public_domain import layout_for
 from reticent.runs.record import RunRecord
 from reticent.runs.request import require_protecting
+from reticent.runs.row_fingerprint import RowDigest
 from reticent.runs.source import digest_of_tables
+from reticent.runs.users import check_users, refuse_users, rows_of_users, with_users, without_user
 
 TABLE_METHODS, IMAGE_METHODS = ("mst", "aim"), ("embedding", "gan")
 _FEWEST = 50  # rows: of fewer nothing but noise comes out
@@ -34,6 +40,7 @@ class SynthRequest:
         ignore: columns that are left out: identifiers and free text.
         test: the share of rows that is kept away from the generator, to judge it by: the probability of each
             row's own coin. 0 for none, and at most a half: plans have room for twice the rows they are for.
+        user, rows_per_user: the column that names users, which is left out, and how many rows of each count.
     """
 
     source: str
@@ -43,21 +50,24 @@ class SynthRequest:
     target: str | None = None
     ignore: tuple[str, ...] = ()
     domain: str | None = None
-    prepare: Literal["private", "public"] = "private"
+    prepare: Literal["private", "public", "assume-public"] = "private"
     test: float = 0.0
     ledger: str | None = None
     dataset: str | None = None
     layout: dict[str, Any] = field(default_factory=dict)
+    user: str | None = None
+    rows_per_user: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ignore", tuple(self.ignore))
+        object.__setattr__(self, "source", without_password(self.source))
         checks.positive(epsilon=self.epsilon)
         require_protecting(self.epsilon)
-        checks.one_of(("private", "public"), prepare=self.prepare)
+        checks.one_of(("private", "public", "assume-public"), prepare=self.prepare)
         checks.one_of(("auto", *TABLE_METHODS, *IMAGE_METHODS), method=self.method)
         if not (0 <= self.test <= 0.5):
             raise InvalidArgument(
-                f"test={self.test:g} is no share of the rows to keep away.",
+                f"test={self.test:g} is not a share of the rows to hold out.",
                 remedy="Pass one from 0 to 0.5, such as 0.2.",
             )
         if (self.ledger is None) != (self.dataset is None):
@@ -65,6 +75,7 @@ class SynthRequest:
                 "A ledger and the name of the dataset in it go together.",
                 remedy="Pass both --ledger and --dataset.",
             )
+        check_users(self.user, self.rows_per_user, self.target)
 
 
 class SynthSource:
@@ -75,7 +86,9 @@ class SynthSource:
         self.table: Table | None = None
         self.splits: catalog.Splits | None = None
         self.declared: Domain | None = None
+        self.declares = Declared(None)
         self.split: Split | None = None
+        self.row_digest: RowDigest | None = None
         if request.source in catalog.names() and not Path(request.source).exists():
             self._open_images(request)
         else:
@@ -122,6 +135,7 @@ class SynthSource:
         return chosen
 
     def _open_images(self, request: SynthRequest) -> None:
+        refuse_users(request)
         self.splits = catalog.load(request.source)
         found = self.splits.train
         if "x" not in found or "y" not in found or found["x"].ndim < 2 or self.splits.domain is not None:
@@ -135,8 +149,9 @@ class SynthSource:
     def _open_table(self, request: SynthRequest) -> None:
         declared = None if request.domain is None else Domain.read(request.domain)
         known = () if declared is None else declared.columns
-        expected = {*known, *request.ignore, *([request.target] if request.target else [])}
-        self.table = open_table(request.source, **layout_for(request.layout, declared), expected=expected)
+        expected = {*known, *request.ignore, *filter(None, (request.target, request.user))}
+        table = open_table(request.source, **layout_for(request.layout, declared), expected=expected)
+        self.table = rows_of_users(table, request)
         self.table.require([*request.ignore, *([request.target] if request.target else [])])
         if request.target in request.ignore:
             raise InvalidArgument(
@@ -144,9 +159,13 @@ class SynthSource:
             )
         self.rows = self.table.row_count
         if declared is not None:
-            self.declared = _without(declared, request.ignore)
+            self.declared = _without(without_user(declared, request), request.ignore)
             if request.target is not None:
                 self.declared = self.declared.with_target(request.target)
+        if request.prepare == "assume-public":
+            self.declares = assume_public(self.table, self.declared, request.target)
+            assert self.declares.domain is not None
+            self.declared = _without(self.declares.domain, request.ignore)
 
     def releases(self) -> tuple[PreparationRelease, ...]:
         """What has to be found privately."""
@@ -163,6 +182,11 @@ class SynthSource:
                 )
             self.declared.require_public()
         return needed
+
+    def take_in(self, rows: dict[str, np.ndarray]) -> None:
+        """Adds rows that were read to the fingerprint of the run."""
+        if self.row_digest is not None:
+            self.row_digest.add(with_users(self.table, rows), 0)
 
     def digest(self, key: str) -> str:
         """Of the table's bytes; images of the catalog have a checksum of their own."""

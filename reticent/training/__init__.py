@@ -8,6 +8,7 @@ from reticent.core.pages import open_page
 
 if TYPE_CHECKING:
     from reticent.training import averages as averages
+    from reticent.training import callbacks as callbacks
     from reticent.training import theory as theory
     from reticent.training.checkpoint import Checkpoints as Checkpoints
     from reticent.training.clipping import Clipping as Clipping
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from reticent.training.clipping import flat as flat
     from reticent.training.clipping import lipschitz as lipschitz
     from reticent.training.clipping import per_layer as per_layer
+    from reticent.training.data_warnings import UnreleasedWarning as UnreleasedWarning
     from reticent.training.evaluation import Moment as Moment
     from reticent.training.execution import Execution as Execution
     from reticent.training.gradients import GradientSum as GradientSum
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from reticent.training.projection import onto_ball as onto_ball
     from reticent.training.projection import onto_box as onto_box
     from reticent.training.projection import onto_simplex as onto_simplex
+    from reticent.training.reporting import Stop as Stop
     from reticent.training.step import TrainState as TrainState
     from reticent.training.vectorised import private_recipe as private_recipe
 

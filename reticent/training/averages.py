@@ -20,7 +20,12 @@ from reticent.core.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Average:
-    """What is kept of the iterates. Make one with `last`, `mean` or `exponential`."""
+    """What is kept of the iterates. Make one with `last`, `mean` or `exponential`.
+
+    Example:
+        >>> exponential(0.999)
+        Average(kind='exponential', decay=0.999)
+    """
 
     kind: Literal["last", "mean", "exponential"]
     decay: float = 0.0  # of an exponential average
@@ -45,12 +50,22 @@ class Average:
 
 
 def last() -> Average:
-    """Keeps the last iterate."""
+    """Keeps the last iterate.
+
+    Example:
+        >>> last().kind
+        'last'
+    """
     return Average("last")
 
 
 def mean() -> Average:
-    """Keeps the mean of all iterates, as theorems about convex losses ask for."""
+    """Keeps the mean of all iterates, as theorems about convex losses ask for.
+
+    Example:
+        >>> mean().kind
+        'mean'
+    """
     return Average("mean")
 
 
@@ -76,6 +91,15 @@ def as_average(output: Output) -> Average:
 
     Raises:
         InvalidArgument: it is neither.
+
+    Example:
+        >>> as_average("mean").kind
+        'mean'
+        >>> as_average("median")
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.InvalidArgument: output='median' is not known. Pass 'last', 'mean' or an
+        average such as rt.averages.exponential(0.999).
     """
     if isinstance(output, Average):
         return output

@@ -1,4 +1,4 @@
-"""Checkpoints: all a run needs to go on, except its keys, in one file that is whole or not there.
+"""Checkpoints: all a run needs to be resumed, except its keys, in one file that is whole or not there.
 
 A checkpoint is a release like any other iterate, and the plan's event covers it. It is written beside its
 place, synced and renamed, so a crash leaves the one before or this one. The first line is a digest of the
@@ -7,6 +7,9 @@ rest: a file damaged at any byte is refused. Tensors are in safetensors, never a
 
 from __future__ import annotations
 
+import errno
+import json
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,8 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from reticent.core import strict_json, tensors
 from reticent.core.errors import DataError, IntegrityError
-from reticent.core.files import ANY_SIZE, digest_of, read_inside, write_whole
+from reticent.core.files import digest_of, misfits_as, read_inside, write_whole
 from reticent.training.clipping import paths_of
 from reticent.training.step import TrainState
 
@@ -31,18 +35,34 @@ class Checkpoints:
 
     Args:
         path: the file.
-        stamp: what the run is, as a digest of its data, domain and code; its plan is added by `train`. A
-            checkpoint with another stamp is refused: it belongs to another run.
+        stamp: a name for the run, where the plan and the shapes of the model do not tell it from others. They
+            are compared in any case. A checkpoint with another stamp is refused: it belongs to another run.
         seconds: how much work a crash may cost; 0 to save whenever steps were taken.
         assumptions: what the guarantee of the steps taken so far rests on; saved with them.
+        history: the file that keeps the history of the run. It holds metrics on held-out rows, which are
+            unreleased, so it is apart from the checkpoint and only its owner can read it. By default it
+            lies beside the checkpoint and is called `<name>.unreleased.json`.
+
+    Example:
+        >>> kept = Checkpoints(path=Path("run.checkpoint"), seconds=60)
+        >>> kept.path.name, kept.history.name, kept.assumptions
+        ('run.checkpoint', 'run.checkpoint.unreleased.json', ())
     """
 
     path: Path
-    stamp: str
+    stamp: str = ""
     seconds: float = 10.0
     assumptions: tuple[str, ...] = ()
+    history: Path = Path()
     _last: float = field(default=0.0, init=False, repr=False)
     _plan: str = field(default="", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.path = Path(self.path)
+        if self.history == Path():
+            self.history = (
+                self.path.with_name(f"{self.path.name}.unreleased.json") if self.path.name else Path()
+            )
 
     def belong_to(self, plan: str) -> None:
         """From now on to a run with this plan, and to no other."""
@@ -72,22 +92,41 @@ class Checkpoints:
             IntegrityError: the file is damaged, or it is the checkpoint of another run.
         """
         try:
-            content = read_inside(self.path.parent, self.path.name, most=ANY_SIZE)
+            content = tensors.read_known_inside(self.path.parent, self.path.name, _sizes(like))
         except FileNotFoundError:
             return None
         except OSError as error:
+            if error.errno == errno.EFBIG:
+                raise _damage_error(self.path) from error
             raise DataError(
                 f"Cannot read {self.path}: {error.strerror}.", remedy="Check that you may read it."
             ) from error
         first, _, payload = content.partition(b"\n")
         if first != _MAGIC + digest_of(payload).encode():
-            raise IntegrityError(
-                f"The checkpoint {self.path} is damaged.",
-                remedy="Start a new run in another folder: the budget of this one stays spent.",
-            )
+            raise _damage_error(self.path)
         state, said = _unpacked(payload, self.mark, like, self.path)
         self.assume(said)
         return state
+
+    def save_history(self, moments: list[dict[str, Any]]) -> None:
+        """Writes how the run went so far, for its owner alone.
+
+        Raises:
+            DataError: it cannot be written.
+        """
+        said = {"what": "the history of a run: unreleased", "run": digest_of(self.mark.encode())}
+        content = json.dumps({**said, "moments": moments}, allow_nan=False)
+        self.history.parent.mkdir(mode=0o700, exist_ok=True)
+        write_whole(self.history, content.encode(), is_private=True)
+
+    def load_history(self) -> list[dict[str, Any]]:
+        """How the run went before it was interrupted; nothing where that was not kept, or is damaged."""
+        try:
+            found = strict_json.parse_object(read_inside(self.history.parent, self.history.name))
+        except (OSError, ValueError):
+            return []
+        is_ours = found.get("run") == digest_of(self.mark.encode())
+        return found["moments"] if is_ours and isinstance(found.get("moments"), list) else []
 
     def assume(self, assumptions: Iterable[str]) -> None:
         """Adds to what the guarantee rests on: a resumed run rests on all of it."""
@@ -95,8 +134,6 @@ class Checkpoints:
 
 
 def _packed(state: TrainState, stamp: str, assumptions: tuple[str, ...]) -> bytes:
-    import json
-
     from safetensors.numpy import save
 
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
@@ -107,19 +144,24 @@ def _packed(state: TrainState, stamp: str, assumptions: tuple[str, ...]) -> byte
     return save(named, metadata={"run": said})  # one entry: several would come in any order
 
 
+def _sizes(state: TrainState) -> dict[str, int]:
+    """Of the tensors that `_packed` saves, in bytes."""
+    sizes = [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)]
+    return {
+        f"{at:04d} {name}": size for at, (name, size) in enumerate(zip(paths_of(state), sizes, strict=True))
+    }
+
+
 def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple[TrainState, list[str]]:
-    import json
-
-    from safetensors.numpy import load
-
-    length = int.from_bytes(payload[:8], "little")
-    known = json.loads(json.loads(payload[8 : 8 + length]).get("__metadata__", {}).get("run", "{}"))
-    if known.get("stamp") != stamp:
+    with misfits_as(_damage_error(path)):
+        found, said = tensors.parse(payload)
+        known = strict_json.parse_object(said["run"])
+        mark, assumptions = known["stamp"], [str(item) for item in known["assumptions"]]
+    if mark != stamp:
         raise IntegrityError(
             f"The checkpoint {path} belongs to a run with another plan, domain or version.",
             remedy="Resume with what the run was started with, or start a new one in another folder.",
         )
-    found = load(payload)
     leaves, structure = jax.tree.flatten(like)
     saved = [found[name] for name in sorted(found)]
     if [(leaf.shape, leaf.dtype) for leaf in saved] != [(leaf.shape, leaf.dtype) for leaf in leaves]:
@@ -128,7 +170,14 @@ def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple
             remedy="Resume with the model and the optimizer that the run was started with.",
         )
     state = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved])
-    return state, known["assumptions"]
+    return state, assumptions
+
+
+def _damage_error(path: Path) -> IntegrityError:
+    return IntegrityError(
+        f"The checkpoint {path} is damaged.",
+        remedy="Start a new run in another folder: the budget of this one stays spent.",
+    )
 
 
 def stamp_of(*parts: Any) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, suggest
@@ -31,7 +32,7 @@ _WHOLE = ""  # the name of the layer that holds every leaf
 DEFAULT_STABILITY = 0.01  # of automatic clipping, as its authors chose it
 
 
-class Layer(NamedTuple):
+class ClippedLayer(NamedTuple):
     """Leaves that are clipped together, by their position in the tree."""
 
     leaves: tuple[int, ...]
@@ -51,6 +52,10 @@ class Clipping:
         is_shared: the one bound is divided equally among the layers the parameters turn out to have.
         stability: keeps automatic clipping from dividing by zero; it shortens gradients that are
             not much longer than this.
+
+    Example:
+        >>> flat(2.0).kind, flat(2.0).sensitivity
+        ('flat', 2.0)
     """
 
     kind: Literal["flat", "per-layer", "automatic", "lipschitz"]
@@ -72,7 +77,7 @@ class Clipping:
         """A sum of gradients clipped by this, with the bound that its noise has to cover."""
         return BoundedSum(value=value, max_norm=self.sensitivity)
 
-    def layers(self, paths: Sequence[str]) -> tuple[Layer, ...]:
+    def layers(self, paths: Sequence[str]) -> tuple[ClippedLayer, ...]:
         """Which leaves are clipped together, and to what.
 
         Raises:
@@ -82,18 +87,22 @@ class Clipping:
             names = list(dict.fromkeys(_parent(path) for path in paths))
             bound = self.sensitivity / math.sqrt(max(len(names), 1))
             members = {name: [i for i, path in enumerate(paths) if _parent(path) == name] for name in names}
-            return tuple(Layer(tuple(leaves), bound) for leaves in members.values())
+            return tuple(ClippedLayer(tuple(leaves), bound) for leaves in members.values())
         members = {name: [] for name, _ in self.bounds}
         for position, path in enumerate(paths):
             members[_layer_of(path, list(members))].append(position)
         for name, leaves in members.items():
             if not leaves and paths:
                 raise InvalidArgument(f"No parameter belongs to layer '{name}'.", remedy=suggest(name, paths))
-        return tuple(Layer(tuple(members[name]), bound) for name, bound in self.bounds)
+        return tuple(ClippedLayer(tuple(members[name]), bound) for name, bound in self.bounds)
 
     def factor(
-        self, norm: jax.Array, bound: jax.typing.ArrayLike, *, at_most: jax.typing.ArrayLike = 1.0
-    ) -> jax.Array:
+        self,
+        norm: Float[Array, "*examples"],
+        bound: jax.typing.ArrayLike,
+        *,
+        at_most: jax.typing.ArrayLike = 1.0,
+    ) -> Float[Array, "*examples"]:
         """What a gradient of this norm is multiplied by, to be no longer than `bound`.
 
         0 where the norm is not finite.
@@ -132,6 +141,17 @@ class Clipping:
 
 def flat(max_norm: float) -> Clipping:
     """The whole gradient is shortened to `max_norm`; a shorter one is left as it is.
+
+    Example:
+        >>> [round(float(x), 4) for x in flat(1.0).clip({"w": jnp.array([6.0, 8.0])})["w"]]
+        [0.6, 0.8]
+        >>> flat(1.0).clip({"w": jnp.array([0.5, jnp.nan])})["w"].tolist()  # counts as zero
+        [0.0, 0.0]
+        >>> flat(0.0)
+        Traceback (most recent call last):
+            ...
+        reticent.core.errors.InvalidArgument: max_norm must be a positive number, got 0.0. Pass
+        another max_norm.
 
     Reference:
         Abadi et al. (2016), Algorithm 1, arXiv:1607.00133v2.
@@ -172,6 +192,11 @@ def automatic(max_norm: float = 1.0, *, stability: float = DEFAULT_STABILITY) ->
     Guarantee:
         The result is shorter than `max_norm`.
 
+    Example:
+        >>> gradient = {"w": jnp.array([0.03, 0.04])}  # of length 0.05
+        >>> [round(float(x), 3) for x in automatic(1.0).clip(gradient)["w"]]
+        [0.5, 0.667]
+
     Reference:
         Bu, Wang, Zha, Karypis (2023), Equation 3.1, arXiv:2206.07136v3.
     """
@@ -186,6 +211,10 @@ def lipschitz(bound: float) -> Clipping:
 
     Guarantee:
         That of `flat`: no assumption is left.
+
+    Example:
+        >>> lipschitz(2.0).sensitivity
+        2.0
     """
     return Clipping(kind="lipschitz", bounds=((_WHOLE, bound),))
 

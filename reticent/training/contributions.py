@@ -5,7 +5,6 @@ Whatever it is, it has one loss, the mean over its rows, and so one gradient, cl
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,11 +14,11 @@ import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset
-from reticent.training.gradients import Loss
+from reticent.training.gradients import LossFunction
+from reticent.training.loss_keys import AnyLoss, Keyed, of_keyed_example
 from reticent.training.plan import Plan
-
-Augment = Callable[[jax.Array, Any], Any]  # of a key and one example
 
 
 class Members(NamedTuple):
@@ -29,7 +28,7 @@ class Members(NamedTuple):
     is_real: jax.Array
 
 
-class Source(NamedTuple):
+class DeviceRows(NamedTuple):
     """The data on the device; without members, every row is a unit of its own.
 
     Args:
@@ -48,6 +47,13 @@ class Several(NamedTuple):
     is_real: jax.Array
 
 
+class Seeds(NamedTuple):
+    """Random bits for every place of a batch, two words for each row and view."""
+
+    views: jax.Array  # (places, rows * views, 2) uint32; no columns where nothing is augmented
+    loss: jax.Array  # the same for losses that take a key
+
+
 @dataclass(frozen=True, kw_only=True)
 class Contribution:
     """How the rows of one unit become one example of the loss.
@@ -56,6 +62,7 @@ class Contribution:
         rows: the most rows a unit has.
         augment: changes one row at random; its key is fresh for every row, view and step.
         views: how many changed copies of a row are averaged before clipping.
+        takes_key: whether the loss draws at random; its key is fresh for every row, view and step.
 
     Guarantee:
         A unit's example depends on its own rows and on randomness of its own, on nobody else's rows.
@@ -67,6 +74,7 @@ class Contribution:
     rows: int = 1
     augment: Augment | None = None
     views: int = 1
+    takes_key: bool = False
 
     def __post_init__(self) -> None:
         checks.count(rows=self.rows, views=self.views)
@@ -80,28 +88,35 @@ class Contribution:
     def is_one_row(self) -> bool:
         return self.rows == 1 and self.augment is None
 
-    def loss(self, loss: Loss) -> Loss:
+    def loss(self, loss: AnyLoss) -> LossFunction:
         """The loss of a unit as `fetch` returns it."""
+        of_row = of_keyed_example(loss) if self.takes_key else loss
         if self.is_one_row:
-            return loss
+            return of_row
 
         def mean(params: Any, unit: Several) -> jax.Array:
-            losses = jax.vmap(loss, in_axes=(None, 0))(params, unit.rows)
+            losses = jax.vmap(of_row, in_axes=(None, 0))(params, unit.rows)
             counted = jnp.where(unit.is_real, losses, 0)
             return jnp.sum(counted) / jnp.sum(unit.is_real).astype(losses.dtype)
 
         return mean
 
-    def seeds(self, key: jax.Array, places: int) -> jax.Array:
-        """Random bits for every place of a batch: what its views are made with."""
-        count = 0 if self.augment is None else self.rows * self.views
-        return jax.random.bits(key, (places, count, 2), jnp.uint32)
+    def seeds(self, key: jax.Array, places: int, loss_key: jax.Array | None = None) -> Seeds:
+        """Random bits for every place of a batch: what its views are made with, and what its loss draws."""
+        if self.takes_key and loss_key is None:
+            raise AssertionError("a loss that takes a key was given none")
+        count = self.rows * self.views
+        views = jax.random.bits(key, (places, 0 if self.augment is None else count, 2), jnp.uint32)
+        if loss_key is None or not self.takes_key:
+            return Seeds(views, jnp.zeros((places, 0, 2), jnp.uint32))
+        return Seeds(views, jax.random.bits(loss_key, (places, count, 2), jnp.uint32))
 
-    def fetch(self, source: Source, places: jax.Array, seeds: jax.Array) -> Any:
+    def fetch(self, source: DeviceRows, places: jax.Array, seeds: Seeds) -> Any:
         """The units at these places, as examples of `loss`."""
         if self.is_one_row:
             rows = places if source.members is None else source.members.rows[places, 0]
-            return jax.tree.map(lambda leaf: leaf[rows], source.rows)
+            found = jax.tree.map(lambda leaf: leaf[rows], source.rows)
+            return Keyed(found, seeds.loss[:, 0]) if self.takes_key else found
         if source.members is None:
             rows, is_real = places[:, None], jnp.ones((len(places), 1), bool)
         else:
@@ -110,9 +125,9 @@ class Contribution:
         found = jax.tree.map(lambda leaf: leaf[rows], source.rows)
         if self.augment is not None:
             # Threefry keys: those of the `rbg` kind give all rows the same bits under `vmap`.
-            keys = jax.random.wrap_key_data(seeds, impl="threefry2x32")
+            keys = jax.random.wrap_key_data(seeds.views, impl="threefry2x32")
             found = jax.vmap(jax.vmap(self.augment))(keys, found)
-        return Several(found, is_real)
+        return Several(Keyed(found, seeds.loss) if self.takes_key else found, is_real)
 
 
 def require_unit(dataset: Dataset, plan: Plan) -> None:
@@ -127,12 +142,14 @@ def require_unit(dataset: Dataset, plan: Plan) -> None:
         )
 
 
-def first_unit(dataset: Dataset, plan: Plan) -> Source:
+def first_unit(dataset: Dataset, plan: Plan) -> DeviceRows:
     """A source with the first row alone, which stands for the shape of all others."""
     rows = {key: jnp.asarray(np.asarray(dataset[key][:1])) for key in dataset}
     if dataset.users is None or plan.rows_per_user is None:
-        return Source(rows)
-    return Source(rows, Members(*(jnp.zeros((1, plan.rows_per_user), kind) for kind in (jnp.int32, bool))))
+        return DeviceRows(rows)
+    return DeviceRows(
+        rows, Members(*(jnp.zeros((1, plan.rows_per_user), kind) for kind in (jnp.int32, bool)))
+    )
 
 
 def user_table(users: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:

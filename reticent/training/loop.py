@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Hashable, Mapping
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
 from reticent.core import trees
-from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.errors import InvalidArgument
+from reticent.core.html_summary import html_table
 from reticent.core.keys import Keys
-from reticent.data.dataset import Dataset, as_dataset
+from reticent.data.augmentation import Augment
+from reticent.data.dataset import Dataset, RowSource, as_dataset
 from reticent.distributed import collectives
 from reticent.distributed.consensus import (
     broadcast_tree,
@@ -32,25 +34,30 @@ from reticent.distributed.consensus import (
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
-from reticent.training.averages import Output, as_average
+from reticent.training.averages import Average, Output, as_average
+from reticent.training.checked_loss import CheckedLoss, blocks_for, checked_loss, contribution_of
 from reticent.training.checkpoint import Checkpoints
-from reticent.training.contributions import Augment, Contribution, first_unit
-from reticent.training.devices.feeding import Feed, feed_for
-from reticent.training.devices.memory import examples_at_once
+from reticent.training.data_warnings import warn_of_copies, warn_of_few_rows
+from reticent.training.devices.feeding import MOST_STEPS, Feed, feed_for
 from reticent.training.devices.mesh import Layout, chosen_mesh
 from reticent.training.elementwise import require_elementwise
-from reticent.training.evaluation import Metric, Moment, evaluator, observer
+from reticent.training.evaluation import Metric, Moment, evaluator, observer, require_scalars
 from reticent.training.execution import Execution
-from reticent.training.gradients import Loss, clipped_gradient_sum, inputs
+from reticent.training.gradients import clipped_gradient_sum
+from reticent.training.gradients.untrained import warn_of_untrained
+from reticent.training.loss_keys import AnyLoss
 from reticent.training.places import ROUNDED_ALIKE, require_declared
 from reticent.training.plan import Plan
-from reticent.training.programs import kept
+from reticent.training.preconditions import agree, as_checkpoints, require_gradient_alone, require_kinds
+from reticent.training.programs import has_large_constants, kept, with_constants_apart
 from reticent.training.progress import bar
 from reticent.training.projection import Projection
-from reticent.training.step import Blocks, Step, TrainState, Unreleased, private_step
+from reticent.training.reporting import Callback, Every, Pace, most_steps, require_every, teller
+from reticent.training.step import Blocks, Step, TrainState, private_step
+from reticent.training.taking_steps import Taken, earlier_history, keeping, take_steps
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """What came out of training.
 
@@ -61,6 +68,17 @@ class Run:
             by what that many steps cost; the whole plan covers every moment of stopping.
         history: how it went, for whoever holds the data: scores on held-out rows are unreleased.
         is_complete: whether all steps of the plan were taken.
+        stopped_by: who ended the run before its last step, such as the reason given to `rt.Stop`.
+
+    Example:
+        >>> plan = Plan.for_budget(
+        ...     epsilon=2, delta=1e-5, examples=200, sampling="full", steps=4, max_norm=1
+        ... )
+        >>> rows = {"x": jnp.linspace(-1, 1, 200)}
+        >>> loss = lambda w, example: (w - example["x"]) ** 2
+        >>> run = train(loss, jnp.float32(0.5), rows, plan, optimizer=optax.sgd(0.1))
+        >>> run.is_complete, run.guarantee.epsilon <= 2
+        (True, True)
     """
 
     params: Any
@@ -70,47 +88,71 @@ class Run:
     state: TrainState
     is_complete: bool
     seconds: float
+    stopped_by: str = ""
+
+    def __repr__(self) -> str:
+        return f"Run({', '.join(value for _, value in self._in_words())})"
+
+    def _repr_html_(self) -> str:
+        return html_table("Run", [*self._in_words(), ("in words", str(self.guarantee))])
+
+    def _in_words(self) -> list[tuple[str, str]]:
+        end = "complete" if self.is_complete else f"stopped by {self.stopped_by or 'somebody'}"
+        said = [
+            ("guarantee", self.guarantee.short),
+            ("steps", f"{int(self.state.step)} of {self.plan.steps} steps, {end}"),
+            ("parameters", f"{trees.size(self.params):,} parameters"),
+            ("time", f"{self.seconds:.1f} s"),
+        ]
+        last = self.history[-1].held_out if self.history else {}
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in list(last.items())[:3])
+        return [*said, ("held out", f"held out (unreleased): {scores}")] if scores else said
 
 
 def train(
-    loss: Loss,
+    loss: AnyLoss,
     params: Any,
-    data: Dataset | Mapping[str, Any],
+    data: Dataset | Mapping[str, Any] | RowSource,
     plan: Plan,
     *,
     optimizer: optax.GradientTransformation,
-    evaluate: Dataset | Mapping[str, Any] | None = None,
+    evaluate: Dataset | Mapping[str, Any] | RowSource | None = None,
     metrics: Mapping[str, Metric] | None = None,
     project: Projection | None = None,
     output: Output = "last",
     budget: Budget | None = None,
     keys: Keys | None = None,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: Checkpoints | Path | str | None = None,
     augment: Augment | None = None,
     views: int = 1,
     unreleased: bool = False,
     progress: bool | None = None,
-    on_progress: Callable[[Moment], None] | None = None,
+    on_progress: Callback | Sequence[Callback] | None = None,
+    progress_every: Every | None = None,
     execution: Execution | None = None,
     beside: Event | None = None,
 ) -> Run:
-    """Trains under differential privacy, as the plan says.
-
-    Of several processes, each brings its own records.
+    """Trains under differential privacy, as the plan says. Of several processes, each brings its own records.
 
     Args:
-        loss: a scalar function of the parameters and one example: a row of every array of `data`.
+        loss: a scalar function of the parameters and one example, a row of every array of `data`. If it draws
+            at random, as dropout does, its third argument is a key, fresh for every example and step; with
+            `key=None` it is called without one on held-out rows.
+        data: named arrays, a table, or a source of records with a length and an index (see `rt.Dataset`).
         evaluate: rows that are not in `data`; their mean loss and metrics go into the history, unreleased.
         metrics: functions of the parameters and one example, averaged over `evaluate`.
         project: puts the parameters back into a feasible set after each step.
         output: "last" iterate, "mean" of all, or another of `rt.averages`.
         budget: charged with the whole plan before the first noise is drawn.
         keys: by default, fresh ones from the operating system.
-        checkpoints: where to save the state and resume from; a resumed run is not charged again.
+        checkpoints: the file to save the state in and resume from; a resumed run is not charged again.
         augment: changes an example at random, given a key and the example.
         views: how many changed copies of an example are averaged before clipping.
         unreleased: also record the training loss and the share of clipped gradients. They are private.
         progress: whether to show a bar on stderr; by default, only in a terminal.
+        on_progress: one function or several, called with each new `Moment`. One that returns or raises
+            `rt.Stop` ends the run; one that raises anything else is not called again. See `rt.callbacks`.
+        progress_every: so many steps, or a `datetime.timedelta`; by default, once per epoch.
         execution: what decides speed and memory: devices, microbatches, buffers.
         beside: what else was released about these records, and charged; every epsilon here includes it.
 
@@ -122,35 +164,118 @@ def train(
         BudgetExceeded: the budget does not cover the plan; nothing was computed.
         DataError, InvalidArgument: the data and the plan do not fit together.
     """
-    started = time.perf_counter()
-    keys, how, average = shared_keys(keys), execution or Execution(), as_average(output)
+    by_all(lambda: require_kinds(plan, keys, optimizer))
+    kept_in, how, average = as_checkpoints(checkpoints), execution or Execution(), as_average(output)
+    rows = by_all(lambda: _taken_in(data, evaluate))
+    telling = _Telling(metrics or {}, unreleased, progress, on_progress, progress_every)
+    learning = _Learning(loss, jax.tree.map(jnp.asarray, params), optimizer, project, average, augment, views)
+    return _follow(plan, rows, learning, telling, how, shared_keys(keys), kept_in, budget, beside)
+
+
+class _Rows(NamedTuple):
+    data: Dataset
+    evaluate: Dataset | None
+
+
+class _Telling(NamedTuple):
+    """What is told about a run, and to whom."""
+
+    metrics: Mapping[str, Metric]
+    unreleased: bool
+    progress: bool | None
+    on_progress: Callback | Sequence[Callback] | None
+    every: Every | None
+
+    def listener(self, learning: _Learning, evaluate: Dataset | None) -> Callable[[Moment], str | None]:
+        """Tells everybody who wants to know, if what they want to know can be told."""
+        require_every(self.every)
+        require_scalars(learning.loss, learning.params, evaluate, self.metrics)
+        return teller(self.on_progress)
+
+
+class _Learning(NamedTuple):
+    """What is learned, and how."""
+
+    loss: AnyLoss
+    params: Any
+    optimizer: optax.GradientTransformation
+    project: Projection | None
+    average: Average
+    augment: Augment | None
+    views: int
+
+
+def _follow(
+    plan: Plan,
+    rows: _Rows,
+    learning: _Learning,
+    telling: _Telling,
+    how: Execution,
+    keys: Keys,
+    checkpoints: Checkpoints | None,
+    budget: Budget | None,
+    beside: Event | None,
+) -> Run:
+    """Checks, pays, and takes the steps."""
+    started, (data, evaluate) = time.perf_counter(), rows
+    loss, params, optimizer, project, average, augment, views = learning
+    if checkpoints is not None:
+        checkpoints.belong_to(_told(plan))
     options = {"divide_params": how.divide_params, "views": views, "output": average, "beside": beside}
-    _agree(data, evaluate, plan, checkpoints, budget, **options)
-    contribution = Contribution(rows=plan.rows_per_user or 1, augment=augment, views=views)
-    params = jax.tree.map(jnp.asarray, params)
+    agree(data, evaluate, plan, checkpoints, budget, **options, progress_every=telling.every)
+    tell = by_all(lambda: telling.listener(learning, evaluate))
+    contribution = contribution_of(loss, plan, augment, views)
     layout = by_all(lambda: _layout(how, params, plan, optimizer, project))
-    blocks = by_all(lambda: _blocks(contribution, loss, params, data, plan, how, layout))
-    sums = clipped_gradient_sum(contribution.loss(loss), clipping=plan.clipping, strategy=how.strategy)
+    checked = by_all(lambda: checked_loss(contribution, loss, params, data, plan))
+    blocks = by_all(lambda: blocks_for(checked, params, plan, how, layout.devices))
+    sums = clipped_gradient_sum(checked.loss, clipping=plan.clipping, strategy=how.strategy)
     at: dict[str, Any] = {"exchange": layout.exchange, "moves_others": _moves_others(plan), "blocks": blocks}
     step = private_step(sums, plan, optimizer, project, average.update, contribution=contribution, **at)
-    with closing(_checked_feed(data, plan, layout, keys, how.buffer, checkpoints)) as feed:
-        scores = evaluator(loss, evaluate, metrics or {}, how.program)
-        look = observer(plan, scores, average, on_progress, unreleased, beside)
-        name = _name_of(how, plan, blocks, feed, layout, (output, contribution))
-        many, start, is_paid = _started(name, step, params, optimizer, plan, feed, layout, checkpoints)
-        by_first(lambda: None if is_paid else _charge(budget, plan))
-        assumptions = _assumed(keys, checkpoints, plan)
-        save = _saving(checkpoints, layout, is_told=on_progress is not None)
-        shown = bar(plan, is_shown=progress if collectives.is_first() else False)
-        state, history, is_complete = _take_steps(many, start, feed, plan, layout, look, save, shown)
+    at_once = most_steps(telling.every, MOST_STEPS)
+    with closing(_checked_feed(data, plan, layout, keys, how.buffer, checkpoints, at_once)) as feed:
+        _warn(rows, plan, feed, params, checked)
+        scores = evaluator(loss, evaluate, telling.metrics, how.program)
+        look = observer(plan, scores, average, tell, telling.unreleased, beside)
+        name = _name_of(how, plan, blocks, feed, layout, (average, contribution))
+        begun = _started(name, step, params, optimizer, plan, feed, layout, checkpoints, checked)
+        by_first(lambda: None if begun.is_paid else _charge(budget, plan))
+        assumptions = _assumed(keys, checkpoints, plan, data)
+        keep = keeping(checkpoints, layout, is_told=telling.on_progress is not None)
+        shown = bar(plan, is_shown=telling.progress if collectives.is_first() else False)
+        pace = Pace(plan, telling.every, feed.steps_at_once)
+        taken = take_steps(begun.many, begun.start, feed, plan, layout, pace, look, keep, shown)
     promise = plan.guarantee(assumptions=assumptions, beside=beside, numbers=trees.size(params))
-    chosen, seconds = average.choose(state.params, state.average), time.perf_counter() - started
-    return Run(chosen, promise, plan, tuple(history), state, is_complete, seconds)
+    return _finished(taken, promise, plan, average, time.perf_counter() - started)
 
 
-def _assumed(keys: Keys, checkpoints: Checkpoints | None, plan: Plan) -> tuple[str, ...]:
+def _warn(rows: _Rows, plan: Plan, feed: Feed, params: Any, checked: CheckedLoss) -> None:
+    """What looks wrong and may be right: said once, by the first process."""
+    if collectives.is_first():
+        warn_of_untrained(checked.program.jaxpr, params)
+        warn_of_few_rows(plan, feed.units)
+        warn_of_copies(rows.data, rows.evaluate)
+
+
+def _finished(taken: Taken, promise: Guarantee, plan: Plan, average: Average, seconds: float) -> Run:
+    chosen = average.choose(taken.state.params, taken.state.average)
+    is_complete, history = not taken.stopped_by, tuple(taken.history)
+    return Run(chosen, promise, plan, history, taken.state, is_complete, seconds, taken.stopped_by)
+
+
+def _taken_in(
+    data: Dataset | Mapping[str, Any] | RowSource, evaluate: Dataset | Mapping[str, Any] | RowSource | None
+) -> _Rows:
+    return _Rows(as_dataset(data, "data"), None if evaluate is None else as_dataset(evaluate, "evaluate"))
+
+
+def _assumed(keys: Keys, checkpoints: Checkpoints | None, plan: Plan, data: Dataset) -> tuple[str, ...]:
     """What the guarantee rests on besides the plan, in all steps, those before a restart too."""
-    said = (*keys.assumptions, *network(), *((ROUNDED_ALIKE,) if _moves_others(plan) else ()))
+    said = (
+        *keys.assumptions,
+        *data.assumptions,
+        *network(),
+        *((ROUNDED_ALIKE,) if _moves_others(plan) else ()),
+    )
     if checkpoints is None:
         return said
     checkpoints.assume(said)
@@ -168,74 +293,9 @@ def _told(plan: Plan) -> str:
     return json.dumps([events.to_json(plan.event), *terms], sort_keys=True)
 
 
-def _require_budget_of_first(budget: Budget | None, *, is_there: bool) -> None:
-    if budget is not None and not is_there:
-        raise InvalidArgument(
-            "This process was given a budget, and the first one, which pays for all, was not.",
-            remedy="Give it to every process, or to process 0.",
-        )
-
-
 def _charge(budget: Budget | None, plan: Plan) -> None:
     if budget is not None:
         budget.charge(plan.event, adjacency=plan.adjacency, purpose="train", unit=plan.unit)
-
-
-def _take_steps(
-    many: Callable[..., Any],
-    state: TrainState,
-    feed: Feed,
-    plan: Plan,
-    layout: Layout,
-    look: Callable[[int, TrainState, Unreleased], Moment],
-    save: Callable[..., None],
-    shown: AbstractContextManager[Callable[[int, str], None]],
-) -> tuple[TrainState, list[Moment], bool]:
-    """Takes the steps of the plan that are left, or fewer if the user interrupts them."""
-    history: list[Moment] = []
-    done = int(state.step)
-    try:
-        save(state, force=True)
-        with collectives.watch_peers(), shown as advance:
-            while done < plan.steps:
-                stop = min(done + feed.steps_at_once, plan.steps)
-                then = range(stop, min(stop + feed.steps_at_once, plan.steps))
-                served, roots = feed.serve(range(done, stop), then)
-                state, private = jax.block_until_ready(many(state, served, np.int32(stop), roots))
-                before, done = done, stop
-                is_end = _ends_epoch(plan, before, done)
-                save(state, force=done == plan.steps, is_looked_at=is_end)
-                if is_end:
-                    history.append(look(done, layout.copied(state), private))
-                advance(done, f"epsilon {history[-1].epsilon:.3f}" if history else "")
-    except KeyboardInterrupt:
-        if not layout.is_spread_out:  # the others may not be interrupted, and would not bring their part
-            save(state, force=True, alone=True)
-        return layout.fetched(state), history, False
-    return layout.fetched(state), history, True
-
-
-def _saving(checkpoints: Checkpoints | None, layout: Layout, *, is_told: bool) -> Callable[..., None]:
-    """Saves a state as the first process sees it; the others have nothing to write.
-
-    What somebody is told about is saved before, or a crash would draw it anew, and tell it.
-    """
-    is_told = bool(collectives.gather_arrays(is_told).any())
-    if checkpoints is None:
-        return lambda state, **how: None
-
-    def save(
-        state: TrainState, *, force: bool = False, is_looked_at: bool = False, alone: bool = False
-    ) -> None:
-        force = force or (is_looked_at and is_told)
-        if layout.is_spread_out:  # no process has all of it, and all have to bring theirs together
-            state, force = collectives.copy_to_host(state), True
-        if not alone:
-            by_first(lambda: checkpoints.save(state, force=force))  # where it cannot, nobody goes on
-        elif collectives.is_first():
-            checkpoints.save(state, force=force)
-
-    return save
 
 
 def _name_of(
@@ -248,6 +308,14 @@ def _name_of(
     return (how.program, plan, blocks, feed.shape, how.strategy, *devices, *used)
 
 
+class _Begun(NamedTuple):
+    """The compiled steps, where to begin, and whether the run was paid for: checkpoints follow the charge."""
+
+    many: Callable[..., Any]
+    start: Taken
+    is_paid: bool
+
+
 def _started(
     name: Hashable | None,
     step: Step,
@@ -257,21 +325,25 @@ def _started(
     feed: Feed,
     layout: Layout,
     checkpoints: Checkpoints | None,
-) -> tuple[Callable[..., Any], TrainState, bool]:
-    """The compiled steps, where to begin, and whether the run was paid for: checkpoints follow the charge."""
+    checked: CheckedLoss,
+) -> _Begun:
     max_norm = jnp.float32(plan.clipping.sensitivity)
     fresh = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=params)
     require_same({"model": str(jax.tree.map(jnp.shape, fresh))})
     saved = None if checkpoints is None else by_first(lambda: checkpoints.load(fresh))
     is_paid = bool(collectives.broadcast_json(saved is not None))
     state = broadcast_tree(fresh if saved is None else saved)
-    return _compiled(name, step, feed, layout, state), layout.placed(state), is_paid
+    history = earlier_history(checkpoints, int(state.step)) if is_paid else []
+    many = _compiled(name, step, feed, layout, state, has_large_constants(checked.program))
+    return _Begun(many, Taken(layout.placed(state), history, ""), is_paid)
 
 
 def _compiled(
-    name: Hashable | None, step: Step, feed: Feed, layout: Layout, state: TrainState
+    name: Hashable | None, step: Step, feed: Feed, layout: Layout, state: TrainState, is_large: bool
 ) -> Callable[..., Any]:
     """Many steps in one compiled call: that of an earlier run of this name, if there was one."""
+    if is_large and layout.mesh is None:
+        return kept(name, lambda: with_constants_apart(feed.many(step)))
     return kept(name, lambda: layout.compiled(feed.many(step), state))
 
 
@@ -284,6 +356,7 @@ def _layout(
 ) -> Layout:
     mesh = chosen_mesh(how.mesh, plan.sampler.batch_size)
     layout = Layout(mesh, params, is_divided=how.divide_params)
+    require_gradient_alone(optimizer, params)
     if how.divide_params:
         require_elementwise(optimizer)
         if project is not None:
@@ -294,95 +367,17 @@ def _layout(
     return layout
 
 
-def _blocks(
-    contribution: Contribution,
-    loss: Loss,
-    params: Any,
-    data: Dataset | Mapping[str, Any],
-    plan: Plan,
-    how: Execution,
-    layout: Layout,
-) -> Blocks:
-    """How much of a batch is worked on at once, for a loss that passed all checks."""
-    place, seeds = jnp.zeros(1, jnp.int32), contribution.seeds(jax.random.key(0), 1)
-    source = first_unit(as_dataset(data, "data"), plan)
-    example = inputs.row_of(jax.eval_shape(contribution.fetch, source, place, seeds))
-    unit_loss = contribution.loss(loss)
-    inputs.check_parameters(params)
-    inputs.check_loss(unit_loss, params, example)
-    microbatch = how.microbatch or examples_at_once(unit_loss, params, example, how.strategy)
-    return Blocks.of(plan, microbatch, layout.devices)
-
-
 def _checked_feed(
-    data: Dataset | Mapping[str, Any],
+    data: Dataset,
     plan: Plan,
     layout: Layout,
     keys: Keys,
     buffer: int,
     checkpoints: Checkpoints | None,
+    at_once: int,
 ) -> Feed:
     """Opens the rows, and checks that the plan was made for as many."""
     order = None if checkpoints is None else checkpoints.mark
-    feed = feed_for(as_dataset(data, "data"), plan, layout, keys, buffer, order)
+    feed = feed_for(data, plan, layout, keys, buffer, order, at_once)
     require_declared(plan, feed.units)
     return feed
-
-
-def _agree(
-    data: Dataset | Mapping[str, Any],
-    evaluate: Dataset | Mapping[str, Any] | None,
-    plan: Plan,
-    checkpoints: Checkpoints | None,
-    budget: Budget | None,
-    **options: Any,
-) -> None:
-    """
-    Raises:
-        DataError, InvalidArgument: on every process, if the rows of one are not in order, or if they
-            differ in more than their rows: they would compute different things, or wait for each other.
-    """
-    by_all(lambda: _check_apart(as_dataset(data, "data"), evaluate))
-    by_all(lambda: _require_budget_of_first(budget, is_there=collectives.broadcast_json(budget is not None)))
-    if checkpoints is not None:
-        checkpoints.belong_to(_told(plan))
-    facts = {
-        "plan": plan,
-        "kind of rows": _kind(as_dataset(data, "data")),
-        "kind of rows to evaluate on": None if evaluate is None else _kind(as_dataset(evaluate, "evaluate")),
-        "opinion on checkpoints": "none are kept" if checkpoints is None else checkpoints.mark,
-        **options,
-    }
-    require_same({name: str(value) for name, value in facts.items()})
-
-
-def _kind(rows: Dataset) -> str:
-    """Everything about a dataset but its rows."""
-    columns = (f"{key}: {rows[key].dtype}{list(rows[key].shape[1:])}" for key in sorted(rows))
-    return f"{', '.join(columns)}, of a {rows.unit}"
-
-
-def _check_apart(data: Dataset | Mapping[str, Any], evaluate: Dataset | Mapping[str, Any] | None) -> None:
-    if evaluate is None:
-        return
-    ours, theirs = as_dataset(data, "data"), as_dataset(evaluate, "evaluate")
-    for key in ours:
-        if key in theirs.arrays and _share(np.asarray(ours[key]), np.asarray(theirs[key])):
-            raise DataError(
-                f"The rows to evaluate on share their array '{key}' with the training data.",
-                remedy="Hold out rows before training: a metric on training rows would tell about them.",
-            )
-
-
-def _ends_epoch(plan: Plan, before: int, done: int) -> bool:
-    """True for the first call that ends in a new epoch, and for the last."""
-    per_epoch = -(-plan.sampler.examples // plan.sampler.batch_size)
-    return done >= plan.steps or done // per_epoch > before // per_epoch
-
-
-def _share(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    """Whether two arrays have an element in common; where that is hard to say, whether they may have."""
-    try:
-        return np.shares_memory(ours, theirs, max_work=1_000_000)  # pyright: ignore[reportArgumentType]
-    except np.exceptions.TooHardError:
-        return True

@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Int
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream, step_key
-from reticent.data.dataset import Dataset, as_dataset
+from reticent.data.dataset import Dataset, RowSource, as_dataset
 from reticent.mechanisms.events import Gaussian
 from reticent.mechanisms.gaussian import add_gaussian_noise
 from reticent.training.contributions import require_unit
@@ -52,7 +52,9 @@ class NoiseState(NamedTuple):
     step: Int[Array, ""]
 
 
-def private_batches(data: Dataset | Mapping[str, Any], plan: Plan, *, keys: Keys) -> Iterator[PrivateBatch]:
+def private_batches(
+    data: Dataset | Mapping[str, Any] | RowSource, plan: Plan, *, keys: Keys
+) -> Iterator[PrivateBatch]:
     """Draws the batches of a plan, one for each step, all of one shape.
 
     Records lie in secret places, and `plan.sampler` draws places (see `reticent.training.places`), so that a
@@ -87,14 +89,14 @@ def _drawn(
         for indices, is_drawn in zip(np.asarray(drawn.indices), np.asarray(drawn.is_real), strict=True):
             units = unit_at[indices]  # (capacity,)
             is_real = is_drawn & (units >= 0)
-            yield PrivateBatch({key: _rows_at(dataset[key], units, is_real) for key in dataset}, is_real)
+            found = dataset.read(units[is_real])
+            yield PrivateBatch({key: _laid(rows, is_real) for key, rows in found.items()}, is_real)
 
 
-def _rows_at(column: Any, units: np.ndarray, is_real: np.ndarray) -> np.ndarray:
-    """The rows of these units: (capacity, ...); zeros where nobody is."""
-    column = np.asarray(column)
-    found = np.zeros((len(units), *column.shape[1:]), column.dtype)
-    found[is_real] = column[units[is_real]]
+def _laid(rows: np.ndarray, is_real: np.ndarray) -> np.ndarray:
+    """Rows of a batch at their places: (capacity, ...); zeros where nobody is."""
+    found = np.zeros((len(is_real), *rows.shape[1:]), rows.dtype)
+    found[is_real] = rows
     return found
 
 
@@ -169,6 +171,11 @@ def _require_step_left(plan: Plan, state: NoiseState) -> None:
 
 
 def _require_plain(plan: Plan) -> None:
+    if not plan.is_private:
+        raise InvalidArgument(
+            "A plan without privacy has no noise to add in a loop of your own.",
+            remedy="Use rt.train for a dry run, or make a plan with Plan.for_budget.",
+        )
     if plan.adaptive is not None or plan.unit != "record":
         raise InvalidArgument(
             "A loop of your own takes plans for records, with a clipping norm that stays.",

@@ -73,7 +73,17 @@ def place_count(plan: Plan, units: int) -> int:
 
 
 def places_for(plan: Plan, units: int, key: jax.Array) -> Places:
-    """Every unit in a place of its own, all ways alike; in order where a neighbour has as many units."""
+    """Every unit in a place of its own, all ways alike; in order where a neighbour has as many units.
+
+    Example:
+        >>> from reticent.core.keys import Keys
+        >>> plan = Plan.for_budget(
+        ...     epsilon=1, delta=1e-5, examples=100, batch_size=10, steps=2, max_norm=1.0
+        ... )
+        >>> places = places_for(plan, 100, Keys.seeded(0).place_key())
+        >>> len(set(places.of_units.tolist())), places.total > 100
+        (100, True)
+    """
     total = place_count(plan, units)
     if plan.adjacency is not Adjacency.ADD_OR_REMOVE:
         return in_order(units)

@@ -20,22 +20,24 @@ from reticent.accounting.setting import steps_for
 from reticent.accounting.tight_epsilon import guarantee, upper_bound
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
+from reticent.core.html_summary import html_table
 from reticent.core.whole_normals import DISTANCE
-from reticent.data.sampling import (
-    SAMPLING_DISTANCE,
-    FixedSize,
-    FullBatch,
-    Poisson,
-    Sampler,
-    Shuffled,
-    require_sampler,
-)
+from reticent.data.sampling import SAMPLING_DISTANCE, FullBatch, Sampler, require_sampler
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import Composed, Event, Gaussian
+from reticent.mechanisms.events import Composed, Event, Gaussian, NonPrivate
 from reticent.mechanisms.gaussian import DITHER_FAILURE
-from reticent.training.clipping import Clipping, flat
+from reticent.training.clipping import Clipping
+from reticent.training.plan_checks import (
+    SamplingName,
+    assumed_of_sampler,
+    one_clipping,
+    plan_in_words,
+    require_small_delta,
+    require_spent,
+    require_theorem,
+    sampler_for,
+)
 
-Sampling = Literal["poisson", "fixed", "shuffled", "full"]
 Analysis = Literal["tight", "first", "basic", "advanced", "zcdp", "moments", "rdp", "pld"]
 
 
@@ -45,6 +47,19 @@ class AdaptiveNorm:
 
     Each step also releases how many examples stayed below the norm, with Gaussian noise; the norm
     then moves by a factor e^(-rate (share - quantile)).
+
+    Example:
+        >>> plan = Plan.for_budget(
+        ...     epsilon=2,
+        ...     delta=1e-5,
+        ...     examples=1000,
+        ...     sampling="full",
+        ...     steps=10,
+        ...     max_norm=0.1,
+        ...     adaptive=AdaptiveNorm(),
+        ... )
+        >>> plan.adaptive.quantile, plan.guarantee().epsilon <= 2
+        (0.5, True)
 
     Reference:
         Andrew, Thakkar, McMahan and Ramaswamy (2021), Algorithm 1, arXiv:1905.03871v5.
@@ -59,7 +74,7 @@ class AdaptiveNorm:
         checks.positive(rate=self.rate, noise_multiplier=self.noise_multiplier)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
     """A private run: how batches are drawn, how gradients are clipped and noised, how often.
 
@@ -70,6 +85,18 @@ class Plan:
         unit: whom the guarantee is for. With `user`, the sampler's examples are users, and all the rows
             of a user make one clipped contribution.
         rows_per_user: the most rows that a user contributes.
+        is_private: False for a dry run without noise, which promises nothing; see `without_privacy`.
+
+    Example:
+        >>> plan = Plan.for_budget(
+        ...     epsilon=2, delta=1e-5, examples=1000, batch_size=100, epochs=3, max_norm=1.0
+        ... )
+        >>> plan
+        Plan(Poisson 100 of 1000, 30 steps, noise 1.505, clipping 1, add-or-remove one record, delta 1e-05)
+        >>> print(plan.guarantee())
+        (2.000, 1e-05)-differential privacy for adding or removing one record (privacy loss
+        distribution, numerical upper bound). No analysis of the same releases can claim less than
+        1.998. Assuming that the number of records, 1000, is public.
     """
 
     sampler: Sampler
@@ -81,13 +108,21 @@ class Plan:
     unit: Unit = "record"
     rows_per_user: int | None = None
     adaptive: AdaptiveNorm | None = None
+    is_private: bool = True
 
     def __post_init__(self) -> None:
-        checks.positive(noise_multiplier=self.noise_multiplier)
+        if self.is_private:
+            checks.positive(noise_multiplier=self.noise_multiplier)
+        elif self.noise_multiplier != 0 or self.adaptive is not None:
+            raise InvalidArgument(
+                "A plan without privacy has no noise and no adaptive norm.",
+                remedy="Make it with Plan.without_privacy.",
+            )
         checks.count(minimum=0, steps=self.steps)
         checks.inside_unit(delta=self.delta)
-        _require_theorem(require_sampler(self.sampler), self.adjacency)
+        require_theorem(require_sampler(self.sampler), self.adjacency)
         checks.one_of(get_args(Unit), unit=self.unit)
+        require_small_delta(self.delta, self.sampler.examples, self.unit)
         if (self.unit == "user") != (self.rows_per_user is not None):
             raise InvalidArgument(
                 f"unit={self.unit!r} and rows_per_user={self.rows_per_user} do not go together.",
@@ -114,7 +149,7 @@ class Plan:
         noise_multiplier: float | None = None,
         max_norm: float | None = None,
         clipping: Clipping | None = None,
-        sampling: Sampling | Sampler = "poisson",
+        sampling: SamplingName | Sampler = "poisson",
         largest_batch: int | None = None,
         adjacency: Adjacency | None = None,
         unit: Unit = "record",
@@ -143,11 +178,8 @@ class Plan:
             CannotMeet: no noise, or not even one step, fits the budget.
             Unproven: no theorem covers the sampler.
         """
-        sampler = _sampler(sampling, examples, batch_size, largest_batch)
-        if (max_norm is None) == (clipping is None):
-            raise InvalidArgument(
-                "How gradients are clipped must be said once.", remedy="Pass either max_norm or clipping."
-            )
+        checks.positive(epsilon=epsilon)
+        sampler = sampler_for(sampling, examples, batch_size, largest_batch)
         if sum(given is not None for given in (epochs, steps, noise_multiplier)) != 1:
             raise InvalidArgument(
                 "Either the length of the run or its noise is fixed.",
@@ -157,11 +189,11 @@ class Plan:
             steps = steps_for(epochs, sampler.examples, sampler.batch_size)
         draft = cls(
             sampler=sampler,
-            clipping=clipping or flat(max_norm or 1.0),
-            noise_multiplier=noise_multiplier or 1.0,
+            clipping=one_clipping(max_norm, clipping),
+            noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier,
             steps=1 if steps is None else steps,
             delta=delta,
-            adjacency=adjacency or _require_theorem(sampler)[0],
+            adjacency=require_theorem(sampler)[0] if adjacency is None else adjacency,
             unit=unit,
             rows_per_user=rows_per_user,
             adaptive=adaptive,
@@ -171,6 +203,51 @@ class Plan:
             return draft._until(epsilon, beside)
         return draft._with_noise_for(epsilon, analysis, beside)
 
+    @classmethod
+    def without_privacy(
+        cls,
+        *,
+        examples: int | None = None,
+        batch_size: int | None = None,
+        epochs: float | None = None,
+        steps: int | None = None,
+        max_norm: float | None = None,
+        clipping: Clipping | None = None,
+        sampling: SamplingName | Sampler = "poisson",
+        unit: Unit = "record",
+        rows_per_user: int | None = None,
+    ) -> Plan:
+        """A dry run: the same batches, clipping and steps, without noise and without any promise.
+
+        For finding out whether a model learns at all, on data that are public or made up. `rt.train` follows
+        it as it follows any other plan; its epsilon is infinite, and no budget pays for it.
+
+        Example:
+            >>> plan = Plan.without_privacy(examples=1000, batch_size=100, epochs=3, max_norm=1.0)
+            >>> plan.steps, plan.guarantee().epsilon
+            (30, inf)
+            >>> print(plan.guarantee())
+            No privacy guarantee: epsilon is infinite.
+        """
+        if (epochs is None) == (steps is None):
+            raise InvalidArgument(
+                "The length of the run must be given once.", remedy="Pass either epochs or steps."
+            )
+        sampler = sampler_for(sampling, examples, batch_size, None)
+        if epochs is not None:
+            steps = steps_for(epochs, sampler.examples, sampler.batch_size)
+        return cls(
+            sampler=sampler,
+            clipping=one_clipping(max_norm, clipping),
+            noise_multiplier=0.0,
+            steps=steps or 0,
+            delta=0.5 / (sampler.examples + 1),  # of a promise that is not made
+            adjacency=require_theorem(sampler)[0],
+            unit=unit,
+            rows_per_user=rows_per_user,
+            is_private=False,
+        )
+
     @property
     def event(self) -> Event:
         """What the whole run releases."""
@@ -178,10 +255,18 @@ class Plan:
 
     def event_after(self, steps: int) -> Event:
         """What the first `steps` steps release."""
+        if not self.is_private:
+            return NonPrivate()
         release: Event = Gaussian(noise_multiplier=self.noise_multiplier)
         if self.adaptive is not None:
             release = Composed(events=(release, Gaussian(noise_multiplier=self.adaptive.noise_multiplier)))
         return self.sampler.event(release, steps)
+
+    def __repr__(self) -> str:
+        return f"Plan({', '.join(value for _, value in plan_in_words(self))})"
+
+    def _repr_html_(self) -> str:
+        return html_table("Plan", plan_in_words(self))
 
     @property
     def epochs(self) -> float:
@@ -194,7 +279,8 @@ class Plan:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        return (f"the number of {self.unit}s, {self.sampler.examples}, is public",)
+        count = f"the number of {self.unit}s, {self.sampler.examples}, is public"
+        return (count, *assumed_of_sampler(self.sampler))
 
     def guarantee(
         self,
@@ -256,7 +342,10 @@ class Plan:
             guess=max(self.adjacency.reach * rate * math.sqrt(self.steps) / epsilon * 2, 0.5),
             accountant=None if analysis == "tight" else ACCOUNTANTS[analysis],
         )
-        return replace(self, noise_multiplier=noise)
+        found = replace(self, noise_multiplier=noise)
+        if analysis == "tight":
+            require_spent(epsilon, found.epsilon_after(found.steps, beside), noise)
+        return found
 
     def _with_noise_of_first_analysis(self, epsilon: float) -> Plan:
         if not isinstance(self.sampler, FullBatch) or self.adaptive is not None:
@@ -289,56 +378,3 @@ def _together(event: Event, beside: Event | None) -> Event:
 def _comparable(event: Event, analysis: Analysis) -> Event:
     """What an older analysis is asked about: it knows no batches with a largest size."""
     return event if analysis == "tight" else without_truncation(event)
-
-
-def _require_theorem(sampler: Sampler, adjacency: Adjacency | None = None) -> tuple[Adjacency, ...]:
-    """The adjacencies of a sampler, of which there is one at least, and this one if it is named.
-
-    Raises:
-        Unproven: there is no theorem.
-    """
-    kind, known = type(sampler).__name__, sampler.adjacencies
-    if not known:
-        raise Unproven(
-            f"There is no theorem for {kind} batches, under any adjacency.",
-            remedy=f"Choose another sampling: {', '.join(get_args(Sampling))}.",
-        )
-    if adjacency is not None and adjacency not in known:
-        named = ", ".join(f"'{item}'" for item in known)
-        raise Unproven(
-            f"There is no theorem for {kind} batches under '{adjacency}'.", remedy=f"Choose among {named}."
-        )
-    return known
-
-
-def _sampler(
-    sampling: Sampling | Sampler, examples: int | None, batch_size: int | None, largest_batch: int | None
-) -> Sampler:
-    if not isinstance(sampling, str):
-        given = {"examples": examples, "batch_size": batch_size, "largest_batch": largest_batch}
-        twice = [name for name, value in given.items() if value is not None]
-        if twice:
-            raise InvalidArgument(
-                f"{type(sampling).__name__} says itself how large it is: {', '.join(twice)} cannot be given "
-                "beside it.",
-                remedy="Leave them out, or name a sampler instead of passing one.",
-            )
-        return require_sampler(sampling)
-    checks.one_of(get_args(Sampling), sampling=sampling)
-    if examples is None:
-        raise InvalidArgument(
-            "examples is missing.", remedy="Pass the declared, public number of records, or of users."
-        )
-    if largest_batch is not None and sampling != "poisson":
-        raise InvalidArgument(
-            f"largest_batch={largest_batch} goes with Poisson batches, not with '{sampling}'.",
-            remedy="Leave it out: the other batches have one size.",
-        )
-    if sampling == "full":
-        return FullBatch(examples=examples)
-    if batch_size is None:
-        raise InvalidArgument("batch_size is missing.", remedy="Pass it, for example batch_size=1024.")
-    if sampling == "poisson":
-        return Poisson(examples=examples, batch_size=batch_size, largest=largest_batch)
-    kind = FixedSize if sampling == "fixed" else Shuffled
-    return kind(examples=examples, batch_size=batch_size)

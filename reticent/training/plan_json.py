@@ -29,6 +29,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "unit": plan.unit,
         "rows_a_user": plan.rows_per_user,  # the name it has in every stored run
         "adaptive": None if plan.adaptive is None else asdict(plan.adaptive),
+        **({} if plan.is_private else {"is_private": False}),
     }
 
 

@@ -10,7 +10,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
 _MOST = 16  # programs; the one that was used longest ago goes first
+_LARGE = 2**20  # bytes of constants
 
 _kept: OrderedDict[Hashable, Any] = OrderedDict()
 
@@ -31,6 +36,41 @@ def kept(key: Hashable | None, make: Callable[[], Any]) -> Any:
             _kept.popitem(last=False)
     _kept.move_to_end(key)
     return _kept[key]
+
+
+def has_large_constants(program: ClosedJaxpr) -> bool:
+    """Whether a function closes over large arrays, such as frozen weights."""
+    return sum(getattr(each, "nbytes", 0) for each in program.consts) > _LARGE
+
+
+def with_constants_apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`jax.jit(function)`, with the arrays that it closes over as arguments.
+
+    As constants they would be copied into the program, and a compiler computes with constants whatever it
+    can: for frozen weights that takes minutes.
+
+    >>> weights = jnp.ones(3)
+    >>> with_constants_apart(lambda x: x + weights)(jnp.zeros(3)).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    made: dict[Hashable, tuple[Callable[..., Any], list[Any], Any]] = {}
+
+    def call(*given: Any) -> Any:
+        leaves, structure = jax.tree.flatten(given)
+        kind = structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+        if kind not in made:
+            traced, like = jax.make_jaxpr(function, return_shape=True)(*given)
+            made[kind] = _on_arguments(traced), traced.consts, jax.tree.structure(like)
+        program, constants, found = made[kind]
+        return jax.tree.unflatten(found, program(constants, leaves))
+
+    return call
+
+
+def _on_arguments(traced: ClosedJaxpr) -> Callable[[list[Any], list[Any]], list[Any]]:
+    whole = traced.jaxpr.replace(constvars=[], invars=[*traced.jaxpr.constvars, *traced.jaxpr.invars])
+    run = jaxpr_as_fun(ClosedJaxpr(whole, ()))
+    return jax.jit(lambda constants, leaves: run(*constants, *leaves))
 
 
 def forget() -> None:

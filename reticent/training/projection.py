@@ -15,7 +15,12 @@ Projection = Callable[[Any], Any]
 
 
 def onto_ball(radius: float) -> Projection:
-    """The nearest point whose norm over all leaves is at most `radius`."""
+    """The nearest point whose norm over all leaves is at most `radius`.
+
+    Example:
+        >>> [round(float(x), 4) for x in onto_ball(1.0)({"w": jnp.array([3.0, 4.0])})["w"]]
+        [0.6, 0.8]
+    """
     checks.positive(radius=radius)
 
     def project(params: Any) -> Any:
@@ -26,7 +31,12 @@ def onto_ball(radius: float) -> Projection:
 
 
 def onto_box(low: float, high: float) -> Projection:
-    """Every number between `low` and `high`."""
+    """Every number between `low` and `high`.
+
+    Example:
+        >>> onto_box(0.0, 1.0)(jnp.array([-0.5, 0.5, 2.0])).tolist()
+        [0.0, 0.5, 1.0]
+    """
     checks.finite(low=low, high=high)
     if low > high:
         raise InvalidArgument(f"The box from {low} to {high} is empty.", remedy="Swap low and high.")
@@ -35,6 +45,10 @@ def onto_box(low: float, high: float) -> Projection:
 
 def onto_simplex() -> Projection:
     """Each leaf, along its last axis, the nearest vector of probabilities.
+
+    Example:
+        >>> onto_simplex()(jnp.array([0.9, 0.9, -1.0])).round(4).tolist()
+        [0.5, 0.5, 0.0]
 
     Reference:
         Duchi, Shalev-Shwartz, Singer and Chandra (2008), Figure 1.

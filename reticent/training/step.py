@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float, Int, Key
 
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
@@ -20,6 +21,7 @@ from reticent.mechanisms.gaussian import (
     NoiseGrid,
     Wide,
     add_blocks,
+    add_no_noise,
     add_whole_noise,
     dither_growth,
     multiple_for,
@@ -27,7 +29,7 @@ from reticent.mechanisms.gaussian import (
     round_by_chance,
     to_block_sum,
 )
-from reticent.training.contributions import Contribution, Source
+from reticent.training.contributions import Contribution, DeviceRows, Seeds
 from reticent.training.devices.exchange import ALONE, Exchange
 from reticent.training.gradients import GradientSum
 from reticent.training.gradients.totals import Grid
@@ -38,6 +40,7 @@ from reticent.training.projection import Projection
 Tree = TypeVar("Tree")
 
 _LARGEST = 2**30  # of a noisy count
+_DRY_RUN = 0.01  # without noise, sums are on the grid of this noise multiplier
 
 _GRADIENT, _COUNT, _DITHER = 0, 1, 2  # what of a step's key the noise on each is made from, and public coins
 
@@ -45,30 +48,32 @@ _GRADIENT, _COUNT, _DITHER = 0, 1, 2  # what of a step's key the noise on each i
 class TrainState(NamedTuple):
     """What the next step needs. Holds no key, so it is safe to save."""
 
-    step: jax.Array
+    step: Int[Array, ""]
     params: Any
     opt_state: Any
-    max_norm: jax.Array  # the clipping norm; it moves only when it is adaptive
+    max_norm: Float[Array, ""]  # the clipping norm; it moves only when it is adaptive
     average: Any  # of the iterates, if one is kept
 
 
 class Unreleased(NamedTuple):
     """Private facts about a step, computed on the training data: never part of a guarantee."""
 
-    loss: jax.Array
-    clipped: jax.Array  # the share of examples whose gradient was cut
-    size: jax.Array
+    loss: Float[Array, ""]
+    clipped: Float[Array, ""]  # the share of examples whose gradient was cut
+    size: Int[Array, ""]
+    not_finite: Int[Array, ""]  # how many losses were NaN or infinite
 
 
 class Roots(NamedTuple):
     """The root key of each stream that a run draws from."""
 
-    sampling: jax.Array
-    noise: jax.Array
-    views: jax.Array
+    sampling: Key[Array, ""]
+    noise: Key[Array, ""]
+    views: Key[Array, ""]
+    loss: Key[Array, ""] | None = None  # for losses that draw at random
 
 
-Step = Callable[[TrainState, Source, Batch, Roots], tuple[TrainState, Unreleased]]
+Step = Callable[[TrainState, DeviceRows, Batch, Roots], tuple[TrainState, Unreleased]]
 
 
 def private_step(
@@ -99,12 +104,12 @@ def private_step(
         Abadi et al. (2016), Algorithm 1, arXiv:1607.00133v2.
     """
 
-    grid = noise_grid(plan.noise_multiplier, plan.sampler.capacity, blocks.main)
+    grid = noise_grid(plan.noise_multiplier or _DRY_RUN, plan.sampler.capacity, blocks.main)
     additions = blocks.additions  # on each device, whose sum is whole before it meets the others
     sums = Grid(grid.steps, plan.sampler.capacity, additions, rows=blocks.main, moves_others=moves_others)
 
     def block(
-        params: Any, max_norm: jax.Array, source: Source, batch: Batch, seeds: jax.Array
+        params: Any, max_norm: jax.Array, source: DeviceRows, batch: Batch, seeds: Seeds
     ) -> tuple[Any, _Seen]:
         units = contribution.fetch(source, batch.indices, seeds)
         # Whichever leaves are rounded by chance: no more than there are.
@@ -112,22 +117,26 @@ def private_step(
         total, unreleased = gradient_sum.on_grid(
             params, units, batch.is_real, sums, max_norm=max_norm, margin=growth
         )
-        below = jnp.sum(batch.is_real & (unreleased.norms <= max_norm))
-        return total, _Seen(jnp.sum(unreleased.losses), below, jnp.sum(batch.is_real))
+        total = jax.tree.map(_in_32_bits, total)
+        below = _count(batch.is_real & (unreleased.norms <= max_norm))
+        bad = _count(batch.is_real & ~jnp.isfinite(unreleased.losses))
+        return total, _Seen(jnp.sum(unreleased.losses), below, _count(batch.is_real), bad)
 
-    def step(state: TrainState, source: Source, batch: Batch, roots: Roots) -> tuple[TrainState, Unreleased]:
+    def step(
+        state: TrainState, source: DeviceRows, batch: Batch, roots: Roots
+    ) -> tuple[TrainState, Unreleased]:
         key = step_key(roots.noise, state.step)
         whole_params = exchange.whole(state.params)
         total, seen = _summed(
             lambda part, seeds: block(whole_params, state.max_norm, source, part, seeds),
             blocks,
             grid,
-            *blocks.padded((batch, _seeds(contribution, plan, step_key(roots.views, state.step), batch))),
+            *blocks.padded((batch, _seeds(contribution, plan, roots, state.step, batch))),
         )
         total = round_by_chance(exchange.own_key(jax.random.fold_in(key, _DITHER)), total, grid)
         total, seen = _exchanged(exchange, total, seen)
         parts = exchange.parts(total.low if isinstance(total, Wide) else total)
-        noisy = add_whole_noise(jax.random.fold_in(key, _GRADIENT), total, grid, parts=parts)
+        noisy = _with_noise(plan, jax.random.fold_in(key, _GRADIENT), total, grid, parts)
         # In units of the norm that clipped, so that no other norm can reach the noise.
         mean = trees.scale(trees.scale(noisy, state.max_norm), 1 / plan.sampler.batch_size)
         mean = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), mean, state.params)
@@ -139,6 +148,13 @@ def private_step(
         return TrainState(state.step + 1, params, opt_state, max_norm, average), seen.means()
 
     return step
+
+
+def _with_noise(plan: Plan, key: jax.Array, total: Any, grid: NoiseGrid, parts: Any) -> Any:
+    """The sum in units of the norm, with the noise of the plan; a plan without privacy has none."""
+    if not plan.is_private:
+        return add_no_noise(total, grid)
+    return add_whole_noise(key, total, grid, parts=parts)
 
 
 def _exchanged(exchange: Exchange, total: Any, seen: _Seen) -> tuple[Any, _Seen]:
@@ -154,11 +170,14 @@ def _exchanged(exchange: Exchange, total: Any, seen: _Seen) -> tuple[Any, _Seen]
     return Wide(high, low), seen
 
 
-def _seeds(contribution: Contribution, plan: Plan, key: jax.Array, batch: Batch) -> jax.Array:
-    """What the views of each place are made with: by its place in the whole batch, wherever it is held."""
+def _seeds(contribution: Contribution, plan: Plan, roots: Roots, step: jax.Array, batch: Batch) -> Seeds:
+    """What each place draws with: by its place in the whole batch, wherever it is held."""
+    views = step_key(roots.views, step)
+    loss = None if roots.loss is None else step_key(roots.loss, step)
     if batch.places is None:
-        return contribution.seeds(key, len(batch.indices))
-    return contribution.seeds(key, plan.sampler.capacity)[batch.places]
+        return contribution.seeds(views, len(batch.indices), loss)
+    found = contribution.seeds(views, plan.sampler.capacity, loss)
+    return jax.tree.map(lambda leaf: leaf[batch.places], found)
 
 
 class _Seen(NamedTuple):
@@ -167,19 +186,30 @@ class _Seen(NamedTuple):
     loss: jax.Array
     below: jax.Array  # how many gradients were no longer than the norm
     size: jax.Array
+    not_finite: jax.Array
 
     def means(self) -> Unreleased:
         """The same facts per example."""
         size = jnp.maximum(self.size, 1)
-        return Unreleased(self.loss / size, 1 - self.below / size, self.size)
+        clipped = 1 - (self.below / size).astype(jnp.float32)
+        return Unreleased(self.loss / size.astype(jnp.float32), clipped, self.size, self.not_finite)
+
+
+def _count(is_one: jax.Array) -> jax.Array:
+    return jnp.sum(is_one, dtype=jnp.int32)
+
+
+def _in_32_bits(total: jax.Array) -> jax.Array:
+    """A sum as it is meant to be: where JAX has 64 bits, sums of whole numbers get them."""
+    return total.astype(jnp.int32) if jnp.issubdtype(total.dtype, jnp.integer) else total
 
 
 def _summed(
-    block: Callable[[Batch, jax.Array], tuple[Any, _Seen]],
+    block: Callable[[Batch, Seeds], tuple[Any, _Seen]],
     blocks: Blocks,
     grid: NoiseGrid,
     batch: Batch,
-    seeds: jax.Array,
+    seeds: Seeds,
 ) -> tuple[Any, _Seen]:
     """The clipped sum over a batch: whole blocks up to its expected size, then chunks while there is more.
 
@@ -257,7 +287,7 @@ class Blocks(NamedTuple):
         return jax.tree.map(lambda leaf: filled(leaf) if jnp.ndim(leaf) else leaf, batch)
 
 
-def _next_norm(plan: Plan, max_norm: jax.Array, seen: _Seen, key: jax.Array) -> jax.Array:
+def _next_norm(plan: Plan, max_norm: Float[Array, ""], seen: _Seen, key: Key[Array, ""]) -> Float[Array, ""]:
     """The norm for the next step, from a noisy count of who was below this one's."""
     adaptive = plan.adaptive
     if adaptive is None:

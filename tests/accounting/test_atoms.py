@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.loss_distribution.pairs import GaussianPair, Masses
 from reticent.accounting.tight_epsilon import bracket_event, tight, upper_bound
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
@@ -20,6 +21,7 @@ from reticent.mechanisms.events import (
     Composed,
     Event,
     FixedSizeSampled,
+    Gaussian,
     PoissonSampled,
     PureDp,
     Repeated,
@@ -146,3 +148,20 @@ def test_losses_that_e_to_them_overflows_are_not_rounded_down(epsilon: float, ti
     for event, exact in ((claim, plain), (PoissonSampled(rate=rate, event=claim), sampled)):
         found = bracket_event(Repeated(event=event, times=times), delta, Neighbours(Adjacency.ADD_OR_REMOVE))
         assert found.lower <= exact <= found.upper <= exact * (1 + 1e-2)
+
+
+def test_a_tiny_claim_beside_noise_is_priced_with_few_points(monkeypatch: pytest.MonkeyPatch):
+    """Atoms that are hit exactly would take 100,000 points here, for digits that nobody asked for."""
+    claim, noise = ApproximateDp(epsilon=5e-6, delta=5e-6), Gaussian(noise_multiplier=8.0)
+    points, masses = [], GaussianPair.masses
+
+    def count(pair: GaussianPair, edges: np.ndarray) -> Masses:
+        points.append(len(edges))
+        return masses(pair, edges)
+
+    monkeypatch.setattr(GaussianPair, "masses", count)
+    found = tight(Composed(events=(noise, claim)), 2e-5)
+    alone = tight(noise, 2e-5 - 5e-6).upper
+    assert found.lower <= alone + 5e-6
+    assert alone * (1 - 1e-3) <= found.upper <= alone * (1 + 1e-3)
+    assert max(points) < 2**13

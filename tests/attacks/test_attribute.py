@@ -49,6 +49,25 @@ SIDES: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_value_that_nobody_has_is_never_guessed(attack: str):
+    """The encoding has a feature for other words, and this model is surest of the label with it."""
+    column = Sensitive.one_hot("smokes", (0, 1, 2), ("no", "yes", "(other)"))
+    random = np.random.default_rng(0)
+
+    def draw(count: int) -> dict[str, np.ndarray]:
+        value, hint = random.integers(0, 2, count), random.normal(0, 1, count)
+        return {"x": np.column_stack([np.eye(3)[value], hint]), "y": value}
+
+    def predict(x: np.ndarray) -> np.ndarray:
+        p = np.select([x[:, 2] > 0, x[:, 1] > 0], [0.5 + 0.49 * np.sign(x[:, 3]), np.full(len(x), 0.6)], 0.4)
+        return np.column_stack([1 - p, p])
+
+    sides: dict[str, Any] = {"members": draw(200), "outsiders": draw(200), "reference": draw(500)}
+    report = infer_attribute(predict, **sides, sensitive=column)
+    assert report.row(attack).accuracy.value == 1
+
+
 @pytest.mark.parametrize("attack", ["confidence", "csmia", "informed"])
 def test_a_model_that_remembers_gives_its_members_away_and_nobody_else(attack: str):
     report = infer_attribute(remembering(SIDES["members"]), **SIDES, sensitive=COLUMN)

@@ -39,7 +39,7 @@ def plan(examples: int = 64, **changes) -> rt.Plan:
         "clipping": flat(1.0),
         "noise_multiplier": steps.NOISE,
         "steps": 1,
-        "delta": 1e-5,
+        "delta": min(1e-5, 0.5 / examples),
         "adjacency": rt.Adjacency.ADD_OR_REMOVE,
     }
     return rt.Plan(**{**given, **changes})

@@ -47,6 +47,7 @@ def correct() -> audit.Audit:
     return audited(inputs=inputs, metrics={"accuracy": models.accuracy(MODEL)}, evaluate=held_out)
 
 
+@pytest.mark.thorough
 def test_a_correct_run_is_consistent_and_says_what_could_have_been_seen(correct: audit.Audit):
     found = correct
     assert found.verdict.outcome is Outcome.CONSISTENT
@@ -109,6 +110,7 @@ def test_too_little_noise_in_train_is_contradicted(monkeypatch: pytest.MonkeyPat
         assert found.verdict.bound == pytest.approx(found.verdict.power, abs=0.3)
 
 
+@pytest.mark.thorough
 def test_what_is_expected_is_what_a_correct_run_shows():
     found = audited(plan(epsilon=4.0))
     assert found.verdict.expected is not None

@@ -99,6 +99,7 @@ def one_run_epsilons(included: np.ndarray, scores: np.ndarray, **options) -> np.
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.thorough
 def test_one_run_exceeds_the_truth_no_more_often_than_it_says(name: str, epsilon: float):
     included, scores = trials(MECHANISMS[name](epsilon, 1e-5), canaries=CANARIES, count=TRIALS)
     ways = ({}, {"select": "split"}, {"select": 50}, {"test": "binomial"})
@@ -178,6 +179,7 @@ def test_one_run_shows_most_of_randomised_response(epsilon: float, least: float)
     assert np.mean(one_run_epsilons(included, scores, delta=1e-5)) > least
 
 
+@pytest.mark.thorough
 def test_many_canaries_show_half_of_a_gaussian():
     included, scores = trials(MECHANISMS["Gaussian"](4.0, 1e-5), canaries=32_000, count=1, seed=7)
     assert np.mean(one_run_epsilons(included, scores, delta=1e-5)) > 1.8

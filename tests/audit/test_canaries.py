@@ -47,7 +47,7 @@ def plan(**changes) -> Plan:
         "clipping": flat(0.5),
         "noise_multiplier": 1.0,
         "steps": 4,
-        "delta": 1e-3,
+        "delta": 1e-4,
         "adjacency": Adjacency.ADD_OR_REMOVE,
     }
     return Plan(**{**values, **changes})
@@ -201,7 +201,7 @@ def test_canaries_that_do_not_fit_are_refused_and_half_the_examples_never_are(mo
     each = 2 * (4 * WIDTH + 8) + 128
     monkeypatch.setattr(canaries_module, "_ROOM", 100 * each)
     require_room(100, plan(), data())
-    with pytest.raises(InvalidArgument, match="at most 100; more than 500, half of 1 / delta"):
+    with pytest.raises(InvalidArgument, match="at most 100; more than 5,000, half of 1 / delta"):
         require_room(101, plan(), data())
     monkeypatch.setattr(canaries_module, "_ROOM", each)
     require_room(ROWS // 2, plan(), data())

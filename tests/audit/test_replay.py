@@ -47,6 +47,7 @@ def replayed(recipe: rt.Plan | None = None, loss=LOSS) -> audit.Replay:
     ],
     ids=["poisson", "full", "fixed", "shuffled", "replace"],
 )
+@pytest.mark.thorough
 def test_train_itself_is_clean(changes: dict):
     found = replayed(plan(**changes))
     assert found.is_clean, found

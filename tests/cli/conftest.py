@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 
 import pytest
+import typer
 
 from reticent.cli import app
 
 Run = Callable[..., tuple[int, str, str]]
+
+_built = cache(typer.main.get_command)  # commands keep nothing between two lines, and take long to build
 
 
 @pytest.fixture
@@ -22,6 +26,7 @@ def reticent(capfd: pytest.CaptureFixture[str]) -> Run:
     def run(*words: object) -> tuple[int, str, str]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("os._exit", sys.exit)  # or an interrupt would end all tests
+            patch.setattr(typer.main, "get_command", _built)
             with pytest.raises(SystemExit) as ended:
                 app.main([str(word) for word in words])
         out, err = capfd.readouterr()

@@ -36,6 +36,7 @@ def test_a_model_that_leaks_is_found_out_from_its_outputs(reticent, tmp_path: Pa
     assert "do not publish it as it is" in " ".join(out.split())
 
 
+@pytest.mark.thorough
 def test_a_private_run_gives_nothing_away(reticent, tmp_path: Path) -> None:
     fit(Request(source="digits", epsilon=1.0), tmp_path / "run", keys=Keys.seeded(0))
     code, out, err = reticent("attack", tmp_path / "run", "--shadows", 8, "--json")

@@ -32,7 +32,9 @@ def audited(run: Path) -> Audit:
     found: list[Audit] = []
 
     def noting(*given: Any, **how: Any) -> Audit:
-        found.append(audit_run(*given, **how))
+        audited = audit_run(*given, **how)
+        assert isinstance(audited, Audit)
+        found.append(audited)
         return found[0]
 
     words = ["audit", "--train-like", str(run), "--confidence", "0.9999", "--json"]
@@ -53,6 +55,7 @@ def test_a_correct_run_is_not_contradicted(audited: Audit) -> None:
     assert 1 < verdict.power <= verdict.ceiling + 1e-9
 
 
+@pytest.mark.thorough
 def test_a_claim_that_is_not_the_whole_promise_says_so(
     reticent, audited: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ from reticent.core.keys import Keys
 PATHS = [path for path, _ in reference.commands(typer.main.get_command(cli.app))]
 ASKED_FOR = {
     *("train", "predict", "show", "attack", "audit", "account", "calibrate", "pate", "synth", "sweep"),
-    *("ledger", "report", "domain", "datasets", "demo", "trust", "export"),
+    *("ledger", "report", "domain", "datasets", "demo", "trust", "export", "compare"),
 }
 
 
@@ -39,6 +39,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_patients(folder / "patients.csv", rows=6000, seed=0)
     write_patients(folder / "open.csv", rows=60, seed=1, target=False)
     write_patients(folder / "new.csv", rows=5, seed=2, target=False)
+    (folder / "e.json").write_text('{"kind": "gaussian", "noise_multiplier": 20.0}')
     return folder
 
 
@@ -132,6 +133,8 @@ def test_the_example_in_the_help_works(
     folder = tmp_path / "here"
     shutil.copytree(request.getfixturevalue(starts_from), folder)
     monkeypatch.chdir(folder)
+    if path[1:] == ("compare",):
+        shutil.copytree(folder / "runs" / "patients", folder / "runs" / "others")
     draw_the_same_every_time(monkeypatch)
     play_few_models(monkeypatch)
     if path[1:] == ("ledger", "limit"):
@@ -153,10 +156,10 @@ def play_few_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
     attack_run, audit_run = membership.attack_run, from_run.audit_run
 
-    def measured(order: sweep.SweepOrder, folder: Path, **_: Any) -> list[sweep.Cell]:
+    def measured(request: sweep.SweepRequest, folder: Path, **_: Any) -> list[sweep.Cell]:
         folder.mkdir()
-        known = {"model": order.models[0], "delta": order.delta, "noise_multiplier": 2.0, "accuracy": 0.5}
-        wanted = [("none", float("inf")), *itertools.product(order.accounting, order.epsilons)]
+        known = {"model": request.models[0], "delta": request.delta, "noise_multiplier": 2.0, "accuracy": 0.5}
+        wanted = [("none", float("inf")), *itertools.product(request.accounting, request.epsilons)]
         return [sweep.Cell(accounting=how, epsilon=epsilon, **known) for how, epsilon in wanted]
 
     def demonstrated(folder: Path, **_: Any) -> demonstration.Demonstration:

@@ -9,13 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-
-from reticent.core.keys import Keys
-from reticent.data.domain import Domain, Label, Number
-from reticent.runs.fit import fit
-from reticent.runs.request import Request
 
 SECRET = "Eve-must-not-see-this"
 ROWS = 400
@@ -24,19 +18,9 @@ Change = Callable[[Path, Path], None]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(home: Path) -> Path:
     """A folder with a table, a finished run on it, and a file that is nobody's business."""
-    home = tmp_path_factory.mktemp("home")
-    rng = np.random.default_rng(0)
-    rows = [f"{a:.2f},{b:.2f},{'yes' if a > b else 'no'}" for a, b in rng.uniform(-1, 1, (ROWS, 2))]
-    (home / "t.csv").write_text("\n".join(["a,b,y", *rows, ""]))
     (home / "secret").write_text(SECRET)
-    columns = {"a": Number(bounds=(-1, 1)), "b": Number(bounds=(-1, 1)), "y": Label(values=("no", "yes"))}
-    Domain(columns=columns, target="y").write(home / "domain.toml")
-    request = Request(
-        source=str(home / "t.csv"), target="y", domain=str(home / "domain.toml"), epsilon=2.0, method="output"
-    )
-    fit(request, home / "run", keys=Keys.seeded(1))
     return home
 
 
@@ -94,6 +78,15 @@ def _set(*path: str, to: Any) -> Change:
     return _edit(change)
 
 
+def _grow(name: str) -> Change:
+    """Makes a file large for whoever reads all of it; on the disk it takes no room."""
+
+    def grow(run: Path, home: Path) -> None:
+        os.truncate(run / name, 3 << 30)
+
+    return grow
+
+
 HOSTILE: dict[str, Change] = {
     "a negative epsilon": _set("guarantee", "epsilon", to=-1.0),
     "an epsilon below what was released": _set("guarantee", "epsilon", to=0.5),
@@ -123,6 +116,14 @@ HOSTILE: dict[str, Change] = {
     "an audit of other things": _put("audit.json", b'{"epsilon": "\\u001b[2J", "verdict": 7}'),
     "attacks of other things": _put("attacks/attack.json", b'{"membership": [1, {"a": null}]}'),
     "a model that claims to be large": _put("model.safetensors", b"\xff" * 7 + b"\x0f" + b"{}"),
+    "a model of three gigabytes": _grow("model.safetensors"),
+    "a record of three gigabytes": _grow("run.json"),
+    "a domain of three gigabytes": _grow("domain.toml"),
+    "a record of many lists": _put("run.json", b"[" + b"[[]]," * 800_000 + b"0]"),
+    "a domain of a key without end": _put("domain.toml", b"a." * 200_000 + b"a = 1"),
+    "an audit of a number without end": _put(
+        "audit.json", b'{"verdict": {"outcome": "CONSISTENT", "bound": ' + b"9" * 400 + b"}}"
+    ),
     "numbers beyond floats": _put("run.json", b'{"version": 4, "state": "finished", "rows": 1e999}'),
 }
 
@@ -141,6 +142,7 @@ def test_a_hostile_folder_does_no_harm(made: Path, reticent, tmp_path: Path, nam
         ("attack", run, "--attacks", "gap"),
         ("audit", run),
         ("predict", run, home / "t.csv"),
+        ("compare", run, made / "run"),
         ("train", "--resume", run),
         ("report", run, "-o", home / "r.html", "--force"),
     ):
@@ -161,6 +163,22 @@ def test_a_hostile_folder_does_no_harm(made: Path, reticent, tmp_path: Path, nam
         assert "\x1b" not in text
 
 
+def test_a_large_model_is_refused_before_it_is_read(made: Path, reticent, tmp_path: Path) -> None:
+    shutil.copytree(made / "run", run := tmp_path / "run")
+    _grow("model.safetensors")(run, made)
+    code, _, err = reticent("predict", run, made / "t.csv")
+    assert (code, "holds other tensors than the model of this run" in err) == (1, True), err
+
+
+def test_a_sentence_in_an_audit_is_not_repeated(made: Path, reticent, tmp_path: Path) -> None:
+    shutil.copytree(made / "run", run := tmp_path / "run")
+    forged = {"verdict": {"outcome": "no leak: epsilon 0.01 for certain", "bound": float("nan")}}
+    (run / "audit.json").write_text(json.dumps(forged))
+    code, out, err = reticent("compare", run, made / "run")
+    assert (code, out, "audit.json is not what attack or audit writes" in err) == (1, "", True), err
+    assert "for certain" not in err
+
+
 def test_a_promise_that_claims_less_than_was_released_is_not_repeated(
     made: Path, reticent, tmp_path: Path
 ) -> None:
@@ -173,6 +191,37 @@ def test_a_promise_that_claims_less_than_was_released_is_not_repeated(
             code, _, err = reticent(command, folder)
             assert (code, says in err) == (1, True), err
     assert reticent("show", tmp_path / "run")[0] == 0
+
+
+FORGED: dict[str, tuple[Change, str]] = {
+    "a recipe in other words": (_set("recipe", "in_words", to="hardly any noise"), "described as something"),
+    "a recipe of another price": (_set("recipe", "epsilon", to=0.5), "does not release what its event says"),
+    "an event of another price": (_set("event", "epsilon", to=1.0), "does not release what its event says"),
+    "a promise for users": (_set("guarantee", "unit", to="user"), "the promise is for one user"),
+    "a promise for groups": (_set("guarantee", "group", to=0), "is damaged"),
+    "a request for less": (_set("request", "epsilon", to=0.5), "epsilon 0.5 was requested and 2 is promised"),
+    "a request of another delta": (_set("request", "delta", to=1e-9), "delta 1e-09 was requested"),
+    "a request of another method": (_set("request", "method", to="sgd"), "'sgd' was requested"),
+    "more rows trained on than there are": (
+        _set("rows", to=10**6),
+        "it was trained on 1,000,000 of 400 rows",
+    ),
+    "other rows in the problem": (_set("problem", "rows", to=7), "elsewhere on others"),
+    "a preparation that was not": (
+        _set("preparation", to={"noise_multiplier": 1.0, "epsilon": 0.1, "delta": 1e-6}),
+        "is damaged",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_record_that_contradicts_itself_is_refused(made: Path, reticent, tmp_path: Path, name: str) -> None:
+    shutil.copytree(made / "run", run := tmp_path / "run")
+    change, says = FORGED[name]
+    change(run, made)
+    for command in (("show", run), ("report", run, "-o", tmp_path / "r.html")):
+        code, _, err = reticent(*command)
+        assert (code, says in err, err.count("\n")) == (1, True, 1), err
 
 
 def test_data_that_a_folder_names_are_opened_for_its_maker_and_for_who_trusts_it(
@@ -190,7 +239,6 @@ def test_data_that_a_folder_names_are_opened_for_its_maker_and_for_who_trusts_it
     assert json.loads(out)["names"]["source"].endswith("t.csv")
     assert reticent("attack", foreign, *words)[0] == 0
     for change in (  # a mark is of one request and one price alone
-        _set("recipe", "in_words", to="hardly any noise"),
         _set("records", to=ROWS + 1),
         _set("request", "source", to=str(made / "secret")),
     ):

@@ -20,7 +20,7 @@ _AT_WORK = """if True:
         started = f(jnp.ones((300, 300)) / 300)
         print("at work", flush=True)
         started.block_until_ready()
-    app.app = command
+    app.app, app.typer.main.get_command, app.defaults_for = command, lambda made: made, lambda *given: {}
     app.main(["train"])
 """
 

@@ -43,13 +43,15 @@ def test_numbers_of_the_report_are_those_of_the_run(reticent, shown: Path, tmp_p
     assert values["epsilon"] == record["guarantee"]["epsilon"]
     private = json.loads((shown / "run" / "private" / "unreleased.json").read_text())
     assert values["accuracy"] == private["metrics"]["accuracy"]
-    assert values["AUC of the strongest attack"] == attack["attacks"][attack["strongest"]]["auc"]["value"]
+    rates = attack["attacks"][attack["strongest"]]["tpr_at_fpr"]
+    decisive = next(rate["true_positive_rate"]["value"] for rate in rates if rate["is_resolved"])
+    assert values["members found by the strongest attack"] == decisive
     printed = {value["name"]: value["shown"] for value in facts["headline"]}
     assert any(f"at most {printed['best possible guess, %']}% of the time" in line for line in facts["lead"])
     assert values["epsilon shown by the audit"] == audit["verdict"]["bound"]
     assert json.loads(goal.with_suffix(".json").read_text()) == facts
     charts = {chart["id"] for section in facts["sections"] for chart in section["charts"]}
-    assert {"spent", "learned", "parts", "roc", "claim"} <= charts
+    assert {"spent", "learned", "reliability", "parts", "roc", "claim"} <= charts
     assert "demo.ledger" in goal.read_text()
 
 

@@ -1,4 +1,4 @@
-"""`reticent sweep`: noise, accuracy and leakage over epsilon, gone on with and drawn."""
+"""`reticent sweep`: noise, accuracy and leakage over epsilon, resumed and drawn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reticent.core.errors import IntegrityError
-from reticent.runs.sweep import Cell, SweepOrder, sweep
+from reticent.runs.sweep import Cell, SweepRequest, sweep
 
 SMALL = ("--epsilons", "2", "--accounting", "tight", "--model", "linear", "--rows", 300)
 
@@ -50,8 +50,8 @@ def test_noise_is_what_each_accounting_demands(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("reticent.runs.sweep.train_shadows", lambda *_, **__: None)
     monkeypatch.setattr("reticent.runs.sweep._Bench._cell", untrained)
     ways = ("basic", "advanced", "rdp", "tight")
-    order = SweepOrder(source="digits", epsilons=(2.0,), accounting=ways, models=("linear",), rows=300)
-    cells = sweep(order, tmp_path / "sweep")
+    request = SweepRequest(source="digits", epsilons=(2.0,), accounting=ways, models=("linear",), rows=300)
+    cells = sweep(request, tmp_path / "sweep")
     noise = {cell.accounting: cell.noise_multiplier or 0.0 for cell in cells}
     assert noise["basic"] > 3 * noise["tight"] > 0.0 == noise["none"]  # what tighter accounting buys
     assert noise["basic"] > noise["advanced"] > noise["rdp"] > noise["tight"]
@@ -66,7 +66,7 @@ def test_of_several_processes_only_the_first_writes_and_speaks(
         Cell(model="linear", accounting=how, epsilon=at, delta=1e-5, noise_multiplier=2.0, accuracy=0.5)
         for how, at in (("none", float("inf")), ("basic", 2.0), ("tight", 2.0))
     ]
-    monkeypatch.setattr("reticent.runs.sweep.sweep", lambda order, folder, observer: cells)
+    monkeypatch.setattr("reticent.runs.sweep.sweep", lambda request, folder, observer: cells)
     monkeypatch.setattr("jax.process_index", lambda: 1)
     assert reticent("sweep", "digits", *SMALL, "-o", folder) == (0, "", "")
     assert list(folder.iterdir()) == []
@@ -97,20 +97,20 @@ def test_an_order_of_which_nothing_was_measured_is_in_nobodys_way(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    orders = (SweepOrder(source="digits", epsilons=(1.0,), rows=rows) for rows in (200, 300))
+    requests = (SweepRequest(source="digits", epsilons=(1.0,), rows=rows) for rows in (200, 300))
     monkeypatch.setattr("reticent.runs.sweep._Bench.measure", stop)
-    for order in orders:
+    for request in requests:
         with pytest.raises(KeyboardInterrupt):
-            sweep(order, tmp_path / "sweep")
+            sweep(request, tmp_path / "sweep")
 
 
 def test_another_sweep_and_a_damaged_cell_are_refused(tmp_path: Path) -> None:
-    order = SweepOrder(source="digits", epsilons=(1.0,), accounting=("tight",), models=("linear",))
+    request = SweepRequest(source="digits", epsilons=(1.0,), accounting=("tight",), models=("linear",))
     (tmp_path / "sweep-order.json").write_text("{}")
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / "linear-none-inf.json").write_text("{}")
     with pytest.raises(IntegrityError, match="something else"):
-        sweep(order, tmp_path)
+        sweep(request, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from reticent.ledger.ledger import Ledger
 def table(tmp_path: Path) -> Path:
     chance = np.random.default_rng(0)
     lines = ["age;smoker;ill"]
-    for _ in range(3000):
+    for _ in range(4000):
         smoker = chance.random() < 0.4
         ill = chance.random() < 0.2 + 0.5 * smoker
         lines.append(f"{chance.integers(20, 90)};{'yes' if smoker else 'no'};{'yes' if ill else 'no'}")
@@ -87,6 +87,8 @@ def test_a_ledger_that_does_not_cover_it_names_an_epsilon_that_it_covers(
         table,
         "--rows",
         50,
+        "--delta",
+        1e-5,
         "--ledger",
         path,
         "--dataset",
@@ -137,3 +139,15 @@ def test_mistakes_are_one_line(
     assert said in err
     assert not out
     assert sorted(path.name for path in table.parent.iterdir()) == before
+
+
+def test_what_the_table_shows_may_be_taken_as_public(reticent, table: Path, tmp_path: Path) -> None:
+    head, *lines = table.read_text().splitlines()
+    table.write_text("\n".join([head, *lines[:300]]) + "\n")
+    words = ("synth", table, "--epsilon", 4, "--rows", 30, "-o", tmp_path / "s.csv")
+    code, _, err = reticent(*words)
+    assert code == 1
+    assert "--prepare assume-public" in err
+    code, out, err = reticent(*words, "--prepare", "assume-public")
+    assert code == 0, err
+    assert "what was read off the data is public" in " ".join(out.split())

@@ -32,7 +32,7 @@ def test_train_show_and_predict(reticent, table: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     code, out, err = reticent("train", table, "--target", "level", "--epsilon", 4, "-o", folder)
     assert code == 0, err
-    assert "found privately: level: 2 values" in err
+    assert "classes of 'level': 'high', 'low'." in err
     assert "-differential privacy for adding or removing one record" in " ".join(out.split())
     assert "not covered by the guarantee" in " ".join(out.split())
     code, out, _ = reticent("show", folder, "--json")

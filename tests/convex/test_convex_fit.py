@@ -41,6 +41,8 @@ def fitted(method: str = "objective", loss: Any = None, y: Any = None, **given: 
     if y is None:
         y = Y if loss.is_classifier else TARGETS
     given = {"epsilon": 5.0, "norm": 3.0, "keys": Keys.seeded(1), **given}
+    if method == "local":  # which needs it, and says so
+        given.setdefault("adjacency", "replace")
     x = given.pop("x", X)
     return fit(loss, x, y, method=method, **given)
 
@@ -62,7 +64,9 @@ CASES = [
 def test_every_method_pays_first_and_says_what_it_promises(method: str, delta: float | None, kind: type):
     budget = Limit()
     found = fitted(method, delta=delta, budget=budget, purpose="a test")
-    assert [charge[1:] for charge in budget.charged] == [(Adjacency.REPLACE, "a test")]
+    between = Adjacency.REPLACE if method == "local" else Adjacency.ADD_OR_REMOVE
+    assert [charge[1:] for charge in budget.charged] == [(between, "a test")]
+    assert found.guarantee.adjacency is between
     assert isinstance(found.event, kind)
     assert found.event == budget.charged[0][0]
     assert found.method == method
@@ -188,6 +192,12 @@ BAD: list[tuple[dict[str, Any], type[ReticentError], str]] = [
     ({"method": "descent"}, InvalidArgument, "pure guarantee"),
     ({"method": "input", "loss": losses.logistic()}, InvalidArgument, "squared loss"),
     ({"method": "local"}, InvalidArgument, "local model"),
+    (
+        {"method": "local", "delta": 1e-6, "adjacency": "zero-out"},
+        InvalidArgument,
+        "adjacency='replace'",
+    ),
+    ({"adjacency": "none"}, InvalidArgument, "adjacency='none' is not known"),
     ({"x": np.where(X > 2, np.nan, X)}, DataError, "NaN"),
     ({"x": np.where(X > 2, np.inf, X)}, DataError, "infinity"),
     ({"x": X[:0], "y": Y[:0]}, DataError, "at least one row"),

@@ -259,12 +259,12 @@ def test_descent_divides_by_the_declared_number(monkeypatch: pytest.MonkeyPatch)
         recipe = real(problem, asked)
         plans.append(recipe.plan)
         plan = descent._plan(problem, asked, 1, 1.0)
-        return recipe._replace(plan=plan, optimizer=descent.optax.sgd(1.0), output="last")
+        return recipe._replace(plan=plan, rate=1.0, momentum=0.0)
 
     monkeypatch.setattr(descent, "recipe_by_rule", one_step)
     for present in (0, 10, DECLARED + 30):
         x, y = np.ones((present, 1)), np.ones(present)
-        given = {"examples": DECLARED, "delta": 0.1, "epsilon": 30.0, "intercept": False}
+        given = {"examples": DECLARED, "delta": 0.02, "epsilon": 30.0, "intercept": False}
         found = fitted("descent", x, y, **given)
         assert found.coefficients[0, 0] == pytest.approx(0.5 * present / DECLARED, abs=0.03)
     assert len(set(map(repr, plans))) == 1

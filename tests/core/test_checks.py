@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -51,6 +52,14 @@ def test_what_is_no_finite_number_fails_every_check(check: Check, value: Any):
     assert message.endswith("Pass another noise_multiplier.")
     assert "\n" not in message
     assert len(message) < 250
+
+
+def test_a_value_of_numpy_is_quoted_as_a_plain_one():
+    assert "got -1.5." in refused(checks.positive, epsilon=np.float64(-1.5))
+    assert "got -2." in refused(checks.count, steps=np.int64(-2))
+    assert "x='b' is" in refused(lambda **values: checks.one_of("ac", **values), x=np.str_("b"))
+    with pytest.raises(InvalidArgument, match="epsilon must be"):
+        jax.jit(lambda epsilon: checks.positive(epsilon=epsilon))(1.0)
 
 
 @each_number_check

@@ -73,6 +73,7 @@ def test_wide_texts_take_time_in_proportion_and_have_a_limit(tmp_path: Path) -> 
         seconds(60_000)
 
 
+@pytest.mark.thorough
 def test_a_word_that_is_stored_once_is_not_written_out_for_all_rows_at_once(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     rows, word = 50_000, "x" * 40_000

@@ -106,7 +106,7 @@ def test_arrays_that_are_no_table(tmp_path) -> None:
     assert "no rows" in fails(lambda: open_table(tmp_path / "t.npz"))
     with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as archive:
         archive.writestr("xl/workbook.xml", "")
-    assert "Excel workbook: save it as CSV" in fails(lambda: open_table(tmp_path / "t.xlsx"))
+    assert "cannot be read as an Excel workbook" in fails(lambda: open_table(tmp_path / "t.xlsx"))
 
 
 def test_folder_missing_unreadable_and_special_files(tmp_path) -> None:
@@ -174,6 +174,9 @@ DOMAIN = Domain(
 
 CELLS = {
     "text for a number": ("old,1,state,no", "line 4, column 'age': 'old' is not a number"),
+    "groups": ('"1,23,4",1,state,no', "Thousands separators stand between groups of three digits"),
+    "unit": ("12 kg,1,state,no", "Remove the unit"),
+    "date": ("2024-01-31,1,state,no", "It is a date: declare kind"),
     "infinity": ("-inf,1,state,no", "line 4, column 'age': '-inf' is not a finite number"),
     "overflow": ("1e999,1,state,no", "column 'age': '1e999' is not a finite number"),
     "NaN": ("nan,1,state,no", "column 'age': 'nan' is missing.*missing = true"),
@@ -222,3 +225,15 @@ def test_undeclared_columns_are_all_listed_at_once(tmp_path) -> None:
     message = fails(lambda: encode(open_table(tmp_path / "t.csv"), domain))
     assert "2 of 3 columns of t.toml have no declared bounds and values (a, b)" in message
     assert "--prepare private" in message
+
+
+def test_a_number_written_in_another_way_is_explained(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("age\n" + "30\n" * 30 + '"1.234,56"\n')
+    message = fails(lambda: encode(open_table(path), Domain(columns={"age": Number(bounds=(0, 100))})))
+    assert (
+        "line 32, column 'age': '1.234,56' is not a number. It has a decimal comma: pass --format" in message
+    )
+    path.write_text("age;b\n" + "30,5;a\n" * 30 + "1,234.56;b\n")
+    message = fails(lambda: encode(open_table(path), Domain(columns={"age": Number(bounds=(0, 100))})))
+    assert "'1,234.56' is not a number. It has a decimal point: pass --format" in message

@@ -41,7 +41,7 @@ def test_parquet_columns_come_as_text_or_numbers(tmp_path) -> None:
     assert columns_of(table) == {
         "count": [1, None, 3],
         "share": [0.5, 1.5, None],
-        "is_new": [1, 0, None],
+        "is_new": ["true", "false", None],
         "word": ["a", "b", None],
         "kind": ["x", "y", "x"],
         "day": ["2024-05-01", "2024-05-01", None],

@@ -211,6 +211,7 @@ print(most - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+@pytest.mark.thorough
 def test_resident_memory_stays_while_all_rows_of_a_gigabyte_are_taken(tmp_path) -> None:
     path = tmp_path / "sparse"
     with open(path, "wb") as file:

@@ -32,6 +32,7 @@ columns = st.one_of(
     st.builds(Integer, bounds=pairs(st.integers(-(2**70), 2**70)), looked_up=marks("bounds", "missing")),
     st.builds(Category, values=word_lists, other=st.booleans(), looked_up=marks("values", "missing")),
     st.builds(Ignored, reason=text),
+    st.tuples(st.dates(), st.dates()).map(lambda days: Number.of_dates(min(days), max(days), lenient=True)),
 )
 
 
@@ -106,6 +107,7 @@ def test_another_target_turns_a_category_into_a_label_and_the_label_into_a_categ
     assert turned.target == "a"
 
 
+DAY = "version = 1\n[columns.a]\nkind = 'date'\n"
 AGE = '[columns.age]\nkind = "number"\n'
 
 CONTRADICTIONS = {
@@ -129,6 +131,12 @@ CONTRADICTIONS = {
     "bounds infinite": ("version = 1\n" + AGE + "bounds = [0, inf]", "not finite"),
     "bounds absurd": ("version = 1\n" + AGE + f"bounds = [0, 1{'0' * 400}]", "not finite"),
     "integer halves": ("version = 1\n[columns.a]\nkind='integer'\nbounds = [0, 1.5]", "not whole"),
+    "date numbers": (DAY + "bounds = [0, 9]", "'0' is not a day.*2024-01-31"),
+    "date times": (DAY + "bounds = [2024-01-01T10:00:00, 2024-01-02]", "not a day"),
+    "date crossed": (DAY + "bounds = [2024-01-02, 2024-01-01]", "is above the"),
+    "date one": (DAY + "bounds = [2024-01-02]", "not a pair"),
+    "date target": ("version = 1\ntarget='a'\n[columns.a]\nkind='date'", "the target is of kind date"),
+    "date key": ("version = 1\n" + AGE + "date = true", "'date' is not known"),
     "missing no flag": ("version = 1\n" + AGE + "missing = 1", "key 'missing': 1 is not true or false"),
     "values empty": ("version = 1\n[columns.a]\nkind='category'\nvalues = []", "list of values is empty"),
     "values twice": ("version = 1\n[columns.a]\nkind='category'\nvalues = ['x', 'x']", "'x' is listed twice"),

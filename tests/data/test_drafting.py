@@ -64,6 +64,46 @@ def test_a_target_of_free_text_or_nothing_is_refused(tmp_path) -> None:
         drafted(tmp_path, "x,y\n1,?\n2,?\n", "y")
 
 
+def test_words_among_numbers_count_as_missing_as_they_do_in_training(tmp_path) -> None:
+    cells = ["unknown" if n % 12 == 0 else str(20 + n % 50) for n in range(240)]
+    domain = drafted(
+        tmp_path, "age,sick\n" + "".join(f"{cell},{'yn'[n % 2]}\n" for n, cell in enumerate(cells))
+    )
+    age = domain.columns["age"]
+    assert isinstance(age, Number)
+    assert (age.bounds, age.lenient, age.missing, age.whole) == ((20.0, 69.0), True, True, True)
+    encode(open_table(tmp_path / "table.csv"), domain)
+
+
+def test_dates_money_and_identifiers_have_their_kinds(tmp_path) -> None:
+    lines = [f'{n},01/{n % 28 + 1:02d}/2024,"${n * 1000:,}.50",c{n},{"yn"[n % 2]}' for n in range(1, 61)]
+    text = "patient_id,seen,paid,customerID,sick\n" + "\n".join(lines) + "\n"
+    domain = drafted(tmp_path, text, "sick")
+    seen, paid = domain.columns["seen"], domain.columns["paid"]
+    assert isinstance(seen, Number)
+    assert seen.date
+    assert seen.bounds == Number.of_dates("2024-01-01", "2024-01-28").bounds
+    assert isinstance(paid, Number)
+    assert paid.bounds == (1000.5, 60000.5)
+    for name in ("patient_id", "customerID"):
+        assert domain.columns[name] == Ignored(reason="an identifier, by its name")
+    x = encode(open_table(tmp_path / "table.csv"), domain)["x"]
+    assert x[:, 0].min() == -1
+    assert x[:, 0].max() == 1
+
+
+def test_a_minus_is_a_class_of_words_and_missing_among_numbers(tmp_path) -> None:
+    domain = drafted(tmp_path, "a,y\n" + "1,+\n2,-\n-,+\n4,-\n" * 5, "y")
+    label, number = domain.columns["y"], domain.columns["a"]
+    assert isinstance(label, Label)
+    assert isinstance(number, Integer)
+    assert (label.values, number.missing) == (("+", "-"), True)
+    assert encode(open_table(tmp_path / "table.csv"), domain)["y"].tolist() == [0, 1, 0, 1] * 5
+    label = drafted(tmp_path, "a,y\n" + "1,0\n2,1\n3,0\n" * 5 + "4,-\n", "y").columns["y"]
+    assert isinstance(label, Label)
+    assert label.values == ("0", "1")
+
+
 def test_a_target_that_is_not_there_gets_the_nearest_name(tmp_path) -> None:
     with pytest.raises(DataError, match=r"no column 'incme'.*Did you mean 'income'"):
         drafted(tmp_path, "age,income\n1,2\n", "incme")

@@ -16,6 +16,7 @@ from reticent.data.dataset import Dataset
 from reticent.data.domain import Category, Domain, Ignored, Integer, Label, Number
 from reticent.data.encoding import Encoder, encode, feature_names
 from reticent.data.files import open_table
+from reticent.runs.problem import of_table
 
 DOMAIN = Domain(
     columns={
@@ -194,3 +195,66 @@ def test_leniency_is_written_down(tmp_path) -> None:
     read = Domain.read(tmp_path / "d.toml")
     assert (read.columns["a"], read.columns["b"]) == (domain.columns["a"], domain.columns["b"])
     assert (tmp_path / "d.toml").read_text().count("lenient") == 1
+
+
+def test_a_date_is_a_number_of_days_within_its_bounds(tmp_path) -> None:
+    domain = Domain(columns={"day": Number.of_dates("2024-01-01", "2024-01-11")})
+    text = "day\n2024-01-01\n06.01.2024\n2024-01-11T23:00:00Z\n1999-12-31\n01/06/2024\n01/13/2024\n"
+    assert encoded(tmp_path, text, domain)["x"][:, 0].tolist() == [-1, 0, 1, -1, 0, 1]
+    with pytest.raises(DataError, match="line 3, column 'day': '2024-02-30' is not a date"):
+        encoded(tmp_path, "day\n2024-01-01\n2024-02-30\n", domain)
+    lenient = Domain(columns={"day": Number.of_dates("2024-01-01", "2024-01-11", lenient=True, missing=True)})
+    assert encoded(tmp_path, "day\n2024-01-11\nsoon\n", lenient)["x"].tolist() == [[1, 0], [0, 1]]
+
+
+def test_booleans_are_words_and_numbers_whatever_file_they_are_in(tmp_path) -> None:
+    words = Domain(columns={"a": Category(values=("False", "True"), other=False)}, ignore_case=True)
+    numbers = Domain(columns={"a": Integer(bounds=(0, 1))})
+    parquet.write_table(pa.table({"a": [True, False, True]}), tmp_path / "t.parquet")
+    (tmp_path / "t.jsonl").write_text('{"a": true}\n{"a": false}\n{"a": true}\n')
+    (tmp_path / "t.csv").write_text("a\nTrue\nFalse\nTRUE\n")
+    for name in ("t.parquet", "t.jsonl", "t.csv"):
+        table = open_table(tmp_path / name, header=True if name == "t.csv" else None)
+        assert encode(table, words)["x"].tolist() == [[0, 1], [1, 0], [0, 1]]
+        assert encode(table, numbers)["x"][:, 0].tolist() == [1, -1, 1]
+
+
+def test_a_word_that_a_column_lists_is_not_missing(tmp_path) -> None:
+    listed = Domain(columns={"a": Category(values=("none", "some"), other=False)})
+    assert encoded(tmp_path, "a\nnone\nsome\n", listed)["x"].tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(DataError, match="is missing"):
+        encoded(tmp_path, "a\nsome\n-\n", listed)
+
+
+def test_ordered_words_share_one_feature(tmp_path) -> None:
+    pain = Category(values=("none", "mild", "severe"), ordered=True, missing=True)
+    domain = Domain(columns={"pain": pain})
+    assert feature_names(domain) == ("pain", "pain = (other)", "pain = (missing)")
+    x = encoded(tmp_path, "pain\nnone\nmild\nsevere\nawful\n?\n", domain)["x"]
+    assert x.tolist() == [[0, 0, 0], [0.5, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    told = Domain(
+        columns={"pain": Category(values=pain.values, ordered=True, other=False, prior=(0.25, 0.5, 0.25))}
+    )
+    assert encoded(tmp_path, "pain\nsevere\nawful\n?\n", told)["x"][:, 0].tolist() == [1, 0.5, 0.5]
+    assert Domain.from_toml(told.to_toml()) == told
+    with pytest.raises(DomainError, match="'ordered': its values are not declared"):
+        Domain(columns={"pain": Category(ordered=True)})
+
+
+def test_the_month_and_the_weekday_of_a_date_are_features_of_their_own(tmp_path: Path) -> None:
+    """A row is no longer than the problem's scale allows: linear models rest on that."""
+    (tmp_path / "t.csv").write_text("seen,sick\n2024-02-29,no\n1999-12-31 23:59,yes\n,no\n")
+    seen = Number.of_dates("2000-01-01", "2024-12-31", missing=True, parts=("month", "weekday"))
+    domain = Domain(columns={"seen": seen, "sick": Label(values=("no", "yes"))}, target="sick")
+    assert Domain.from_toml(domain.to_toml(), source="t").columns == domain.columns
+    rows, names = encode(open_table(tmp_path / "t.csv"), domain)["x"], feature_names(domain)
+    marked = [[names[at] for at in np.flatnonzero(row == 1)] for row in rows]
+    assert len(names) == 2 + 12 + 7
+    assert marked[0] == ["seen (month) = February", "seen (weekday) = Thursday"]
+    assert marked[1] == ["seen (month) = December", "seen (weekday) = Friday"]
+    assert marked[2] == ["seen = (missing)"]
+    problem = of_table(domain, len(names), 3)
+    assert problem.columns == (-2, 12, 7)
+    assert np.linalg.norm(rows * problem.scale, axis=1).max() <= 1 + 1e-6
+    with pytest.raises(DomainError, match="only dates have parts"):
+        Domain(columns={"a": Number(bounds=(0.0, 1.0), parts=("month",))})

@@ -92,6 +92,7 @@ def test_covtype_arrays_are_a_table(shared_data) -> None:
     assert np.bincount(data["y"]).tolist() == [211840, 283301, 35754, 2747, 9493, 17367, 20510]
 
 
+@pytest.mark.thorough
 def test_a_csv_of_many_rows_needs_less_than_three_times_its_arrays(shared_data, tmp_path) -> None:
     source, table = shared_data("covtype") / "covtype.npz", tmp_path / "covtype.csv"
     write = "import sys, pathlib, benchmarks.reading as b; b.write_covtype(*map(pathlib.Path, sys.argv[1:]))"

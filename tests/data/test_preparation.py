@@ -144,8 +144,8 @@ def test_a_row_is_in_one_count_of_each_column(tmp_path: Path, monkeypatch: pytes
         return np.array(counts, float)
 
     monkeypatch.setattr(PreparationNoise, "noisy", watched)
-    lines = ["1,a,2.5", "x,b,3", ",c,1.5"] * 200
-    for more in ([], ["7,d,0.5"]):
+    lines = ["1,a,2.5", "x,b,2024-01-31", ",c,1.5"] * 200
+    for more in ([], ["7,d,2024-02-01"]):
         path = tmp_path / f"t{len(more)}.csv"
         path.write_text("p,q,r\n" + "\n".join([*lines, *more]) + "\n")
         prepare(open_table(path), LOUD, Keys.seeded(len(more)))
@@ -259,3 +259,29 @@ def test_the_coarse_range_holds_what_was_counted() -> None:
         assert found is not None
         assert found[0] <= min(values) <= max(values) <= found[1]
     assert numbers.coarse_range(np.zeros(numbers.COARSE), 1.0) is None
+
+
+def test_dates_money_and_identifiers_are_found_by_noisy_counts_and_names(tmp_path: Path) -> None:
+    days = [f"2024-{n % 12 + 1:02d}-{n % 28 + 1:02d}" for n in range(ROWS)]
+    lines = [f'{n},{day},"${n % 100 * 1000:,}",{"+-"[n % 2]}' for n, day in enumerate(days)]
+    lines += ['7,soon,"$5,000",+', '8,x,"a few",-']
+    path = tmp_path / "t.csv"
+    path.write_text("id,seen,paid,y\n" + "\n".join(lines) + "\n")
+    prepared = prepare(open_table(path), LOUD, Keys.seeded(0), target="y")
+    seen, paid = prepared.domain.columns["seen"], prepared.domain.columns["paid"]
+    assert isinstance(seen, Number)
+    assert seen.date
+    year = Number.of_dates("2024-01-01", "2024-12-31").bounds
+    assert seen.bounds is not None and year is not None  # noqa: PT018
+    assert seen.bounds[0] <= year[0] < year[1] <= seen.bounds[1]
+    assert isinstance(paid, Number)
+    assert paid.bounds is not None
+    assert 50_000 < paid.bounds[1] < 500_000
+    assert prepared.domain.columns["id"] == Ignored(reason="an identifier, by its name")
+    assert prepared.domain.columns["y"] == Label(values=("+", "-"), lenient=True)
+    assert any("'id' is not used: an identifier" in line for line in prepared.ignored)
+    assert any(line.startswith("seen: 20") for line in prepared.found)
+    assert Domain.from_toml(prepared.domain.to_toml()) == prepared.domain
+    data = encode(open_table(path), prepared.domain)
+    assert np.isfinite(data["x"]).all()
+    assert data["y"].tolist()[:4] == [0, 1, 0, 1]

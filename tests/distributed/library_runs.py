@@ -57,6 +57,10 @@ def loss(params: Any, example: Any) -> jax.Array:
     return -jax.nn.log_softmax(jnp.tanh(example["x"] @ params["w"]) + params["b"])[example["y"]]
 
 
+def with_dropout(params: Any, example: Any, key: jax.Array) -> jax.Array:
+    return loss(params, {**example, "x": example["x"] * jax.random.bernoulli(key, 0.8, (WIDTH,))})
+
+
 def start() -> Any:
     return {
         "w": np.linspace(-1, 1, WIDTH * 3, dtype=np.float32).reshape(WIDTH, 3),
@@ -93,7 +97,8 @@ def plan(**changes: Any) -> Plan:
 
 def run(data: Any = None, recipe: Plan | None = None, **options: Any) -> Run:
     options = {"optimizer": ADAM, "keys": Keys.seeded(3), **options}
-    return train(loss, start(), rows() if data is None else data, recipe or plan(), **options)
+    of_example = options.pop("of_example", loss)
+    return train(of_example, start(), rows() if data is None else data, recipe or plan(), **options)
 
 
 def params_of(done: Run) -> Arrays:
@@ -133,6 +138,7 @@ def divided_for_users() -> Arrays:
         np.concatenate([first, second]),
         execution=Execution(divide_params=True),
         checkpoints=Checkpoints(path=FOLDER / f"{PROCESSES}.divided", stamp="s"),
+        of_example=with_dropout,
     )
     parts = [part.data.shape[0] for part in done.params["w"].addressable_shards]
     return params_of(done) | {"parts": np.array(parts)}
@@ -155,7 +161,7 @@ def with_a_secret_of_their_own() -> Arrays:
 
 
 def gone_on_with() -> Arrays:
-    """One process leaves a run, and two go on with it."""
+    """One process leaves a run, and two resume it."""
 
     def stop(moment: Any) -> None:
         raise KeyboardInterrupt
@@ -209,12 +215,16 @@ def refused() -> Arrays:
     return found
 
 
+class Planted(BaseException):
+    """Nothing that anybody expects."""
+
+
 def left_alone() -> Arrays:
     """Process 1 fails in the middle of a run with an error that nobody expected; its checkpoint is left."""
 
     def fail(moment: Any) -> None:
         if PROCESS == 1:
-            raise RuntimeError("planted")
+            raise Planted("planted")  # an Exception in a callback ends nothing
 
     try:
         run(on_progress=fail, checkpoints=Checkpoints(path=FOLDER / LEFT_BY[2], stamp="s"))

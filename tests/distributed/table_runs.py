@@ -44,7 +44,7 @@ def stop_soon(is_wanted: bool) -> None:
 
 
 def follow(job: dict[str, Any], said: list[str]) -> dict[str, Any]:
-    """One job: an order for a new folder, or a folder to go on with."""
+    """One job: an order for a new folder, or a folder to resume."""
     stop_soon(job.get("stops", False))
     spill.is_too_large = lambda *_: job.get("stays on disk", False)
     folder, keys = Path(job["folder"]), Keys.seeded(job.get("seed", 1))

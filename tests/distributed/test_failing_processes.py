@@ -12,6 +12,7 @@ import pytest
 from reticent.cli import app
 
 
+@pytest.mark.thorough
 def test_an_error_on_the_way_is_raised_by_every_process(tmp_path: Path):
     address = joined.free_address()
     both = [joined.begun("failing_runs.py", address, 2, process, tmp_path) for process in (0, 1)]
@@ -40,6 +41,8 @@ def test_a_process_whose_reader_is_gone_does_not_let_the_others_wait(
 
     closed: list[int] = []
     monkeypatch.setattr(app, "app", gone)
+    monkeypatch.setattr(app.typer.main, "get_command", lambda made: made)
+    monkeypatch.setattr(app, "defaults_for", lambda *given: {})
     monkeypatch.setattr(app, "_is_joined", lambda: is_joined)
     monkeypatch.setattr(os, "dup2", lambda new, old: closed.append(old))
     monkeypatch.setattr(sys.stdout, "fileno", lambda: 1, raising=False)

@@ -1,4 +1,4 @@
-"""A process that is killed: the others end soon and in words, and what is left is paid for and can go on."""
+"""A process that is killed: the others end soon and in words, and what is left is paid for and resumable."""
 
 from __future__ import annotations
 

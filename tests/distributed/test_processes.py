@@ -45,12 +45,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
 
 
 @pytest.mark.parametrize("case", ["plain", "divided_for_users"])
+@pytest.mark.thorough
 def test_two_processes_are_one_with_two_devices_to_the_last_bit(library: Library, case: str) -> None:
     for process in library.both:
         for name in ("w", "b"):
             assert np.array_equal(process[case][name], library.alone[case][name])
 
 
+@pytest.mark.thorough
 def test_all_say_what_one_process_says_and_one_pays(library: Library) -> None:
     alone, *both = (process["plain"] for process in (library.alone, *library.both))
     for said in both:
@@ -59,6 +61,7 @@ def test_all_say_what_one_process_says_and_one_pays(library: Library) -> None:
     assert [int(said["charges"]) for said in (alone, *both)] == [1, 1, 0]
 
 
+@pytest.mark.thorough
 def test_shards_may_be_of_different_sizes(library: Library) -> None:
     for process in library.both:
         for name in ("w", "b"):
@@ -66,6 +69,7 @@ def test_shards_may_be_of_different_sizes(library: Library) -> None:
             assert np.allclose(found, alone, rtol=0, atol=2e-6)
 
 
+@pytest.mark.thorough
 def test_divided_parameters_lie_in_both(library: Library) -> None:
     assert [process["divided_for_users"]["parts"].tolist() for process in library.both] == [[4], [4]]
     assert library.alone["divided_for_users"]["parts"].tolist() == [4, 4]
@@ -76,6 +80,7 @@ def test_divided_parameters_lie_in_both(library: Library) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_rows_of_all_stay_on_disk_if_those_of_one_do(library: Library) -> None:
     for process in library.both:
         for name in ("w", "b"):
@@ -83,6 +88,7 @@ def test_rows_of_all_stay_on_disk_if_those_of_one_do(library: Library) -> None:
             assert np.array_equal(found, process["with_uneven_shards"][name])
 
 
+@pytest.mark.thorough
 def test_a_secret_that_crossed_the_network_is_an_assumption(library: Library) -> None:
     first, second = (process["with_a_secret_of_their_own"] for process in library.both)
     assert np.array_equal(first["w"], second["w"])
@@ -93,6 +99,7 @@ def test_a_secret_that_crossed_the_network_is_an_assumption(library: Library) ->
         )
 
 
+@pytest.mark.thorough
 def test_two_processes_go_on_with_what_one_left(library: Library) -> None:
     assert 0 < library.alone["gone_on_with"]["left at"] < 20
     for process in library.both:
@@ -101,6 +108,7 @@ def test_two_processes_go_on_with_what_one_left(library: Library) -> None:
         assert np.array_equal(found["w"], library.alone["plain"]["w"])
 
 
+@pytest.mark.thorough
 def test_one_process_goes_on_with_what_two_left(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["library_runs.py", "", "1", "0", "1", str(library.folder)])
     import library_runs
@@ -136,20 +144,23 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.thorough
 def test_what_does_not_fit_together_is_refused_by_every_process(library: Library, case: str) -> None:
     for process in library.both:
         assert REFUSED[case] in str(process["refused"][case])
 
 
+@pytest.mark.thorough
 def test_every_case_of_refusal_is_looked_at(library: Library) -> None:
     assert set(library.both[0]["refused"]) == set(REFUSED)
 
 
+@pytest.mark.thorough
 def test_an_error_that_nobody_expected_ends_the_others_in_words(library: Library) -> None:
     """The last case: process 1 raises in the middle of a run."""
     assert library.alone_ended.code == 0
     assert [process.code for process in library.ended] == [1, 1]
-    assert "RuntimeError: planted" in library.ended[1].errors
+    assert "Planted: planted" in library.ended[1].errors
     with np.load(library.folder / "left alone.npz") as found:
         said = str(found["said"])
     assert "Process 0 lost another process of this run" in said

@@ -32,7 +32,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ledger, self.domain = folder / "our.ledger", folder / "t.toml"
+        self.domain = folder / "t.toml"
         self.csv, self.parquet, self.bad = (folder / name for name in ("t.csv", "t.parquet", "bad.csv"))
         chance = random.Random(0)
         x = [chance.uniform(0, 10) for _ in range(ROWS)]
@@ -53,7 +53,6 @@ class Place:
             (own / "content.csv").write_text("x,town,y\n" + "".join(lines[int(process) :]))
             if process == "0":
                 (own / "missing.csv").write_text(self.csv.read_text())
-        Ledger.create(self.ledger).close()
 
     def declared(self, bound: float) -> Domain:
         columns = {
@@ -64,15 +63,19 @@ class Place:
         return Domain(columns=columns, target="y")
 
     def job(self, name: str, *, limit: float = 1.01 * EPSILON, **order: Any) -> dict[str, Any]:
-        """An order for a new folder, charged to a dataset of the folder's name."""
-        with Ledger.open(self.ledger) as ledger:
+        """An order for a new folder, charged to a dataset of the folder's name, in a ledger of its own."""
+        with Ledger.create(self.ledger(name)) as ledger:
             ledger.limit(name, epsilon=limit, delta=1e-3)
         order = {"source": str(self.csv), "domain": str(self.domain), "method": "gd", **order}
-        order |= {"target": "y", "epsilon": EPSILON, "ledger": str(self.ledger), "dataset": name}
+        order |= {"target": "y", "epsilon": EPSILON, "ledger": str(self.ledger(name)), "dataset": name}
         return {"folder": str(self.folder / name), "order": order}
 
+    def ledger(self, name: str) -> Path:
+        """One for each dataset: the same rows have one budget in a ledger."""
+        return self.folder / f"{name}.ledger"
+
     def charges(self, name: str) -> int:
-        with Ledger.open(self.ledger) as ledger:
+        with Ledger.open(self.ledger(name)) as ledger:
             ledger.verify()
             return ledger.account(name).charges
 
@@ -117,7 +120,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture(scope="module")
 def alone(place: Place) -> dict[str, Any]:
-    """The records of runs in this process, by name; one is stopped for two processes to go on with."""
+    """The records of runs in this process, by name; one is stopped for two processes to resume."""
     found: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_runs.descent, "_plan", table_runs.few_steps)
@@ -165,6 +168,7 @@ Both = dict[str, list[dict[str, Any]]]
 
 
 @pytest.mark.parametrize("name", SHARED)
+@pytest.mark.thorough
 def test_the_domain_the_split_and_the_model_are_those_of_one_process(
     place: Place, alone: dict[str, Any], both: Both, name: str
 ) -> None:
@@ -197,6 +201,7 @@ def test_the_domain_the_split_and_the_model_are_those_of_one_process(
 
 
 @pytest.mark.parametrize("name", [*SHARED, "on disk", "begun alone"])
+@pytest.mark.thorough
 def test_it_is_paid_once_and_written_by_the_first(place: Place, both: Both, name: str) -> None:
     first, second = both[name]
     assert first["record"]["state"] == "finished"
@@ -206,10 +211,11 @@ def test_it_is_paid_once_and_written_by_the_first(place: Place, both: Both, name
     assert sorted(path.name for path in (place.folder / name).iterdir()) == FOLDER
 
 
+@pytest.mark.thorough
 def test_runs_that_others_stopped_end_alike(
     place: Place, both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One begun by two processes and gone on with by one, one the other way round, and one never stopped.
+    """One begun by two processes and resumed by one, one the other way round, and one never stopped.
 
     The last one kept its rows on disk.
     """
@@ -226,6 +232,7 @@ def test_runs_that_others_stopped_end_alike(
             assert np.allclose(array, whole[leaf], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_finished_run_is_returned_to_both(both: Both) -> None:
     first, second = (said["record"] for said in both["finished already"])
     assert first == second
@@ -233,6 +240,7 @@ def test_a_finished_run_is_returned_to_both(both: Both) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.thorough
 def test_what_does_not_fit_is_refused_by_both_and_costs_nothing(place: Place, both: Both, name: str) -> None:
     for said in both[name]:
         assert REFUSED[name][1] in said["error"]
@@ -240,10 +248,11 @@ def test_what_does_not_fit_is_refused_by_both_and_costs_nothing(place: Place, bo
     assert not (place.folder / name).exists()
 
 
+@pytest.mark.thorough
 def test_the_command_line_joins_processes(place: Place) -> None:
     job = place.job("by words")["order"]
     words = ["train", place.csv, "--target", "y", "--epsilon", EPSILON, "--method", "gd", "--json"]
-    words += ["--domain", place.domain, "--ledger", place.ledger, "--dataset", job["dataset"]]
+    words += ["--domain", place.domain, "--ledger", place.ledger(job["dataset"]), "--dataset", job["dataset"]]
     words += ["-o", place.folder / "by words", "--coordinator", joined.free_address(), "--processes", 2]
     both = [joined.commanded(*words, "--process", process) for process in (0, 1)]
     first, second = joined.ended(both, within=LIMIT)

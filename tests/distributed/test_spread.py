@@ -37,7 +37,7 @@ from reticent.distributed.spread import Spread
 from reticent.models import linear
 from reticent.pate.partition import partition
 from reticent.pate.teachers import teach
-from reticent.runs.sweep import SweepOrder, as_rows, sweep
+from reticent.runs.sweep import SweepRequest, as_rows, sweep
 
 Found = dict[str, np.ndarray]
 
@@ -111,8 +111,10 @@ def inferred_property() -> Found:
 
 
 def swept(folder: Path) -> Found:
-    order = SweepOrder(source="digits", rows=200, epsilons=(8.0,), accounting=("zcdp",), models=("linear",))
-    return {"sweep": np.array(json.dumps(as_rows(sweep(order, folder / "sweep"))))}
+    request = SweepRequest(
+        source="digits", rows=200, epsilons=(8.0,), accounting=("zcdp",), models=("linear",)
+    )
+    return {"sweep": np.array(json.dumps(as_rows(sweep(request, folder / "sweep"))))}
 
 
 @contextmanager
@@ -249,15 +251,18 @@ def assert_all_devices_work(found: Found, devices: int, local: int) -> None:
     assert found["sent"] == 0
 
 
+@pytest.mark.thorough
 def test_models_are_the_same_on_any_number_of_devices(on_one: Found, on_eight: Found) -> None:
     assert_same_models(on_eight, on_one)
 
 
+@pytest.mark.thorough
 def test_every_device_has_models_of_its_own_and_nothing_is_sent(on_one: Found, on_eight: Found) -> None:
     assert_all_devices_work(on_one, 1, 1)
     assert_all_devices_work(on_eight, 8, 8)
 
 
+@pytest.mark.thorough
 def test_two_processes_train_the_same_models_and_both_know_them(
     in_two_processes: list[Found], on_one: Found
 ) -> None:
@@ -268,12 +273,14 @@ def test_two_processes_train_the_same_models_and_both_know_them(
     assert not set(in_two_processes[0]["places"]) & set(in_two_processes[1]["places"])
 
 
+@pytest.mark.thorough
 def test_two_processes_agree_whatever_their_clocks_say(in_two_processes) -> None:
     first, second = in_two_processes
     assert list(first["heard"]) == list(second["heard"]) == [10, 11]
     assert first["stopped"] == second["stopped"] < 400
 
 
+@pytest.mark.thorough
 def test_no_two_models_draw_the_same(on_one: Found, on_eight: Found) -> None:
     for found in (on_one, on_eight):
         assert len(np.unique(found["noisy"])) == 4 * MODELS

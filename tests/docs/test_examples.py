@@ -101,7 +101,7 @@ def zero_of(function: Callable[[float], float], low: float, high: float) -> floa
 
 
 def check_pipeline(printed: str, folder: Path) -> None:
-    claims = numbers(r"\(([\d.]+), ([\d.e-]+)\)-differential privacy for replacing one record", printed)
+    claims = numbers(r"\(([\d.]+), ([\d.e-]+)\)-differential privacy for adding or removing one", printed)
     *fits, (together, delta) = claims
     assert len(fits) == 2
     # Each fit is a Gaussian; four of both compose as one with the squares of their sensitivities added.
@@ -158,6 +158,7 @@ CHECKS: dict[str, Callable[[str, Path], None]] = {
 
 
 @pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.thorough
 def test_an_example_ends_well_and_prints_what_is_true(name: str, tmp_path: Path):
     CHECKS[name](run(sys.executable, FOLDER / name, tmp_path), tmp_path)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -19,10 +20,15 @@ PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.m
 CHECKED = ["pitfalls.md", "choose.md"]  # pages that name functions and tests
 
 
-def build(config: Path, goal: Path) -> subprocess.CompletedProcess[str]:
+def build(config: Path, goal: Path, *, docstrings: bool = False) -> subprocess.CompletedProcess[str]:
     words = ["build", "--strict", "--config-file", config, "--site-dir", goal]
     return subprocess.run(
-        [sys.executable, "-m", "mkdocs", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "mkdocs", *words],
+        cwd=ROOT,
+        env={**os.environ, "RETICENT_DOCS_API": str(docstrings).lower()},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -56,6 +62,29 @@ def test_a_broken_link_or_a_page_that_is_not_in_the_menu_fails_the_build(tmp_pat
     assert (done.returncode, "there.md" in done.stderr) == (1, True)
     (tmp_path / "mkdocs.yml").write_text(config + "nav:\n  - Here: index.md\n  - There: there.md\n")
     assert build(tmp_path / "mkdocs.yml", tmp_path / "site").returncode == 0
+
+
+# The reference
+
+
+def test_the_reference_names_what_is_public():
+    spec = importlib.util.spec_from_file_location("api_pages", DOCS / "_site" / "api_pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    written = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "api").glob("*.md")}
+    assert written == writer.pages(), "public names have changed: make reference"
+
+
+@pytest.mark.thorough
+def test_the_reference_shows_docstrings_with_their_examples(tmp_path: Path):
+    done = build(ROOT / "mkdocs.yml", tmp_path, docstrings=True)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "api" / "training.html").read_text(encoding="utf-8")
+    assert "Releasing the result costs" in page  # a Guarantee
+    assert re.search(r"<pre>.*&gt;&gt;&gt;", page, re.DOTALL)
+    assert "<blockquote>" not in page  # what becomes of a doctest that is taken for text
 
 
 # The network

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from shapes import checked_shapes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -183,6 +184,7 @@ def printed_by(words: str, folder: Path) -> str:
     [block for block in of("console", "sh") if not block.text.startswith("$ make demo\n")],
     ids=lambda block: block.name,
 )
+@pytest.mark.thorough
 def test_a_shell_does_what_the_page_shows(block: Block, tmp_path: Path):
     if block.language == "sh":
         done = run_in_shell(f"set -euo pipefail\n{block.text}", tmp_path)
@@ -198,6 +200,7 @@ def check_command(command: Command, printed: str, block: Block) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_the_demonstration_does_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """`make` says which command it runs. Here six models attack instead of sixteen, and canaries are few."""
     from reticent.cli import demonstration
@@ -226,6 +229,7 @@ def test_the_demonstration_does_what_the_readme_shows(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in of("python")}))
+@pytest.mark.thorough
 def test_the_python_of_a_page_runs_from_its_top_to_its_end(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -258,10 +262,12 @@ def test_the_examples_in_docstrings_give_what_they_say(name: str):
     module = importlib.import_module(name)
     found = doctest.DocTestFinder(exclude_empty=True).find(module)
     assert any(examples.examples for examples in found), "its examples are not in docstrings"
-    for examples in found:
-        said: list[str] = []
-        failed = doctest.DocTestRunner(optionflags=_ELLIPSIS).run(examples, out=said.append).failed
-        assert failed == 0, "".join(said)
+    with checked_shapes(module) as checked:
+        for examples in found:
+            examples.globs.update(checked)
+            said: list[str] = []
+            failed = doctest.DocTestRunner(optionflags=_ELLIPSIS).run(examples, out=said.append).failed
+            assert failed == 0, "".join(said)
 
 
 # This file itself

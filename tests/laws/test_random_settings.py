@@ -31,6 +31,7 @@ def fuzz():
 
 
 @pytest.mark.parametrize("shard", range(4))
+@pytest.mark.thorough
 def test_random_settings_give_a_bracket_without_warning_or_contradiction(fuzz, shard: int):
     start = time.process_time()
     for done, number in enumerate(range(shard * _SHARD, (shard + 1) * _SHARD), start=1):

@@ -43,7 +43,7 @@ def charge_some(path: str, me: int, charges: int, kind: str, inherited: Ledger) 
         except BudgetExceeded:
             seen["refused"] += 1
         seen["seconds"].append(time.perf_counter() - started)
-    assert ledger._store._connection is not parents, "SQLite's connections must not cross a fork"
+    assert ledger._store._connection is not parents, "connections must not cross a fork"
     return seen
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument, ReticentError, Unavailable
-from reticent.ledger import store
 from reticent.ledger.ledger import Ledger
+from reticent.ledger.storage import sqlite
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian
 
@@ -110,7 +110,7 @@ def test_a_ledger_in_no_folder_is_not_made(tmp_path: Path):
 
 
 def test_a_ledger_that_cannot_be_made_leaves_nothing_behind(path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(store._SCHEMA, "never_delete", "CREATE NONSENSE")
+    monkeypatch.setitem(sqlite._SCHEMA, "never_delete", "CREATE NONSENSE")
     with pytest.raises(ReticentError):
         Ledger.create(path)
     assert list(path.parent.iterdir()) == []
@@ -226,6 +226,7 @@ _LIMITED = """
 import resource, sys
 from reticent.core.errors import Unavailable
 from reticent.ledger.ledger import Ledger
+from reticent.ledger.storage import sqlite
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian
 
@@ -256,6 +257,7 @@ _READ_ONLY = """
 import os, sys
 from reticent.core.errors import Unavailable
 from reticent.ledger.ledger import Ledger
+from reticent.ledger.storage import sqlite
 from reticent.ledger import cost, fingerprint
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian

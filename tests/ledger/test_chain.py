@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reticent.core.errors import IntegrityError
-from reticent.ledger import store
-from reticent.ledger.chain import START, canonical, follow, next_entry
+from reticent.core.errors import IntegrityError, InvalidArgument
+from reticent.ledger.chain import START, Entry, _digest, canonical, follow, next_entry
 from reticent.ledger.ledger import Ledger
+from reticent.ledger.storage import sqlite
+from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Gaussian
 
@@ -48,7 +50,7 @@ def edit(path: Path, *statements: str) -> None:
     for statement in statements:
         connection.execute(statement)
     for name in ("only_append", "never_update", "never_delete"):
-        connection.execute(store._SCHEMA[name])
+        connection.execute(sqlite._SCHEMA[name])
     connection.commit()
     connection.close()
 
@@ -184,14 +186,81 @@ def test_a_trigger_that_was_added_never_runs(written: Path):
         Ledger.open(written)
 
 
+CHARGE = {
+    "dataset": "patients",
+    "purpose": "by hand",
+    "version": 1,
+    "event": {"kind": "gaussian", "noise_multiplier": 30.0},
+}
+DATASET = {"dataset": "patients", "version": 1, "fingerprint": "0-ab", "reason": "by hand"}
+LIMIT = {"epsilon": 3.0, "delta": 1e-6, "adjacency": "add-or-remove", "unit": "record", "filters": []}
+
+
+def append_by_hand(path: Path, entry: Entry) -> None:
+    connection = sqlite3.connect(path)
+    row = (entry.sequence, entry.time, entry.kind, entry.payload, entry.previous, entry.hash)
+    connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", row)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(("kind", "values"), [("charge", CHARGE), ("dataset", DATASET)])
+def test_a_well_chained_entry_that_makes_sense_is_read(written: Path, kind, values):
+    with Ledger.open(written) as ledger:
+        append_by_hand(written, next_entry(ledger.head, kind, values))
+        assert ledger.verify().entries == 8
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_more_releases_than_can_be_counted_name_the_entry(path: Path, adaptive: bool):
+    event = {"kind": "gaussian", "noise_multiplier": 1e12}
+    values = {**CHARGE, "event": {"kind": "repeated", "times": 6 * 10**14, "event": event}}
+    with Ledger.create(path) as ledger:
+        ledger.limit("patients", epsilon=3.0, delta=1e-6, adaptive=adaptive)
+        append_by_hand(path, next_entry(ledger.head, "charge", values))
+        ledger.verify()
+        with pytest.raises(InvalidArgument, match=r"more than 10\^15 releases"):  # ours never get so far
+            ledger.for_dataset("patients").charge(
+                events.from_json(values["event"]), adjacency=Adjacency.ADD_OR_REMOVE, purpose="again"
+            )
+        append_by_hand(path, next_entry(ledger.head, "charge", values))
+    with pytest.raises(IntegrityError, match=r"clinic\.ledger is broken: entry 4 makes no sense .*10\^15"):
+        Ledger.open(path)
+
+
+def test_an_entry_with_no_time_is_refused(written: Path):
+    with Ledger.open(written) as ledger:
+        head = ledger.head
+    entry, time = next_entry(head, "charge", CHARGE), "2020\x1b[31m"
+    digest = _digest(head.hash, entry.sequence, "charge", time, entry.payload)
+    append_by_hand(written, replace(entry, time=time, hash=digest))
+    with pytest.raises(IntegrityError, match="the time of entry 8 is not one"):
+        Ledger.open(written)
+
+
 @pytest.mark.parametrize(
     ("kind", "values"),
     [
         ("charge", {}),
-        ("charge", {"dataset": "nosuch", "event": {"kind": "gaussian", "noise_multiplier": 1.0}}),
-        ("charge", {"dataset": "patients", "event": {"kind": "gaussian", "noise_multiplier": -1.0}}),
-        ("charge", {"dataset": "patients", "event": None}),
+        ("charge", {**CHARGE, "dataset": "nosuch"}),
+        ("charge", {**CHARGE, "dataset": ["patients"]}),
+        ("charge", {**CHARGE, "event": {"kind": "gaussian", "noise_multiplier": -1.0}}),
+        ("charge", {**CHARGE, "event": {"kind": "repeated", "times": 10**16, "event": CHARGE["event"]}}),
+        ("charge", {**CHARGE, "event": None}),
+        ("charge", {name: value for name, value in CHARGE.items() if name != "purpose"}),
+        ("charge", {**CHARGE, "purpose": ["a model"]}),
+        ("charge", {**CHARGE, "purpose": "a\x1b[2Jmodel"}),
+        ("charge", {**CHARGE, "purpose": "two\nlines"}),
+        ("charge", {**CHARGE, "version": "x"}),
+        ("charge", {**CHARGE, "version": True}),
+        ("charge", {**CHARGE, "version": 2}),
         ("charge", ["patients"]),
+        ("dataset", {**DATASET, "version": "x"}),
+        ("dataset", {**DATASET, "version": 3}),
+        ("dataset", {**DATASET, "fingerprint": "0-\x1b[2J"}),
+        ("dataset", {**DATASET, "reason": None}),
+        ("alias", {"dataset": "a\x1b[2J", "same_rows_as": "patients"}),
+        ("limit", {"dataset": "a\x1b[2J", "limit": LIMIT}),
         ("limit", {"dataset": "patients", "limit": {"epsilon": 5}}),
         ("create", {"id": "another"}),
         ("refund", {"dataset": "patients"}),
@@ -200,12 +269,7 @@ def test_a_trigger_that_was_added_never_runs(written: Path):
 )
 def test_a_well_chained_entry_that_makes_no_sense_is_refused(written: Path, kind, values):
     with Ledger.open(written) as ledger:
-        entry = next_entry(ledger.head, kind, values)
-    connection = sqlite3.connect(written)
-    row = (entry.sequence, entry.time, entry.kind, entry.payload, entry.previous, entry.hash)
-    connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", row)
-    connection.commit()
-    connection.close()
+        append_by_hand(written, next_entry(ledger.head, kind, values))
     with pytest.raises(IntegrityError, match="entry 8 makes no sense"):
         Ledger.open(written)
 

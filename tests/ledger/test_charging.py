@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,15 @@ ONE = Adjacency.ADD_OR_REMOVE
 STEP = TruncatedPoissonSampled(
     rate=0.01, capacity=1100, examples=60_000, event=Gaussian(noise_multiplier=1.1)
 )
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.thorough)])
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """An open ledger in which 'patients' may spend (3, 1e-6), in a file; and in a database."""
+    place = request.getfixturevalue("path" if request.param == "sqlite" else "database")
+    with Ledger.create(place) as made:
+        made.limit("patients", epsilon=3.0, delta=1e-6)
+        yield made
 
 
 def pay(budget: DatasetBudget, event: Event, purpose: str = "test") -> Any:
@@ -409,8 +419,8 @@ def test_adaptively_charged_is_what_the_filter_lets_through(
 # Others charge at the same time
 
 
-def test_two_open_ledgers_see_each_other(ledger: Ledger, path: Path):
-    with Ledger.open(path) as other:
+def test_two_open_ledgers_see_each_other(ledger: Ledger):
+    with Ledger.open(ledger.address) as other:
         for turn in range(10):
             pay((ledger, other)[turn % 2].for_dataset("patients"), Gaussian(noise_multiplier=30.0))
         assert ledger.head == other.head
@@ -418,7 +428,7 @@ def test_two_open_ledgers_see_each_other(ledger: Ledger, path: Path):
 
 
 def test_a_slow_decision_is_made_outside_the_lock_and_again_when_others_charged(
-    ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ):
     ledger.limit("patients", epsilon=1.0, delta=1e-6)
     event, others = Laplace(noise_multiplier=20.0), []
@@ -432,7 +442,7 @@ def test_a_slow_decision_is_made_outside_the_lock_and_again_when_others_charged(
     def slow(whole: Event, limit: Any, *, is_quick: bool = False) -> bool | None:
         if not is_quick and len(others) < 2:
             others.append(whole)
-            with Ledger.open(path, timeout=0.5) as other:  # would fail if the lock were held
+            with Ledger.open(ledger.address, timeout=0.5) as other:  # would fail if the lock were held
                 other.limit("elsewhere", epsilon=1.0, delta=1e-6)
                 monkeypatch.setattr(cost, "is_within", decide)
                 pay(other.for_dataset("patients"), tiny)
@@ -447,7 +457,7 @@ def test_a_slow_decision_is_made_outside_the_lock_and_again_when_others_charged(
 
 
 def test_a_decision_that_others_keep_overtaking_is_made_with_the_lock_held(
-    ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[bool] = []
 
@@ -456,7 +466,7 @@ def test_a_decision_that_others_keep_overtaking_is_made_with_the_lock_held(
         if is_quick:
             return None
         if len(asked) < 7:
-            with Ledger.open(path) as other:
+            with Ledger.open(ledger.address) as other:
                 other.limit("patients", epsilon=3.0 + len(asked), delta=1e-6)
         return True
 
@@ -501,8 +511,8 @@ def test_a_ledger_needs_no_jax():
     assert done.stdout.split() == ["False", "False"]
 
 
-def test_what_is_printed_shows_no_more_than_names(ledger: Ledger, path: Path):
-    assert repr(ledger) == f"Ledger('{path}')"
-    assert repr(ledger.for_dataset("patients")) == f"DatasetBudget('patients' in '{path}')"
+def test_what_is_printed_shows_no_more_than_names(ledger: Ledger):
+    assert repr(ledger) == f"Ledger('{ledger.address}')"
+    assert repr(ledger.for_dataset("patients")) == f"DatasetBudget('patients' in '{ledger.address}')"
     assert isinstance(ledger.for_dataset("patients"), DatasetBudget)
     assert json.dumps(ledger.export())

@@ -55,7 +55,7 @@ def test_a_refused_run_takes_no_step_and_a_paid_one_pays_before_the_first(
         charges.append(ledger.account("patients").charges)
         raise InterruptedError
 
-    monkeypatch.setattr(loop, "_take_steps", steps)
+    monkeypatch.setattr(loop, "take_steps", steps)
     with pytest.raises(rt.BudgetExceeded):
         train(ledger, 3.5)
     assert charges == []

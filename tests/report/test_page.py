@@ -57,7 +57,8 @@ def test_every_number_says_what_kind_it_is(written: Path):
 
 def test_curves_over_training_say_what_they_are(run: Path):
     (section,) = (part for part in collect_facts(run).sections if part.id == "training")
-    spent, learned = (chart for chart in section.charts)
+    reliability, spent, learned = (chart for chart in section.charts)
+    assert "unreleased" in reliability.title
     assert "fixed in advance" in spent.description
     assert "unreleased" in learned.title
 
@@ -104,11 +105,18 @@ def test_tags_are_closed_and_pictures_told(written: Path):
 def test_words_of_a_stranger_are_not_run(run: Path, tmp_path: Path):
     record = json.loads((run / "run.json").read_text())
     record["request"]["source"] = "<script>alert(1)</script>.csv"
-    record["recipe"]["in_words"] = "<img src=x onerror=alert(1)>"
+    record["request"]["target"] = "<img src=x onerror=alert(1)>"
+    record["problem"]["classes"][3] = "<img src=y onerror=alert(1)>"
     (tmp_path / "run.json").write_text(json.dumps(record))
+    hidden = json.loads((run / "private" / "unreleased.json").read_text())
+    hidden["warnings"] = ["<img src=z onerror=alert(1)>"]
+    hidden["metrics"]["details"]["outside"] = {"<img src=w onerror=alert(1)>": 0.5}
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "unreleased.json").write_text(json.dumps(hidden))
     text = page(collect_facts(tmp_path))
     assert "<script" not in text
     assert "<img" not in text
+    assert all(f"&lt;img src={name}" in text for name in "xyzw")
 
 
 @pytest.mark.parametrize(

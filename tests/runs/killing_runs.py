@@ -1,4 +1,4 @@
-"""Runs in children that are killed without warning, at moments nobody chose, and gone on with until done.
+"""Runs in children that are killed without warning, at moments nobody chose, and resumed until done.
 
     python killing_runs.py FOLDER KILLS
 
@@ -36,8 +36,8 @@ from reticent.core.observer import Observer
 from reticent.data.domain import Domain
 from reticent.data.files import open_table
 from reticent.data.preparation.noise import PreparationNoise
-from reticent.ledger import store
 from reticent.ledger.ledger import DatasetBudget, Ledger
+from reticent.ledger.storage import sqlite as store
 from reticent.mechanisms.events import Composed, Event, Repeated
 from reticent.runs.fit import fit, resume
 from reticent.runs.folder import read_record
@@ -214,7 +214,7 @@ def _die_after_the_charge(left: int) -> None:
 
 
 def live(place: Place, number: int, way: str, chance: random.Random) -> NoReturn:
-    """What a child does: begin the run or go on with it, and use what comes out."""
+    """What a child does: begin the run or resume it, and use what comes out."""
     diary, folder = place.diary, place.run(number)
     say = lambda line: diary.note("said", line=line, has_domain=(folder / "domain.toml").exists())  # noqa: E731
     # Only the reference writes what it compiled: half of a cache would be another test.
@@ -246,7 +246,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.table, self.new, self.ledger = (folder / name for name in ("t.csv", "new.csv", "our.ledger"))
+        self.table, self.new = folder / "t.csv", folder / "new.csv"
         self.diary = Diary(folder / "diary")
         self.lines: Counter[str] = Counter()  # that a whole run passes, by way of dying
         self.seconds = 1.0  # that a whole run takes
@@ -257,7 +257,6 @@ class Place:
         body = (f"{x:.2f},{town},{'yes' if x + chance.random() > 5.5 else 'no'}\n" for x, town in rows)
         self.table.write_text("x,town,y\n" + "".join(body))
         self.new.write_text("x,town\n9.5,a\n0.5,b\n")
-        Ledger.create(self.ledger).close()
         jax.config.update("jax_compilation_cache_dir", str(folder / "compiled"))
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
@@ -272,14 +271,19 @@ class Place:
             source=str(self.table),
             target="y",
             epsilon=EPSILON,
-            ledger=str(self.ledger),
+            model="linear",
+            ledger=str(self.ledger(number)),
             dataset=f"run {number}",
         )
+
+    def ledger(self, number: int) -> Path:
+        """Each run has one of its own: the same rows have one budget in a ledger."""
+        return self.folder / f"{number}.ledger"
 
     def attempt(self, number: int, way: str, chance: random.Random) -> bool:
         """One child. Whether it was killed, after a look at what it left."""
         if number not in self.children:
-            with Ledger.open(self.ledger) as ledger:
+            with Ledger.create(self.ledger(number)) as ledger:
                 ledger.limit(f"run {number}", epsilon=LIMIT, delta=1e-5)
         chance = random.Random(chance.random())  # what a child draws, its parent does not notice
         self.diary.who += 1
@@ -301,7 +305,7 @@ class Place:
         """What a process left can be read, or says why not; and the ledger is in order."""
         folder = self.run(number)
         state = read_record(folder).state if (folder / "run.json").exists() else "nothing"
-        checkpoint = folder / "checkpoint"
+        checkpoint, model = folder / "checkpoint", folder / "model.safetensors"
         if checkpoint.exists():
             first, _, rest = checkpoint.read_bytes().partition(b"\n")
             assert first.split()[-1].decode() == hashlib.sha256(rest).hexdigest()
@@ -309,10 +313,13 @@ class Place:
         if (folder / "domain.toml").exists():
             assert Domain.read(folder / "domain.toml").not_public() == []
             self.diary.note("seen", digest=digest_of(folder / "domain.toml"))
-        with Ledger.open(self.ledger) as ledger:
+        with Ledger.open(self.ledger(number)) as ledger:
             ledger.verify()
             charges = ledger.account(f"run {number}").charges
-        assert charges in {"nothing": (0,), "started": (0, 1)}.get(state, (1,)), (state, charges)
+        expected = {"nothing": (0,), "started": (0, 1), "preparing": (1, 2)}.get(state, (2,))
+        assert charges in expected, (state, charges)
+        made = (folder / "domain.toml").exists() + any(map(os.path.exists, (checkpoint, model)))
+        assert charges >= made, (state, charges, made)  # each of the two is paid before it is made
 
     def measure(self) -> None:
         """The reference. What it compiles is kept for the others."""
@@ -335,15 +342,15 @@ class Place:
         names = sorted(path.name for path in self.run(number).iterdir())
         assert names == ["domain.toml", "model.safetensors", "private", "run.json"], names
         kept = sorted(path.name for path in (self.run(number) / "private").iterdir())
-        assert kept == ["origin.json", "split.json", "unreleased.json"]
+        assert kept == ["fingerprint.json", "origin.json", "split.json", "unreleased.json"]
         assert not found.twice, found.twice
         assert not found.too_early, found.too_early
         done = [entry for entry in diary if entry["what"] == "done"][-1]
         assert [row["prediction"] for row in done["rows"]] == ["yes", "no"], done
         assert not self.is_seeded(number) or done["digest"] == self.reference
         spent, delta = spent_by(found, record.event), record.request.delta
-        with Ledger.open(self.ledger) as ledger:
-            assert ledger.account(f"run {number}").charges == 1
+        with Ledger.open(self.ledger(number)) as ledger:
+            assert ledger.account(f"run {number}").charges == 2  # its preparation, and the rest
             charged = ledger.for_dataset(f"run {number}").guarantee()
         assert tight(spent, delta).lower <= record.result.guarantee.epsilon <= EPSILON
         assert tight(spent, charged.delta).lower <= charged.epsilon <= LIMIT

@@ -51,10 +51,13 @@ def recorded(method: str, **settings: Any) -> RecipeRecord:
 
 
 def test_a_method_says_itself_whether_it_has_shadow_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trained_by(name: str) -> Any:
-        return SimpleNamespace(record=SimpleNamespace(recipe=recorded(name)))
+    def trained_by(name: str, rows_per_user: int | None = None) -> Any:
+        request = SimpleNamespace(rows_per_user=rows_per_user)
+        return SimpleNamespace(record=SimpleNamespace(recipe=recorded(name), request=request))
 
     assert {name for name in METHODS if not has_shadows(trained_by(name))} == {"pate"}
+    assert has_shadows(trained_by("sgd", 1))
+    assert not has_shadows(trained_by("sgd", 3))
     monkeypatch.setitem(METHODS, "mine", replace(METHODS["pate"], has_shadows=True))
     assert has_shadows(trained_by("mine"))
     with pytest.raises(IntegrityError, match="this version can follow"):

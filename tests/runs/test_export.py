@@ -7,19 +7,14 @@ import shutil
 import stat
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from reticent.core.errors import DataError
-from reticent.core.keys import Keys
-from reticent.data.domain import Domain, Label, Number
 from reticent.data.files import open_table
 from reticent.runs.export import export
-from reticent.runs.fit import fit
 from reticent.runs.folder import read_record
 from reticent.runs.predict import Predictor
 from reticent.runs.record import PRIVATE_FIELDS
-from reticent.runs.request import Request
 
 ALLOWED = {
     *("version", "kind", "state", "number", "request", "records", "rows", "recipe", "event", "versions"),
@@ -27,69 +22,54 @@ ALLOWED = {
 }
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("somewhere-in-the-clinic")
-    points = np.random.default_rng(0).uniform(-1, 1, (400, 2))
-    lines = [f"{a:.2f},{b:.2f},{'yes' if a > b else 'no'}" for a, b in points]
-    (home / "t.csv").write_text("\n".join(["a,b,y", *lines, ""]))
-    columns = {"a": Number(bounds=(-1, 1)), "b": Number(bounds=(-1, 1)), "y": Label(values=("no", "yes"))}
-    Domain(columns=columns, target="y").write(home / "domain.toml")
-    request = Request(
-        source=str(home / "t.csv"), target="y", domain=str(home / "domain.toml"), epsilon=2.0, method="output"
-    )
-    fit(request, home / "run", keys=Keys.seeded(1))
-    return home
-
-
-def test_what_no_guarantee_covers_lies_in_the_private_part(made: Path) -> None:
-    run = made / "run"
+def test_what_no_guarantee_covers_lies_in_the_private_part(home: Path) -> None:
+    run = home / "run"
     assert not set(json.loads((run / "run.json").read_text())) & set(PRIVATE_FIELDS)
     assert stat.S_IMODE((run / "private").stat().st_mode) == 0o700
     names = {path.name for path in (run / "private").iterdir()}
-    assert names == {"split.json", "origin.json", "unreleased.json"}
+    assert names == {"split.json", "origin.json", "unreleased.json", "fingerprint.json"}
     assert all(stat.S_IMODE((run / "private" / name).stat().st_mode) == 0o600 for name in names)
     assert "accuracy" in read_record(run).result.metrics
 
 
-def test_a_folder_without_its_private_part_has_no_scores(made: Path, tmp_path: Path) -> None:
-    shutil.copytree(made / "run", tmp_path / "run")
+def test_a_folder_without_its_private_part_has_no_scores(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "run", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "private")
     assert read_record(tmp_path / "run").result.metrics == {}
 
 
-def test_the_private_part_of_another_run_is_not_taken_for_its_own(made: Path, tmp_path: Path) -> None:
-    shutil.copytree(made / "run", tmp_path / "run")
+def test_the_private_part_of_another_run_is_not_taken_for_its_own(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "run", tmp_path / "run")
     kept = tmp_path / "run" / "private" / "unreleased.json"
     kept.write_text(json.dumps({**json.loads(kept.read_text()), "number": "another"}))
     assert read_record(tmp_path / "run").result.metrics == {}
 
 
-def test_a_release_has_what_is_covered_and_nothing_else(made: Path, tmp_path: Path) -> None:
+def test_a_release_has_what_is_covered_and_nothing_else(home: Path, tmp_path: Path) -> None:
     release = tmp_path / "release"
-    released = export(made / "run", release)
+    released = export(home / "run", release)
     names = {path.name for path in release.iterdir()}
     assert names == {"MODEL_CARD.md", "domain.toml", "model.safetensors", "run.json"}
     said = json.loads((release / "run.json").read_text())
     assert set(said) <= ALLOWED
     whole = "".join(path.read_text(errors="replace") for path in release.iterdir())
     assert "somewhere-in-the-clinic" not in whole
-    private = json.loads((made / "run" / "private" / "unreleased.json").read_text())
+    private = json.loads((home / "run" / "private" / "unreleased.json").read_text())
     for number in private["metrics"].values():
         assert not isinstance(number, float) or str(number) not in whole
-    assert str(json.loads((made / "run" / "private" / "split.json").read_text())["seed"]) not in whole
+    assert str(json.loads((home / "run" / "private" / "split.json").read_text())["seed"]) not in whole
     assert str(released.result.guarantee) in (release / "MODEL_CARD.md").read_text()
 
 
-def test_a_release_predicts_as_the_run_does(made: Path, tmp_path: Path) -> None:
-    export(made / "run", tmp_path / "release")
-    table = open_table(made / "t.csv")
-    ours, theirs = (list(Predictor(folder).table(table)) for folder in (made / "run", tmp_path / "release"))
+def test_a_release_predicts_as_the_run_does(home: Path, tmp_path: Path) -> None:
+    export(home / "run", tmp_path / "release")
+    table = open_table(home / "t.csv")
+    ours, theirs = (list(Predictor(folder).table(table)) for folder in (home / "run", tmp_path / "release"))
     assert ours == theirs
 
 
-def test_a_release_is_not_written_over_anything(made: Path, tmp_path: Path) -> None:
+def test_a_release_is_not_written_over_anything(home: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
     with pytest.raises(DataError, match="exists already"):
-        export(made / "run", tmp_path / "taken")
+        export(home / "run", tmp_path / "taken")

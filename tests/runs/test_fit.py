@@ -1,4 +1,4 @@
-"""From a table to a folder: what is charged, released, written, and gone on with."""
+"""From a table to a folder: what is charged, released, written, and resumed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ordered(table: Path, **changes: Any) -> Request:
-    return replace(Request(source=str(table), target="tall", epsilon=4.0), **changes)
+    return replace(Request(source=str(table), target="tall", epsilon=4.0, model="linear"), **changes)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +103,7 @@ def test_a_table_becomes_a_model_that_keeps_its_promise(prepared: FinishedRun) -
         "the format of the file is public: "
         'CSV, separated by comma, with a header, quoted by ", utf-8, 5 columns; '
         "every quote is closed in the record that opens it",
+        "the classes of the target 'tall' are public: 'no', 'yes'",
     ]
 
 
@@ -146,6 +147,7 @@ def test_what_is_not_declared_is_refused_where_only_public_values_may_be_used(
         ("descent", "auto"),
     ],
 )
+@pytest.mark.thorough
 def test_other_methods_and_models(table: Path, domain: Path, tmp_path: Path, method: str, model: Any) -> None:
     order = ordered(table, domain=str(domain), method=method, model=model)
     assert fit(order, tmp_path / "run", keys=Keys.seeded(2)).record.result.metrics["accuracy"] > 0.75
@@ -174,7 +176,7 @@ def test_cells_that_nobody_expected_do_not_stop_a_run_that_was_paid_for(
         assert result.metrics["accuracy"] > 0.8
     else:
         assert result.problem.bounds is not None
-        assert result.metrics["of the target's spread"] < 0.8
+        assert result.metrics["R2"] > 0.36
 
 
 def test_a_convex_fit_and_its_preparation_share_one_budget(table: Path, tmp_path: Path) -> None:
@@ -217,7 +219,7 @@ def test_predictions_come_from_the_folder_alone(declared: FinishedRun, tmp_path:
     assert sum(rows[0][f"probability of {name}"] for name in ("no", "yes")) == pytest.approx(1, abs=1e-5)
 
 
-def test_the_ledger_is_charged_first_once_and_with_everything(
+def test_the_ledger_is_charged_first_never_twice_and_with_everything(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "clinic.ledger")
@@ -234,7 +236,7 @@ def test_the_ledger_is_charged_first_once_and_with_everything(
     done = resume(tmp_path / "run", keys=Keys.seeded(4))
     resume(tmp_path / "run")  # a finished run stays as it is
     with Ledger.open(path) as ledger:
-        assert ledger.account("people").charges == 1
+        assert ledger.account("people").charges == 2  # preparation, and the rest when it has found something
         assert ledger.for_dataset("people").guarantee().epsilon == pytest.approx(
             done.record.result.guarantee.epsilon, rel=1e-3
         )
@@ -344,7 +346,7 @@ def test_bad_orders_are_refused_before_anything_is_charged(table: Path, tmp_path
     for changes, said in (
         ({"epsilon": 0.0}, "epsilon"),
         ({"epsilon": 1e6}, "protects nobody"),
-        ({"test": 1.0}, "no share of the rows"),
+        ({"test": 1.0}, "not a share of the rows"),
         ({"method": "magic"}, "method"),
         ({"ledger": "file"}, "go together"),
     ):
@@ -366,13 +368,16 @@ def test_bad_orders_are_refused_before_anything_is_charged(table: Path, tmp_path
 
 def test_tables_that_cannot_be_learned_from_say_so(tmp_path: Path) -> None:
     few = tmp_path / "few.csv"
-    few.write_text("x,y\n1,a\n2,b\n3,a\n4,b\n5,a\n")
-    with pytest.raises(CannotMeet, match="rows are too few"):
+    few.write_text("x,y\n" + "1,a\n2,b\n" * 20)
+    with pytest.raises(CannotMeet, match=r"rows are too few.*--prepare assume-public"):
         fit(Request(source=str(few), target="y", epsilon=1.0), tmp_path / "run")
     one = tmp_path / "one.csv"
     one.write_text("x,y\n" + "".join(f"{n},same\n" for n in range(2000)))
-    with pytest.raises(DataError, match="fewer than two classes"):
+    with pytest.raises(InvalidArgument, match="fewer than two values"):
         fit(Request(source=str(one), target="y", epsilon=8.0), tmp_path / "run2", keys=Keys.seeded(0))
+    found = Request(source=str(one), target="y", epsilon=8.0, classes="private")
+    with pytest.raises(DataError, match="fewer than two classes"):
+        fit(found, tmp_path / "run2", keys=Keys.seeded(0))
 
 
 def test_deltas() -> None:

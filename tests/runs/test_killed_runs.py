@@ -1,4 +1,4 @@
-"""Runs that are killed at any moment, by anybody, are gone on with; nothing is charged or released twice."""
+"""Runs that are killed at any moment, by anybody, are resumed; nothing is charged or released twice."""
 
 from __future__ import annotations
 

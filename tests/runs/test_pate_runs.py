@@ -1,4 +1,4 @@
-"""PATE as a run: what is charged, asked, kept, and gone on with."""
+"""PATE as a run: what is charged, asked, kept, and resumed."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_stopped_run_goes_on_with_the_answers_it_bought(
     assert done.record.result.metrics["accuracy"] > 0.8
     assert (tmp_path / "run" / "private" / "answers.json").read_bytes() == bought
     with Ledger.open(path) as ledger:
-        assert ledger.account("people").charges == 1
+        assert ledger.account("people").charges == 2  # preparation, and the rest
 
 
 def test_a_run_stopped_before_its_answers_has_released_none(
@@ -283,7 +283,7 @@ def test_a_number_that_only_preparation_finds_ends_the_run_for_good(
     about_a_number: Request, tmp_path: Path
 ) -> None:
     with pytest.raises(Inconclusive, match="the target was found to be a number") as refused:
-        fit(about_a_number, tmp_path / "run", keys=Keys.seeded(0))
+        fit(replace(about_a_number, classes="private"), tmp_path / "run", keys=Keys.seeded(0))
     assert "--resume" not in str(refused.value)
     assert "not charged again" not in str(refused.value)
     assert "stays spent" in str(refused.value)
@@ -311,8 +311,8 @@ def test_teachers_who_agree_on_nothing_are_not_asked_again(
     [
         (Number(bounds=(0.0, 300.0)), "number"),
         (Integer(bounds=(0, 300)), "number"),
-        (Number(), None),  # with few values it becomes a class
-        (Number(bounds=(0.0, 300.0), looked_up=frozenset({"bounds"})), None),
+        (Number(), "number"),
+        (Number(bounds=(0.0, 300.0), looked_up=frozenset({"bounds"})), "number"),
         (Category(), "classes"),
         (Category(values=("a", "b")), "classes"),
     ],
@@ -323,7 +323,8 @@ def test_what_is_predicted_is_known_before_paying_where_it_is_declared(
 ) -> None:
     path = declared(tmp_path / "numbers.toml", height=column)
     assert Source(replace(about_a_number, domain=path)).target_kind == kind
-    assert Source(about_a_number).target_kind is None
+    assert Source(about_a_number).target_kind == "number"
+    assert Source(replace(about_a_number, classes="private")).target_kind is None
 
 
 def test_datasets_of_the_catalog_know_what_is_predicted() -> None:

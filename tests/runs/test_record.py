@@ -12,27 +12,31 @@ import pytest
 
 from reticent.accounting.guarantee import Guarantee
 from reticent.core.errors import IntegrityError
+from reticent.data.preparation.noise import PreparationNoise
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import Composed, Gaussian
+from reticent.mechanisms.events import Composed
 from reticent.runs.folder import RUN, read_record, write_record
+from reticent.runs.held_out_scores import HeldOutScores
+from reticent.runs.methods.convex import Convex
+from reticent.runs.payment import preparation_cost
 from reticent.runs.problem import Problem
 from reticent.runs.record import (
     PRIVATE_FIELDS,
     VERSION,
     HistoryPoint,
     ModelFile,
-    Outcome,
-    PreparationCost,
     RecipeRecord,
     RunRecord,
-    Scores,
-    TableFormat,
+    RunResult,
     as_requested,
 )
 from reticent.runs.request import Request, request_of
+from reticent.runs.table_format import TableFormat
 from reticent.synthetic.request import SynthRequest
 
-REQUEST = Request(source="t.csv", target="y", epsilon=2.0, delta=1e-5)
+REQUEST = Request(source="t.csv", target="y", epsilon=2.0, delta=1e-5, method="output")
+NOISE = PreparationNoise(noise_multiplier=20.0, delta=1e-7)
+RECIPE = Convex("output", 1.0, 1e-6)
 PROMISE = Guarantee(epsilon=1.9, delta=1e-5, adjacency=Adjacency.ADD_OR_REMOVE, accountant="exact Gaussian")
 
 
@@ -44,9 +48,9 @@ def started(**changes: Any) -> RunRecord:
         request=as_requested(REQUEST),
         records=100,
         rows=80,
-        recipe=RecipeRecord(method="sgd", in_words="steps", settings={"share": 0.8}),
-        preparation=PreparationCost(noise_multiplier=20.0, epsilon=0.2, delta=1e-6),
-        event=Composed(events=(Gaussian(noise_multiplier=20.0), Gaussian(noise_multiplier=3.0))),
+        recipe=RecipeRecord(method="output", in_words=RECIPE.in_words, settings=RECIPE.to_json()),
+        preparation=preparation_cost(NOISE, delta=1e-5),
+        event=Composed(events=(NOISE.event, RECIPE.event)),
         versions={"reticent": "1"},
         table="digest",
     )
@@ -54,15 +58,15 @@ def started(**changes: Any) -> RunRecord:
 
 
 def model(**changes: Any) -> RunRecord:
-    outcome = Outcome(
+    outcome = RunResult(
         model=ModelFile(name="linear", digest="abc"),
         guarantee=PROMISE,
         seconds=1.5,
         problem=Problem(rows=80, shape=(3,), classes=("no", "yes")),
-        scores=Scores(label="unreleased", values={"accuracy": 0.9}),
+        scores=HeldOutScores(label="unreleased", values={"accuracy": 0.9}),
         history=(HistoryPoint(epoch=1.0, epsilon=None, held_out={"accuracy": 0.8}),),
     )
-    return started().paid("the seed is secret").finished(replace(outcome, **changes))
+    return started().preparing("the seed is secret").paid().finished(replace(outcome, **changes))
 
 
 def generator() -> RunRecord:
@@ -70,13 +74,14 @@ def generator() -> RunRecord:
     first = started(
         kind="generator",
         request=as_requested(request),
+        recipe=RecipeRecord(method="mst", in_words="noisy counts", settings={"share": [1.0, 1e-6]}),
         written_as=TableFormat(names=("a", "b"), delimiter=";", header=True, decimal=","),
     )
     made = ModelFile(name="mst generator", digest="abc", shape=(2,))
-    return first.paid().finished(Outcome(model=made, guarantee=PROMISE, seconds=2.0))
+    return first.paid().finished(RunResult(model=made, guarantee=PROMISE, seconds=2.0))
 
 
-@pytest.mark.parametrize("record", [started(), started().paid("a"), model(), generator()])
+@pytest.mark.parametrize("record", [started(), started().preparing("a"), model(), generator()])
 def test_what_is_written_is_what_is_read(tmp_path: Path, record: RunRecord) -> None:
     write_record(tmp_path, record)
     assert read_record(tmp_path).to_json() == record.to_json()
@@ -97,7 +102,7 @@ def test_a_generator_pretends_nothing_of_a_model() -> None:
 def test_no_guarantee_is_written_and_read_back(tmp_path: Path) -> None:
     """JSON has no infinity, and a run without a guarantee is a run all the same."""
     endless = replace(PROMISE, epsilon=math.inf)
-    record = model(guarantee=endless, scores=Scores(label="unreleased", values={"error": math.nan}))
+    record = model(guarantee=endless, scores=HeldOutScores(label="unreleased", values={"error": math.nan}))
     write_record(tmp_path, record)
     json.loads((tmp_path / RUN).read_text(), parse_constant=lambda word: pytest.fail(word))
     found = read_record(tmp_path).result

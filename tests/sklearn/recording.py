@@ -18,7 +18,7 @@ class Recorder:
         self.purposes: list[str] = []
 
     def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: str) -> None:
-        assert adjacency is Adjacency.REPLACE
+        assert adjacency is Adjacency.ADD_OR_REMOVE
         assert unit == "record"
         self.events.append(event)
         self.purposes.append(purpose)

@@ -21,7 +21,7 @@ from reticent.sklearn.spending import Spending
 def finder(rows: int, *, seed: int = 0, epsilon: float = 1.0) -> tuple[Finder, Spending]:
     """A tenth of epsilon for one look at so many rows."""
     spending = Spending(
-        epsilon=epsilon, delta=1e-6, adjacency="replace", rows=rows, keys=Keys.seeded(seed), budget=None
+        epsilon=epsilon, delta=1e-6, adjacency="replace", examples=rows, keys=Keys.seeded(seed), budget=None
     )
     return Finder(spending, 0.1, 1), spending
 
@@ -65,7 +65,7 @@ def test_a_row_moves_the_scores_of_a_norm_by_what_is_charged(monkeypatch: pytest
     neighbours = [np.vstack([x[1:], 1e9 * x[:1]])] if adjacency == "replace" else [x[1:], x[:-1]]
     for rows in [x, *neighbours]:
         spending = Spending(
-            epsilon=1.0, delta=1e-6, adjacency=adjacency, rows=30, keys=Keys.seeded(0), budget=None
+            epsilon=1.0, delta=1e-6, adjacency=adjacency, examples=30, keys=Keys.seeded(0), budget=None
         )
         Finder(spending, 0.1, 1).norm(rows)
     (here, reach), *others = told
@@ -110,13 +110,13 @@ def test_frequent_classes_are_found_and_rare_ones_are_not_shown():
 def test_where_classes_cannot_be_found_it_says_what_to_do():
     x, y = separable(60)
     with pytest.raises(InvalidArgument, match="classes='public'"):
-        PrivateLogisticRegression().fit(x, y)
+        PrivateLogisticRegression(classes="private").fit(x, y)
 
 
 def test_rows_of_a_class_that_was_not_found_count_without_features():
     x, y = separable(3000, classes=3)
     y = np.where(np.arange(3000) < 10, 9, y)
-    model = PrivateLogisticRegression(method="output", norm=1.5, epsilon=3.0).fit(x, y)
+    model = PrivateLogisticRegression(method="output", norm=1.5, epsilon=3.0, classes="private").fit(x, y)
     assert list(model.classes_) == [0, 1, 2]
     assert model.score(x, y) > 0.9
 
@@ -128,7 +128,7 @@ def test_columns_are_brought_into_the_unit_interval():
     moved = scaler.transform(x)
     assert np.abs(moved).max() <= 1
     assert moved[:, 0].min() < -0.8
-    assert moved[:, 0].max() > 0.8
+    assert moved[:, 0].max() > 0.6  # where the noise leaves a choice, bounds are wide
     assert np.abs(scaler.transform(1e9 * x)).max() <= 1
     assert scaler.transform(x.astype(np.float32)).dtype == np.float32
 

@@ -24,7 +24,7 @@ from reticent.sklearn import (
     PrivateMLPClassifier,
     PrivateScaler,
     PrivateSearch,
-    linear,
+    linear_fit,
     private,
     private_bounds,
     spending,
@@ -33,11 +33,11 @@ from reticent.sklearn import (
 _X, _Y = separable(3000, classes=3)
 
 MODELS: dict[str, Any] = {
-    "logistic": PrivateLogisticRegression(method="output"),
+    "logistic": PrivateLogisticRegression(method="output", classes="private"),
     "logistic, objective": PrivateLogisticRegression(method="objective", classes=[0, 1, 2]),
     "logistic, declared": PrivateLogisticRegression(method="output", classes=[0, 1, 2], norm=1.5),
     "logistic, descent": PrivateLogisticRegression(method="descent", classes=[0, 1, 2], norm=1.5),
-    "svc": PrivateLinearSVC(method="output"),
+    "svc": PrivateLinearSVC(method="output", classes="private"),
     "regression": PrivateLinearRegression(method="output"),
     "perceptron": PrivateMLPClassifier(classes=[0, 1, 2], steps=3, batch_size=3000),
     "scaler": PrivateScaler(),
@@ -54,10 +54,10 @@ def test_the_total_is_the_accountants_and_within_what_was_asked_for(name: str):
     model = MODELS[name].set_params(random_state=3, epsilon=0.8, delta=1e-5)
     model.fit(_X, _Y)
     said = model.guarantee_
-    assert said.epsilon == pytest.approx(tight(model.event_, 1e-5, Adjacency.REPLACE).upper, rel=2e-2)
+    assert said.epsilon == pytest.approx(tight(model.event_, 1e-5, Adjacency.ADD_OR_REMOVE).upper, rel=2e-2)
     assert 0.75 * 0.8 < said.epsilon <= 0.8 * (1 + 1e-9)
     assert said.delta == 1e-5
-    assert said.adjacency is Adjacency.REPLACE
+    assert said.adjacency is Adjacency.ADD_OR_REMOVE
     assert "the seed of this run is secret (a seeded run is for tests only)" in said.assumptions
     assert "the number of records, 3000, is public" in said.assumptions
     assert events.read(json.dumps(events.to_json(model.event_))) == model.event_
@@ -66,15 +66,15 @@ def test_the_total_is_the_accountants_and_within_what_was_asked_for(name: str):
 @pytest.mark.parametrize("adjacency", ["replace", "add-or-remove"])
 @pytest.mark.parametrize("name", ["logistic, declared", "svc", "regression"])
 def test_the_number_of_rows_is_declared_and_said(name: str, adjacency: str, monkeypatch: pytest.MonkeyPatch):
-    declared, real = set(), linear.fit
+    declared, real = set(), linear_fit.fit
 
     def watched(*data: Any, **terms: Any) -> Any:
         declared.add(terms["examples"])
         return real(*data, **terms)
 
-    monkeypatch.setattr(linear, "fit", watched)
+    monkeypatch.setattr(linear_fit, "fit", watched)
     model: Any = clone(MODELS[name])
-    model.set_params(adjacency=adjacency, random_state=0).fit(_X, _Y)
+    model.set_params(adjacency=adjacency, epsilon=2.0, random_state=0).fit(_X, _Y)
     assert declared == {3000}
     assert "the number of records, 3000, is public" in model.guarantee_.assumptions
 
@@ -137,7 +137,7 @@ def test_no_delta_at_all_is_pure_privacy():
     kinds = {type(part) for part in model.event_.events}
     assert kinds == {events.ExponentialMechanism, events.PureDp}
     with pytest.raises(InvalidArgument, match="delta 0"):
-        PrivateLogisticRegression(delta=0.0, method="objective").fit(_X, _Y)
+        PrivateLogisticRegression(delta=0.0, method="objective", classes="private").fit(_X, _Y)
 
 
 # Read from the data
@@ -207,7 +207,7 @@ def test_each_class_of_a_support_vector_machine_has_noise_of_its_own():
 
 
 def test_classes_that_share_a_key_are_noticed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(linear, "keys_for", lambda seed, parts: Keys.seeded(seed))
+    monkeypatch.setattr(linear_fit, "keys_for", lambda seed, parts: Keys.seeded(seed))
     assert classes_share_noise()
 
 
@@ -215,7 +215,7 @@ def test_without_a_seed_no_two_fits_are_alike():
     x, y = nothing_but_noise(200)
     model = PrivateLogisticRegression(method="output", classes=[0, 1], norm=1.0)
     assert not np.allclose(model.fit(x, y).coef_, model.fit(x, y).coef_)
-    assert model.guarantee_.assumptions == ("the number of records, 200, is public",)
+    assert model.guarantee_.assumptions == ("the number of records, 200, is public", spending.CAME_BEFORE)
 
 
 # Bad input

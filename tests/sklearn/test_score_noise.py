@@ -16,7 +16,7 @@ from scipy import stats
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import NEARLY_EXACT, RESERVED, delta_left_for
 from reticent.accounting.tight_epsilon import tight, upper_bound
-from reticent.core.errors import BudgetExceeded
+from reticent.core.errors import BudgetExceeded, CannotMeet
 from reticent.core.keys import Keys
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
@@ -25,7 +25,6 @@ from reticent.mechanisms.events import (
     ExponentialMechanism,
     Gaussian,
     Laplace,
-    PureDp,
     Repeated,
 )
 from reticent.sklearn import budget, trials
@@ -78,7 +77,7 @@ def test_one_row_moves_a_score_by_its_own_half(gains: list[float], other: float)
 
 def opened(epsilon: float = 1.0, delta: float | None = 1e-5, budget: Any = None) -> Spending:
     return Spending(
-        epsilon=epsilon, delta=delta, adjacency="replace", rows=9, keys=Keys.seeded(0), budget=budget
+        epsilon=epsilon, delta=delta, adjacency="replace", examples=9, keys=Keys.seeded(0), budget=budget
     )
 
 
@@ -117,18 +116,16 @@ def test_shares_that_use_up_delta_say_what_they_rest_on() -> None:
     assert NEARLY_EXACT in said.assumptions
 
 
-def test_a_fit_at_the_end_of_its_samplers_promises_nothing() -> None:
-    spending = opened(epsilon=200.0)
-    spending.pay(Laplace(noise_multiplier=1 / 50), "test")
-    spending.pay(PureDp(epsilon=1.0, adjacency=Adjacency.REPLACE), "test")
-    assert spending.guarantee().epsilon == float("inf")
+def test_a_fit_at_the_end_of_its_samplers_is_refused_before_it_pays() -> None:
+    with pytest.raises(CannotMeet, match="the ends of its sampler show"):
+        opened(epsilon=200.0)
 
 
 def test_a_cost_that_is_no_number_fits_no_shared_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = budget.SharedBudget(epsilon=1.0, delta=1e-5)
     monkeypatch.setattr(budget, "cost_within", lambda *terms: float("nan"))
     with pytest.raises(BudgetExceeded):
-        shared.charge(Gaussian(noise_multiplier=100.0), adjacency=Adjacency.REPLACE, purpose="test")
+        shared.charge(Gaussian(noise_multiplier=100.0), adjacency=shared.adjacency, purpose="test")
 
 
 @pytest.mark.parametrize(("delta", "is_said"), [(0, True), (1e-6, False)])

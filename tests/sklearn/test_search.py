@@ -57,7 +57,7 @@ def test_the_total_is_the_accountants(method: str):
     )
     found.fit(_X, _Y)
     assert budget.event == found.event_
-    assert found.guarantee_.epsilon == guarantee(found.event_, 1e-6, Adjacency.REPLACE).epsilon
+    assert found.guarantee_.epsilon == guarantee(found.event_, 1e-6, Adjacency.ADD_OR_REMOVE).epsilon
     assert 0.65 < found.guarantee_.epsilon <= 0.7
     assert isinstance(found.event_, Composed)
     tuned = found.event_.events[-1]
@@ -71,8 +71,8 @@ def test_a_search_costs_less_than_its_runs_and_more_than_one():
     found = search({"regularisation": [0.1, 1.0]}, mean=10.0).fit(_X, _Y)
     assert isinstance(found.event_, BestOfTrials)
     run = found.event_.event
-    one = tight(run, 1e-6, Adjacency.REPLACE).upper
-    ten = tight(Repeated(event=run, times=10), 1e-6, Adjacency.REPLACE).upper
+    one = tight(run, 1e-6, Adjacency.ADD_OR_REMOVE).upper
+    ten = tight(Repeated(event=run, times=10), 1e-6, Adjacency.ADD_OR_REMOVE).upper
     assert one < found.guarantee_.epsilon < ten
 
 
@@ -128,7 +128,7 @@ def score_deviation() -> float:
     """Of the scores of forty runs whose models are all alike: 20,000 rows fit them."""
     x, y = separable(25_000)
     spending = Spending(
-        epsilon=0.05, delta=1e-6, adjacency="replace", rows=25_000, keys=Keys.seeded(0), budget=None
+        epsilon=0.05, delta=1e-6, adjacency="replace", examples=25_000, keys=Keys.seeded(0), budget=None
     )
     model = PrivateLogisticRegression(method="output", classes=[0, 1], norm=1.5)
     runs = trials.Search(
@@ -156,7 +156,7 @@ def test_rows_that_are_fitted_do_not_score(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(trials.Search, "_run", watched)
     search({"regularisation": [0.1]}, mean=1.5, holdout=0.3).fit(_X, _Y)
     fitted, score = seen[:2]
-    assert len(score) == 1200
+    assert 1000 < len(score) < 1400  # by chance once in 1e11 times, if seeds were not fixed
     assert sorted(np.concatenate([fitted, score])) == list(range(4000))
 
 
@@ -177,7 +177,7 @@ def test_the_costliest_event_is_found_or_refused():
         ({"grid": {"regularization": [1.0]}}, "not a parameter of"),
         ({"grid": {"regularisation": []}}, "no settings"),
         ({"grid": {"regularisation": [1.0], "method": ["output", "objective"]}}, "differ in cost"),
-        ({"estimator": PrivateLogisticRegression(classes=[0, 1], norm=1.0, adjacency="zero-out")}, "replace"),
+        ({"grid": {"examples": [100, 200]}}, "decides its cost"),
         ({"estimator": 3}, "is not one"),
         ({"mean": 1.0}, "mean_above_one"),
         ({"shape": -1.0}, "shape_above_minus_one"),

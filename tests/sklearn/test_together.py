@@ -13,7 +13,7 @@ import sklearn.base
 from joblib import Parallel, delayed
 from recording import nothing_but_noise, separable
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from reticent.core.errors import BudgetExceeded, InvalidArgument
@@ -27,6 +27,7 @@ from reticent.sklearn import (
     PrivateSearch,
     SharedBudget,
 )
+from reticent.sklearn.budget import ROWS_BY_THEMSELVES
 
 _X, _Y = separable(2000)
 _DELTA = 1e-6
@@ -63,10 +64,40 @@ def test_a_shared_budget_assumes_what_its_fits_assume_and_says_each_thing_once()
         ),
     ]
     told = budget.guarantee().assumptions
-    assert set(told) == {line for part in parts for line in part.guarantee_.assumptions}
+    assert set(told) == {line for part in parts for line in part.guarantee_.assumptions} | {
+        ROWS_BY_THEMSELVES
+    }
     assert len(set(told)) == len(told)
     assert {f"the number of records, {rows}, is public" for rows in (1000, 2000)} < set(told)
     assert any("seed" in line for line in told)
+
+
+def training_sets(folds: Any, records: np.ndarray) -> list[set[int]]:
+    return [set(records[fitted].tolist()) for fitted, _ in folds.split(records)]
+
+
+def test_folds_by_coins_differ_in_the_record_that_is_gone_and_others_do_not():
+    """This is what the assumption of a shared budget is about."""
+    records = np.arange(30)
+    coins = np.random.default_rng(0).integers(3, size=30)
+    for gone in records:
+        kept = records != gone
+        by_coins = zip(
+            training_sets(PredefinedSplit(coins), records),
+            training_sets(PredefinedSplit(coins[kept]), records[kept]),
+            strict=True,
+        )
+        assert all(here - there <= {gone} and there <= here for here, there in by_coins)
+    by_position = zip(
+        training_sets(KFold(3), records), training_sets(KFold(3), records[records != 0]), strict=True
+    )
+    assert max(len(here ^ there) for here, there in by_position) > 1
+
+
+def test_a_single_release_assumes_nothing_about_other_fits():
+    budget = SharedBudget(epsilon=9.0, delta=_DELTA)
+    quick(epsilon=0.2, budget=budget).fit(_X, _Y)
+    assert ROWS_BY_THEMSELVES not in budget.guarantee().assumptions
 
 
 def test_a_fit_that_was_refused_leaves_nothing_to_assume():
@@ -108,7 +139,7 @@ def test_a_grid_search_without_privacy_of_its_own_is_charged_for_every_fit():
 
 def test_a_ledger_is_shared_by_clones_and_by_processes(tmp_path: Path):
     with Ledger.create(tmp_path / "clinic.ledger") as ledger:
-        ledger.limit("patients", epsilon=1.0, delta=1e-5, adjacency=Adjacency.REPLACE)
+        ledger.limit("patients", epsilon=1.0, delta=1e-5, adjacency=Adjacency.ADD_OR_REMOVE)
         model = quick(epsilon=0.4, budget=ledger.for_dataset("patients"))
         assert clone(model).budget is model.budget
         x, y = nothing_but_noise(200)
@@ -127,10 +158,10 @@ def test_a_budget_in_memory_cannot_be_spent_in_another_process():
 
 
 def test_a_budget_between_other_neighbours_is_refused():
-    budget = SharedBudget(epsilon=9.0, delta=_DELTA, adjacency="add-or-remove")
+    budget = SharedBudget(epsilon=9.0, delta=_DELTA, adjacency="replace")
     with pytest.raises(InvalidArgument, match="same adjacency"):
         quick(budget=budget).fit(_X, _Y)
-    quick(budget=budget, adjacency="add-or-remove").fit(_X, _Y)
+    quick(budget=budget, adjacency="replace").fit(_X, _Y)
 
 
 @pytest.mark.parametrize(

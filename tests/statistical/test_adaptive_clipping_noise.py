@@ -21,7 +21,7 @@ from reticent.data.sampling import Batch, FullBatch
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import step as step_module
 from reticent.training.clipping import flat
-from reticent.training.contributions import Contribution, Source
+from reticent.training.contributions import Contribution, DeviceRows
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.plan import AdaptiveNorm, Plan
 from reticent.training.step import Blocks, Roots, TrainState, private_step
@@ -67,7 +67,7 @@ def runs(*seeds: int, options: Any = None) -> list[Seen]:
         blocks=Blocks.of(recipe),
     )
     pushes = np.concatenate([np.zeros(ROWS // 2), np.tile([1e20, -1e20], ROWS // 4)])
-    source = Source({"x": jnp.asarray(pushes, jnp.float32)})
+    source = DeviceRows({"x": jnp.asarray(pushes, jnp.float32)})
     zero = jnp.zeros(NUMBERS)
     fresh = TrainState(jnp.int32(0), zero, optimizer.init(zero), jnp.float32(FIRST_NORM), zero)
 

@@ -27,6 +27,7 @@ DRAWS: dict[str, Callable[[jax.Array], Any]] = {
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+@pytest.mark.thorough
 def test_a_draw_does_not_depend_on_how_it_is_compiled(draw: Callable[[jax.Array], Any]) -> None:
     key = Keys.seeded(0).take(Stream.NOISE, steps=range(50))
     found = [jax.tree.leaves(jax.jit(draw, compiler_options=how)(key)) for how in (None, AS_SHIPPED)]

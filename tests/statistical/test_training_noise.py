@@ -22,7 +22,7 @@ from reticent.mechanisms import gaussian
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import step as step_module
 from reticent.training.clipping import flat
-from reticent.training.contributions import Contribution, Source
+from reticent.training.contributions import Contribution, DeviceRows
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.plan import Plan
 from reticent.training.step import Blocks, Roots, TrainState, private_step
@@ -61,7 +61,7 @@ def released(*seeds: int, options: Any = None) -> list[dict[str, np.ndarray]]:
         contribution=Contribution(),
         blocks=blocks,
     )
-    source = Source({"x": jnp.ones(ROWS)})
+    source = DeviceRows({"x": jnp.ones(ROWS)})
     fresh = TrainState(jnp.int32(0), zero, optimizer.init(zero), jnp.float32(NORM), zero)
 
     def all_steps(roots: Roots) -> Any:

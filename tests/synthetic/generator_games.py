@@ -87,6 +87,13 @@ def lonely_table(rows: int = 60, columns: int = 3) -> Worlds:
     return codes, codes[:-1]
 
 
+def table_of_users(each: int, rows: int, columns: int = 2) -> Worlds:
+    """A table of zeros, with and without the one user who has so many rows, with a 1 in every column."""
+    codes = np.zeros((rows, columns), np.int32)
+    codes[-each:] = 1
+    return codes, codes[:-each]
+
+
 def table_scores(worlds: Worlds, plan: TablePlan, *, runs: int, seed: int = 0) -> Scores:
     """Likelihood ratios of all that `tables.fit` draws: every count and every choice, in their order."""
     source = np.random.default_rng(seed)
@@ -117,14 +124,20 @@ class _Transcript:
         return self._score
 
     def measure(
-        self, codes: np.ndarray, columns: Any, sizes: Sequence[int], event: Gaussian, source: Any
+        self,
+        codes: np.ndarray,
+        columns: Any,
+        sizes: Sequence[int],
+        event: Gaussian,
+        source: Any,
+        **named: Any,
     ) -> Marginal:
         assert tuple(sizes) == self._plan.sizes, "codes were merged: the canary is in another cell"
-        found = self._draw(codes, columns, sizes, event, source)
+        found = self._draw(codes, columns, sizes, event, source, **named)
         if columns not in self._exact:
             self._exact[columns] = [count(world, columns, sizes) for world in self._worlds]
         far = [float(np.square(found.counts - exact).sum()) for exact in self._exact[columns]]
-        self._score += (far[1] - far[0]) / (2 * event.noise_multiplier**2)
+        self._score += (far[1] - far[0]) / (2 * (self._plan.rows_per_user * event.noise_multiplier) ** 2)
         if min(far) == 0 < max(far):  # no noise at all, which noise never comes out as
             self._score += _CERTAIN if far[0] == 0 else -_CERTAIN
         return found
@@ -142,13 +155,14 @@ class _Transcript:
         source: Any,
         *,
         again: Sequence[Any] = (),
+        **named: Any,
     ) -> list[Any]:
         events = list(events)
-        chosen = self._choose(scores, fits, events, source, again=again)
+        chosen = self._choose(scores, fits, events, source, again=again, **named)
         for at, (event, pair) in enumerate(zip(events, chosen, strict=True)):
             new = [one for one in scores if one not in chosen[:at] and fits(chosen[:at], one)]
             among = new or [one for one in scores if one in chosen[:at] or one in again] or list(scores)
-            half = event.epsilon / 2
+            half = event.epsilon / (2 * self._plan.rows_per_user)
             with_it, without = (
                 half * of[pair] - float(np.logaddexp.reduce([half * of[one] for one in among]))
                 for of in self._utilities

@@ -187,3 +187,13 @@ def test_a_lenient_label_keeps_rows_without_a_class(tmp_path: Path) -> None:
     coder = Coder(domain)
     codes = coder.encode(table(tmp_path / "t.csv", ["no", "?", "perhaps", "yes"], "sick"))
     assert coder.decode(codes, np.random.default_rng(0))["sick"] == ["no", "", "", "yes"]
+
+
+def test_dates_come_back_as_days(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("seen,y\n2024-01-03,a\n05.01.2024,b\n2024-01-31T10:00:00,a\nsoon,b\n")
+    seen = Number.of_dates("2024-01-01", "2024-01-10", missing=True, lenient=True)
+    coder = Coder(Domain(columns={"seen": seen, "y": Category(values=("a", "b"))}))
+    codes = coder.encode(open_table(path, header=True))
+    made = coder.decode(codes, np.random.default_rng(0))["seen"]
+    assert made == ["2024-01-03", "2024-01-05", "2024-01-10", ""]

@@ -248,6 +248,7 @@ def planned_with_noise(asked: GanPlan, share: float) -> GanPlan:
     return replace(asked, training=quiet)
 
 
+@pytest.mark.thorough
 def test_no_game_on_the_generator_beats_its_epsilon() -> None:
     asked = plan(epsilon=1.0, delta=1e-2, examples=20, batch_size=10, steps=16, **SMALL)
     assert game(asked, 1.0) <= asked.epsilon
@@ -369,6 +370,7 @@ def test_an_interrupted_fit_goes_on_pays_once_and_remembers_its_seed(
     assert len(said) == len(set(said))
 
 
+@pytest.mark.thorough
 def test_samples_are_of_their_class_and_survive_saving(tmp_path: Path) -> None:
     asked = plan(
         epsilon=40.0, delta=1e-3, examples=200, batch_size=50, steps=200, **SMALL,
@@ -382,6 +384,7 @@ def test_samples_are_of_their_class_and_survive_saving(tmp_path: Path) -> None:
     assert np.array_equal(image_model.load(tmp_path / "made").sample(200, 0)[0], made)
 
 
+@pytest.mark.thorough
 def test_vectors_are_made_from_vectors() -> None:
     x = np.random.default_rng(0).random((200, 4))
     asked = planned(steps=2, prior="none")

@@ -143,7 +143,7 @@ def test_an_embedded_sum_keeps_to_the_profile_of_its_event(
 
 def gan_plan(noise: float) -> gan.GanPlan:
     asked = gan.plan(
-        epsilon=2.0, delta=0.05, examples=20, batch_size=10, steps=1, max_norm=0.1, prior="none", hidden=()
+        epsilon=2.0, delta=0.04, examples=20, batch_size=10, steps=1, max_norm=0.1, prior="none", hidden=()
     )
     return gan.GanPlan(
         training=asked.training, count_noise=noise, epsilon=2.0, prior="none", hidden=(), generator_hidden=()

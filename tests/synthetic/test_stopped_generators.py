@@ -20,7 +20,7 @@ from reticent.ledger.ledger import Ledger
 from reticent.runs import folder as folders
 from reticent.runs import lifecycle, public_domain
 from reticent.runs.origin import ORIGIN
-from reticent.runs.private import PRIVATE
+from reticent.runs.private import FINGERPRINT, PRIVATE
 from reticent.synthetic import pipeline
 from reticent.synthetic.generators import Generator
 from reticent.synthetic.images import adversary, embedding, gan, image_model
@@ -32,6 +32,7 @@ from reticent.training.devices import feeding
 STEPS = 20
 SEED = Keys.seeded(0).assumptions
 MARK = f"{PRIVATE}/{ORIGIN}"  # whose run it is
+ROWS = f"{PRIVATE}/{FINGERPRINT}"  # and of which rows
 SMALL: dict[str, Any] = {"kept": 4, "hidden": (8,), "generator_hidden": (8,)}
 
 
@@ -147,7 +148,7 @@ def test_a_gan_that_was_interrupted_takes_the_steps_that_are_left(
     assert "not charged again" in error.value.remedy
     record = json.loads((folder / folders.RUN).read_text())
     assert record["state"] == "paid"
-    assert files_of(folder) == {folders.RUN, folders.CHECKPOINT, MARK}
+    assert files_of(folder) == {folders.RUN, folders.CHECKPOINT, MARK, ROWS}
     with pytest.raises(DataError, match="no finished generator"):
         Generator(folder)
     steps: list[int] = []
@@ -181,7 +182,7 @@ def test_other_fits_leave_nothing_behind_when_they_are_interrupted(
     assert f"reticent synth --resume {folder}" in said[-1]
     assert "not charged again" in said[-1]
     assert json.loads((folder / folders.RUN).read_text())["state"] == "paid"
-    assert files_of(folder) <= {folders.RUN, folders.DOMAIN, MARK}
+    assert files_of(folder) <= {folders.RUN, folders.DOMAIN, MARK, ROWS}
     resume(folder)
     require_finished_and_charged_once(folder, ledger)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-FOLDER = Path(sys.argv[1])
+FOLDER, NAMES = Path(sys.argv[1]), sys.argv[2:]
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
 
 import jax  # noqa: E402 - it reads the flags when it is imported
@@ -97,7 +97,8 @@ def plan(sampler: Sampler | None = None, **changes: Any) -> Plan:
 
 def run(recipe: Plan | None = None, data: Any = None, **options: Any) -> Run:
     options = {"optimizer": ADAM, "keys": Keys.seeded(3), **options}
-    return train(loss, start(), rows() if data is None else data, recipe or plan(), **options)
+    of_example = options.pop("of_example", loss)
+    return train(of_example, start(), rows() if data is None else data, recipe or plan(), **options)
 
 
 def params_of(done: Run) -> Arrays:
@@ -153,8 +154,12 @@ def views_of_users_a_norm_that_adapts_projection_and_the_mean(devices: int) -> A
     recipe = plan(sampler, unit="user", rows_per_user=3, adaptive=adaptive)
     data = Dataset(arrays=rows(), users=owners)
     options = {"augment": _shaken, "views": 2, "project": onto_ball(1.0), "output": "mean"}
-    done = run(recipe, data, execution=on(devices), **options)
+    done = run(recipe, data, execution=on(devices), of_example=_with_dropout, **options)
     return {**params_of(done), "norm": np.asarray(done.state.max_norm)}
+
+
+def _with_dropout(params: Any, example: Any, key: jax.Array) -> jax.Array:
+    return loss(params, {**example, "x": example["x"] * jax.random.bernoulli(key, 0.8, (8,))})
 
 
 def _shaken(key: jax.Array, example: Any) -> Any:
@@ -339,6 +344,8 @@ def main() -> None:
     assert len(jax.devices()) == 8
     said, found = (Plan.guarantee, Plan.epsilon_after), {}
     for devices, function in CASES:
+        if NAMES and function.__name__ not in NAMES:
+            continue
         is_asked = function in (divided_params, a_mesh_of_some_devices_with_two_axes)
         Plan.guarantee, Plan.epsilon_after = said if is_asked else (_free, _free)
         named = function(devices).items()

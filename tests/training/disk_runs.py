@@ -56,7 +56,7 @@ def plan(sampler: str = "Poisson", **changes: Any) -> Plan:
         "clipping": flat(0.5),
         "noise_multiplier": 1.0,
         "steps": STEPS,
-        "delta": 1e-3,
+        "delta": 1e-4,
         "adjacency": Adjacency.REPLACE,
     }
     return Plan(**{**values, **changes})

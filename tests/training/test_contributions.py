@@ -151,7 +151,7 @@ def test_views_are_averaged_before_clipping() -> None:
 
 def test_every_row_view_and_step_gets_its_own_randomness() -> None:
     shape = Contribution(rows=2, augment=lambda key, example: example, views=3)
-    seeds = shape.seeds(jax.random.key(0, impl="rbg"), 5)
+    seeds = shape.seeds(jax.random.key(0, impl="rbg"), 5).views
     assert seeds.shape == (5, 6, 2)
     assert len(np.unique(np.asarray(seeds).reshape(-1, 2), axis=0)) == 30
     bits = []

@@ -14,7 +14,7 @@ from gradient_oracle import ROUNDING, STRATEGIES, assert_right, gradients, norms
 
 from reticent.core.errors import InvalidArgument
 from reticent.training.clipping import Clipping, automatic, flat, per_layer
-from reticent.training.gradients import Strategy, Unreleased, clipped_gradient_sum, inputs
+from reticent.training.gradients import Strategy, UnreleasedExamples, clipped_gradient_sum, inputs
 
 PARAMS = {
     "hidden": {"kernel": random(0, 6, 5), "bias": random(1, 5)},
@@ -39,7 +39,9 @@ def compiled(strategy: Strategy, max_norm: float) -> Any:
     return jax.jit(clipped_gradient_sum(loss, max_norm=max_norm, strategy=strategy))
 
 
-def summed(strategy: Strategy, batch: Any, is_real: Any, *, max_norm: float = 0.5) -> tuple[Any, Unreleased]:
+def summed(
+    strategy: Strategy, batch: Any, is_real: Any, *, max_norm: float = 0.5
+) -> tuple[Any, UnreleasedExamples]:
     return compiled(strategy, max_norm)(PARAMS, batch, is_real)
 
 

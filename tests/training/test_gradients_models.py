@@ -48,6 +48,7 @@ def test_equinox_modules():
     assert_right(loss, params, IMAGES, rounding=ROUNDING)
 
 
+@pytest.mark.thorough
 def test_equinox_attention_and_recurrence():
     eqx = pytest.importorskip("equinox")
     keys = jax.random.split(jax.random.key(1), 4)
@@ -70,6 +71,7 @@ def test_equinox_attention_and_recurrence():
     assert_right(loss, params, IDS, rounding=ROUNDING)
 
 
+@pytest.mark.thorough
 def test_flax_linen_modules_in_bfloat16_with_checkpoint():
     linen = pytest.importorskip("flax.linen")
 

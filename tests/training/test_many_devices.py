@@ -1,6 +1,7 @@
 """A run on several devices is the run of one: the same batches, parameters and guarantee, and noise once.
 
-A process with eight devices runs small cases on one, two and all of them, and writes what came out.
+A process with eight devices runs small cases on one, two and all of them, and writes what came out. A quick
+look takes the cases about noise, on one device and on two.
 """
 
 from __future__ import annotations
@@ -30,8 +31,17 @@ Found = Mapping[int, Mapping[str, Arrays]]
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What came out, by devices, case and name."""
-    folder = tmp_path_factory.mktemp("devices")
-    command = [sys.executable, str(DRIVER), str(folder)]
+    return run_cases(tmp_path_factory.mktemp("devices"))
+
+
+@pytest.fixture(scope="module")
+def noises(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """What came out of the cases about noise, on one device and on two."""
+    return run_cases(tmp_path_factory.mktemp("noises"), "noise", "noise_that_every_device_adds")
+
+
+def run_cases(folder: Path, *names: str) -> Found:
+    command = [sys.executable, str(DRIVER), str(folder), *names]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[int, dict[str, Arrays]] = {devices: {} for devices in (1, *MANY)}
@@ -61,6 +71,7 @@ def numbers_of(case: Arrays) -> Arrays:
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.thorough
 def test_parameters_and_scores_are_those_of_one_device(found: Found, case: str) -> None:
     many = [devices for devices in MANY if case in found[devices]]
     assert many
@@ -70,11 +81,13 @@ def test_parameters_and_scores_are_those_of_one_device(found: Found, case: str) 
         assert are_close(ours, alone), devices
 
 
+@pytest.mark.thorough
 def test_a_mesh_may_have_two_axes_and_some_of_the_devices(found: Found) -> None:
     ours = found[8]["a_mesh_of_some_devices_with_two_axes"]
     assert are_close(ours, numbers_of(found[1]["divided_params"]))
 
 
+@pytest.mark.thorough
 def test_eight_devices_go_on_with_what_two_left(found: Found) -> None:
     gone_on_with = found[8]["stopped_on_two_and_ended_on_eight"]
     first, last = gone_on_with["steps"]
@@ -83,12 +96,14 @@ def test_eight_devices_go_on_with_what_two_left(found: Found) -> None:
     assert are_close(gone_on_with, {name: alone[name] for name in ("first", "second", "bias")})
 
 
+@pytest.mark.thorough
 def test_other_rows_would_be_noticed(found: Found) -> None:
     """The comparison above tells runs apart that differ in one row or one draw."""
     alone, other = (found[1][case] for case in CASES[:2])
     assert not are_close(other, {"first": alone["first"]})
 
 
+@pytest.mark.thorough
 def test_the_guarantee_is_that_of_one_device(found: Found) -> None:
     said = {str(found[devices]["divided_params"]["guarantee"]) for devices in (1, *MANY)}
     said.add(str(found[8]["a_mesh_of_some_devices_with_two_axes"]["guarantee"]))
@@ -96,6 +111,7 @@ def test_the_guarantee_is_that_of_one_device(found: Found) -> None:
     assert 0 < json.loads(said.pop())["epsilon"] < 100
 
 
+@pytest.mark.thorough
 def test_the_same_rows_are_in_every_batch(found: Found) -> None:
     """Noise is a fiftieth of a row here: 25 deviations lie between half a row and none."""
     sets = {name: np.rint(who) for name, who in found[8]["who_is_in_each_batch"].items()}
@@ -106,6 +122,7 @@ def test_the_same_rows_are_in_every_batch(found: Found) -> None:
     assert np.array_equal(sets["FixedSize"], np.rint(found[1]["who_is_in_each_batch"]["FixedSize"]))
 
 
+@pytest.mark.thorough
 def test_divided_parameters_and_their_moments_lie_in_parts(found: Found) -> None:
     for devices in MANY:
         parts = found[devices]["divided_params"]
@@ -124,24 +141,33 @@ def is_noise(values: np.ndarray, deviation: float) -> bool:
 NOISY = ((1, "noise"), (2, "noise"), (8, "noise_on_divided_params"))
 
 
+def test_noise_is_added_once_on_two_devices(noises: Found) -> None:
+    for devices in (1, 2):
+        assert is_noise(noises[devices]["noise"]["w"], NOISE), devices
+    assert np.array_equal(noises[2]["noise"]["w"], noises[1]["noise"]["w"])
+
+
+@pytest.mark.thorough
 def test_noise_is_added_once_however_many_devices_there_are(found: Found) -> None:
     for devices, case in NOISY:
         assert is_noise(found[devices][case]["w"], NOISE), (case, devices)
 
 
 @pytest.mark.parametrize("kind", ["the same", "of its own"])
-def test_noise_that_every_device_adds_is_noticed(found: Found, kind: str) -> None:
+def test_noise_that_every_device_adds_is_noticed(noises: Found, kind: str) -> None:
     """Planted, on two devices: half a million numbers are as strict as four thousand, and these do."""
-    assert not is_noise(found[2]["noise_that_every_device_adds"][kind], NOISE)
-    assert not is_noise(found[1]["noise"]["w"][:4096] * 1.06, NOISE)
+    assert not is_noise(noises[2]["noise_that_every_device_adds"][kind], NOISE)
+    assert not is_noise(noises[1]["noise"]["w"][:4096] * 1.06, NOISE)
 
 
+@pytest.mark.thorough
 def test_noise_is_that_of_one_device_to_the_last_bit(found: Found) -> None:
     alone = found[1]["noise"]["w"]
     for devices, case in NOISY[1:]:
         assert np.array_equal(found[devices][case]["w"], alone), (devices, case)
 
 
+@pytest.mark.thorough
 def test_no_part_repeats_the_noise_of_another(found: Found) -> None:
     """Correlations of 65,536 numbers: beyond five deviations once in 60,000 such tests."""
     parts = found[8]["noise_on_divided_params"]["w"].reshape(8, -1) / NOISE
@@ -149,6 +175,7 @@ def test_no_part_repeats_the_noise_of_another(found: Found) -> None:
     assert np.abs(between).max() < 5 / np.sqrt(parts.shape[1])
 
 
+@pytest.mark.thorough
 def test_no_device_draws_the_noise_of_all_parameters(found: Found) -> None:
     """Numbers come in stretches of 131,072: those of its part, and one that it begins in the middle of."""
     stretch = 2 * 131_072  # words: two for each number
@@ -156,6 +183,7 @@ def test_no_device_draws_the_noise_of_all_parameters(found: Found) -> None:
     assert words <= -(-(1 << 20) // 8 // stretch) * stretch + stretch < 1 << 20
 
 
+@pytest.mark.thorough
 def test_a_step_exchanges_one_gradient(found: Found) -> None:
     """Or, where parameters are divided, one gradient and one set of parameters."""
     whole, divided = (
@@ -169,6 +197,7 @@ def test_a_step_exchanges_one_gradient(found: Found) -> None:
     assert sum(size for _, size in divided) - gathered == GRADIENT + SCALARS
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_shared_is_refused(found: Found) -> None:
     said = {name: str(words) for name, words in found[8]["refused"].items()}
     assert "A mesh of 8 devices is too large for batches of 7" in said["too many devices"]

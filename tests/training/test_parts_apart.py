@@ -13,7 +13,7 @@ import optax
 import pytest
 
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.training.devices.exchange import Divided
+from reticent.training.devices.exchange import DividedExchange
 from reticent.training.devices.mesh import Layout, user_names
 from reticent.training.elementwise import require_elementwise
 
@@ -89,7 +89,7 @@ def positions(sizes: tuple[int, ...], is_divided: tuple[bool, ...], devices: int
     """Where the noise of each leaf begins, by devices; no leaf is made."""
     own = [size // devices if is_cut else size for size, is_cut in zip(sizes, is_divided, strict=True)]
     leaves = [jax.ShapeDtypeStruct((size,), jnp.float32) for size in own]
-    divided = Divided(("devices",), devices, sizes, is_divided)
+    divided = DividedExchange(("devices",), devices, sizes, is_divided)
 
     def one(_: jax.Array) -> list[jax.Array]:
         return [jnp.asarray(part.first) for part in divided.parts(leaves)]

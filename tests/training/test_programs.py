@@ -41,7 +41,7 @@ def _train(program: Any = None, *, epsilon: float = 2.0, output: Any = "last") -
         data,
         plan,
         optimizer=optax.sgd(0.1),
-        evaluate={"x": np.linspace(0, 1, 7, dtype=np.float32)},
+        evaluate={"x": np.linspace(0.01, 0.99, 7, dtype=np.float32)},
         output=output,
         keys=Keys.seeded(5),
         execution=rt.Execution(program=program),

@@ -20,7 +20,7 @@ from reticent.mechanisms.events import Composed, Gaussian
 from reticent.training import loop
 from reticent.training.averages import exponential
 from reticent.training.clipping import flat
-from reticent.training.contributions import Contribution, Source
+from reticent.training.contributions import Contribution, DeviceRows
 from reticent.training.devices import feeding
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.loop import Run, train
@@ -118,7 +118,7 @@ def test_a_batch_of_any_size_is_summed_whole(microbatch: int | None) -> None:
     recipe = plan(noise_multiplier=QUIET)
     blocks = Blocks.of(recipe, microbatch)
     values = np.linspace(0.0, 0.4, ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
-    source = Source({"x": jnp.asarray(values)})
+    source = DeviceRows({"x": jnp.asarray(values)})
     root = Keys.seeded(5).take(Stream.SAMPLING, steps=range(40))
     batches = recipe.sampler.draw(root, jnp.arange(40), ROWS)
     sizes = np.asarray(batches.is_real).sum(axis=1)
@@ -188,6 +188,7 @@ def test_a_sampler_says_how_far_the_number_of_rows_may_be_from_the_declared_one(
         run(rows(ROWS - 1), plan(sampler=Exact(examples=ROWS)))
 
 
+@pytest.mark.filterwarnings("ignore:Unreleased")
 def test_rows_that_coins_held_out_are_no_error_and_change_no_divisor() -> None:
     """Whether there are few or many left, a row adds the same to the mean, and zeros add nothing."""
     recipe = plan(sampler=FullBatch(examples=ROWS), noise_multiplier=QUIET, steps=1)
@@ -208,6 +209,7 @@ def test_neighbours_differ_by_at_most_the_clipping_norm_before_noise() -> None:
     assert 0.9 / ROWS < moved <= (1 + 1e-5) / ROWS
 
 
+@pytest.mark.filterwarnings("ignore:Unreleased")
 def test_the_divisor_is_the_expected_batch_never_the_drawn_one() -> None:
     # Half the rows are there, the plan says 64: the mean is over 64 all the same.
     recipe = plan(sampler=Poisson(examples=ROWS, batch_size=ROWS), noise_multiplier=2e-6, steps=1)
@@ -312,6 +314,7 @@ def fixed_gradient(params: Any, example: Any) -> jax.Array:
 
 @pytest.mark.usefixtures("without_accounting")
 @pytest.mark.parametrize("first_norm", [0.01, 100.0])
+@pytest.mark.thorough
 def test_an_adaptive_norm_finds_the_median_from_a_hundredth_and_a_hundredfold(first_norm: float) -> None:
     """Gradients of length 1 +- 0.3 that no step can change: the norm must end near 1."""
     lengths = np.random.default_rng(0).uniform(0.7, 1.3, 512).astype(np.float32)
@@ -375,7 +378,7 @@ def test_a_loss_that_is_not_scalar_and_integer_parameters_are_refused() -> None:
 
 def test_a_bare_array_is_refused_with_what_to_write_instead() -> None:
     with pytest.raises(DataError, match=r"data must be named arrays, got ndarray.*data=\{'x': x"):
-        train(loss, start(), rows()["x"], plan(), optimizer=optax.sgd(0.1))  # type: ignore[arg-type]
+        train(loss, start(), rows()["x"], plan(), optimizer=optax.sgd(0.1))
 
 
 def test_for_budget_spends_what_it_was_given_and_hardly_less() -> None:
@@ -387,6 +390,7 @@ def test_for_budget_spends_what_it_was_given_and_hardly_less() -> None:
     assert until.epsilon_after(until.steps) <= 2 < until.epsilon_after(until.steps + 1)
 
 
+@pytest.mark.thorough
 def test_runs_under_jit_disabled_take_the_same_step() -> None:
     recipe, data = plan(sampler=Poisson(examples=3, batch_size=2), steps=1), rows(3)
     compiled = run(data, recipe).params["w"]

@@ -22,6 +22,7 @@ _REFINEMENTS = 4
 _LARGE = 1000.0  # an epsilon that protects nobody
 _LARGEST_LOSS = 1e8  # beyond it no lattice is fine enough, and adding up numbers is as good
 _MOST_POINTS = 2**20  # of a window
+_FEW_POINTS = 2**12  # of a lattice
 RELATIVE_WIDTH = 8e-4  # of a bracket, relative to epsilon
 
 
@@ -158,7 +159,11 @@ def _choose(
     finest = max(10.6 * math.sqrt(variance), longest) / _MOST_POINTS
     spacing = max(spacing, finest)
     on_atoms = _hit_atoms(releases, spacing)
-    spacing = on_atoms if on_atoms >= finest else spacing
+    if on_atoms < spacing / 8 and longest > _FEW_POINTS * on_atoms:
+        # Tiny atoms beside a wide release ask for hundreds of times the points that the width needs.
+        spacing = max(spacing / 8, finest)
+    elif on_atoms >= finest:
+        spacing = on_atoms
     # Near epsilon a tilted mass m is worth m e^{log moment - tilt epsilon} of delta.
     log_worth = float(_log_moment_at(releases, sketches, tilt)) - tilt * estimate
     tolerated = 1e-4 * math.exp(min(max(math.log(delta) - log_worth, -300.0), 0.0))

@@ -38,7 +38,14 @@ MOST_RELEASES = 10**15  # beyond it a count is no longer a float to all its digi
 
 
 class Neighbours(NamedTuple):
-    """Which datasets are to be told apart: `group` records at once, under this adjacency."""
+    """Which datasets are to be told apart: `group` records at once, under this adjacency.
+
+    Example:
+        >>> Neighbours(Adjacency.REPLACE).group
+        1
+        >>> str(Neighbours(Adjacency.ADD_OR_REMOVE, group=3).adjacency)
+        'add-or-remove'
+    """
 
     adjacency: Adjacency
     group: int = 1

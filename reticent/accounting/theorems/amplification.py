@@ -37,6 +37,10 @@ def poisson(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
 def poisson_simple(rate: float) -> float:
     """The lecture's first bound: a 1-DP release on a batch of rate r is (2 r)-DP. For comparison only.
 
+    Example:
+        >>> poisson_simple(0.01)
+        0.02
+
     Reference:
         Smith (2009), Differential privacy and the secrecy of the sample, Lemma 3.
     """

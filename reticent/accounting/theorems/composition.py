@@ -54,6 +54,11 @@ def advanced_first(epsilon: float, delta: float, times: int, delta_extra: float)
     Guarantee:
         (e sqrt(2 T ln(1/d')) + T e (e^e - 1), T delta + d').
 
+    Example:
+        >>> cost, delta = advanced_first(0.1, 0.0, 100, 1e-6)
+        >>> round(cost, 3), delta
+        (6.308, 1e-06)
+
     Reference:
         Dwork and Roth (2014), Theorem 3.20.
     """
@@ -68,6 +73,11 @@ def advanced_heterogeneous(
     guarantees: Guarantees, delta_extra: float, *, times: int | Sequence[int] = 1
 ) -> tuple[float, float]:
     """Advanced composition of different releases, the whole list or each one of it `times` times over.
+
+    Example:
+        >>> cost, delta = advanced_heterogeneous([(0.1, 0.0), (0.2, 0.0)], 1e-6, times=50)
+        >>> round(cost, 3), delta
+        (9.558, 1e-06)
 
     Reference:
         Kairouz, Oh and Viswanath (2017), Theorem 3.5, second and first term of the minimum.
@@ -101,6 +111,10 @@ def largest_epsilon(target: float, times: int, delta_extra: float) -> float:
 
 def largest_epsilon_simple(target: float, times: int, delta_extra: float) -> float:
     """The lecture's corollary for targets below 1: target / sqrt(8 T ln(1/d')).
+
+    Example:
+        >>> round(largest_epsilon_simple(0.5, times=100, delta_extra=1e-6), 5)
+        0.00476
 
     Reference:
         Dwork and Roth (2014), Corollary 3.21.

@@ -11,7 +11,13 @@ from reticent.core.errors import InvalidArgument
 
 
 class PrivacyLoss(NamedTuple):
-    """The values of ln(P/Q) and the probability of each when outcomes are drawn from P."""
+    """The values of ln(P/Q) and the probability of each when outcomes are drawn from P.
+
+    Example:
+        >>> loss = PrivacyLoss(values=np.array([-1.0, 1.0]), probabilities=np.array([0.25, 0.75]))
+        >>> float(loss.values @ loss.probabilities)
+        0.5
+    """
 
     values: np.ndarray
     probabilities: np.ndarray

@@ -17,7 +17,12 @@ _LARGEST_MOMENT = 32  # "we only need to compute alpha(lambda) for lambda <= 32"
 
 
 def log_moment(rate: float, noise_multiplier: float, moment: int) -> float:
-    """alpha(lambda) of one step: lambda times the Renyi divergence at order lambda + 1."""
+    """alpha(lambda) of one step: lambda times the Renyi divergence at order lambda + 1.
+
+    Example:
+        >>> round(log_moment(rate=0.01, noise_multiplier=4.0, moment=8), 6)
+        0.000233
+    """
     checks.count(moment=moment)
     checks.positive(noise_multiplier=noise_multiplier)
     checks.probability(rate=rate)

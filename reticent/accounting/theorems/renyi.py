@@ -44,7 +44,12 @@ def gaussian(mu: float, orders: np.ndarray) -> np.ndarray:
 
 
 def laplace(epsilon: float, orders: np.ndarray) -> np.ndarray:
-    """Laplace noise of scale sensitivity / epsilon (Mironov 2017, Corollary 2)."""
+    """Laplace noise of scale sensitivity / epsilon (Mironov 2017, Corollary 2).
+
+    Example:
+        >>> laplace(1.0, np.array([2.0, 8.0])).round(3).tolist()
+        [0.619, 0.91]
+    """
     first = np.log(orders / (2 * orders - 1)) + (orders - 1) * epsilon
     second = np.log((orders - 1) / (2 * orders - 1)) - orders * epsilon
     values = np.logaddexp(first, second) / (orders - 1)
@@ -65,7 +70,12 @@ def _exp_less_line(x: np.ndarray) -> np.ndarray:
 
 
 def randomized_response(truth: float, choices: int, orders: np.ndarray) -> np.ndarray:
-    """Exactly, from the definition: the true answer, the other one, and the rest that tells nothing."""
+    """Exactly, from the definition: the true answer, the other one, and the rest that tells nothing.
+
+    Example:
+        >>> randomized_response(0.75, 2, np.array([2.0, 1e6])).round(3).tolist()  # towards ln 3
+        [0.847, 1.099]
+    """
     lie = (1 - truth) / (choices - 1)
     if lie == 0:
         return np.full(orders.shape, math.inf)
@@ -73,7 +83,12 @@ def randomized_response(truth: float, choices: int, orders: np.ndarray) -> np.nd
 
 
 def pure(epsilon: float, orders: np.ndarray) -> np.ndarray:
-    """The worst epsilon-DP release is randomised response between two answers (Kairouz et al. 2017)."""
+    """The worst epsilon-DP release is randomised response between two answers (Kairouz et al. 2017).
+
+    Example:
+        >>> pure(1.0, np.array([2.0, 1e6])).round(3).tolist()
+        [0.735, 1.0]
+    """
     return _response(epsilon, -epsilon / 2 - math.log1p(math.exp(-epsilon)), orders)
 
 
@@ -96,6 +111,10 @@ def _log_sinh(x: np.ndarray) -> np.ndarray:
 
 def exponential(epsilon: float, orders: np.ndarray) -> np.ndarray:
     """Bounded range: epsilon^2 / 8 of concentrated DP, four times less than pure DP at small epsilon.
+
+    Example:
+        >>> exponential(1.0, np.array([2.0, 4.0])).tolist()
+        [0.25, 0.5]
 
     Reference:
         Cesar and Rogers (2021), Lemma 3.2, arXiv:2004.07223.
@@ -130,7 +149,12 @@ def to_epsilon_classical(curve: np.ndarray, delta: float, orders: np.ndarray = O
 
 
 def to_delta(curve: np.ndarray, epsilon: float, orders: np.ndarray = ORDERS) -> float:
-    """The best delta over the orders at this epsilon, by the same inequality."""
+    """The best delta over the orders at this epsilon, by the same inequality.
+
+    Example:
+        >>> f"{to_delta(gaussian(1.0, ORDERS), epsilon=4.729):.1e}"
+        '1.0e-05'
+    """
     checks.not_negative(epsilon=epsilon)
     logs = (orders - 1) * (curve - epsilon + np.log1p(-1 / orders)) - np.log(orders)
     return min(smallest(np.exp(np.minimum(logs, 0.0))), 1.0)
@@ -194,7 +218,18 @@ def _slack(event: Event, neighbours: Neighbours) -> float:
 
 
 def epsilon(event: Event, delta: float, neighbours: Neighbours) -> float:
-    """The epsilon of a composition by Renyi accounting; an upper bound at any delta, however small."""
+    """The epsilon of a composition by Renyi accounting; an upper bound at any delta, however small.
+
+    Example:
+        >>> from reticent.mechanisms.adjacency import Adjacency
+        >>> round(
+        ...     epsilon(
+        ...         events.Gaussian(noise_multiplier=1.0), 1e-5, Neighbours(Adjacency.ADD_OR_REMOVE)
+        ...     ),
+        ...     3,
+        ... )
+        4.729
+    """
     checks.inside_unit(delta=delta)
     curve, extra = compose_curves(event, neighbours)
     remaining = delta - extra * (1 + 1e-12)
@@ -316,7 +351,17 @@ def _(event: events.BestOfTrials, neighbours: Neighbours, orders: np.ndarray) ->
 
 
 def pure_epsilon(event: Event, neighbours: Neighbours) -> float:
-    """An epsilon for which all of an event is epsilon-DP; infinity where none is known."""
+    """An epsilon for which all of an event is epsilon-DP; infinity where none is known.
+
+    Example:
+        >>> from reticent.mechanisms.adjacency import Adjacency
+        >>> one = Neighbours(Adjacency.ADD_OR_REMOVE)
+        >>> (
+        ...     pure_epsilon(events.Laplace(noise_multiplier=2.0), one),
+        ...     pure_epsilon(events.Gaussian(noise_multiplier=2.0), one),
+        ... )
+        (0.5, inf)
+    """
     return math.fsum(
         times * _pure_claim(item, neighbours) for item, times in dominating.flatten(event).items()
     )

@@ -53,6 +53,10 @@ class NegativeBinomialTrials:
     """K of at least 1 with P(k) proportional to (1 - gamma)^k * product of (l + shape)/(l + 1) over l < k.
 
     Shape 1 is the geometric distribution, 0 the logarithmic one.
+
+    Example:
+        >>> NegativeBinomialTrials(shape=1.0, gamma=0.1).mean
+        10.0
     """
 
     shape: float
@@ -83,7 +87,12 @@ class NegativeBinomialTrials:
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonTrials:
-    """K with this mean; of no runs at all, nothing is released."""
+    """K with this mean; of no runs at all, nothing is released.
+
+    Example:
+        >>> round(PoissonTrials(mean=10.0).nothing, 6)
+        4.5e-05
+    """
 
     mean: float
 
@@ -131,6 +140,13 @@ def best_of(curve: np.ndarray, trials: Trials, orders: np.ndarray, *, pure: floa
         exp((1 - 1/b) (curve(b) + ln y)) at every order b. The paper bounds the supremum by a formula;
         here y goes through small intervals, in each of which y is taken from the one end and y' from
         the other, so that what is found is never too small. No run at all is an outcome of its own.
+
+    Example:
+        >>> orders = np.array([2.0, 8.0, 64.0])
+        >>> best_of(0.01 * orders, NegativeBinomialTrials(shape=1.0, gamma=0.1), orders).round(
+        ...     2
+        ... ).tolist()
+        [0.62, 0.62, 1.03]
     """
     run = np.minimum.accumulate(curve[::-1])[::-1]  # a divergence never falls with its order
     bound = _by_intervals(run, trials, orders, pure)
@@ -151,6 +167,13 @@ def closed_form(
     """The formula of Theorem 2, with ln(1/gamma) and ln E[K] put in.
 
     curve(a) + (1 + shape) ((1 - 1/b) curve(b) + ln(1/gamma) / b) + ln(E[K]) / (a - 1), at the best b.
+
+    Example:
+        >>> orders = np.array([2.0, 8.0, 64.0])
+        >>> closed_form(
+        ...     0.01 * orders, orders, shape=1.0, log_inverse=math.log(10), log_mean=math.log(10)
+        ... ).round(2).tolist()
+        [3.04, 1.12, 1.39]
     """
     ratio = (1 - 1 / orders) * curve + log_inverse / orders
     return curve + (1 + shape) * ratio.min() + log_mean / (orders - 1)

@@ -24,13 +24,23 @@ def gaussian(mu: float) -> float:
 
 
 def pure(epsilon: float) -> float:
-    """epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4)."""
+    """epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4).
+
+    Example:
+        >>> pure(0.5)
+        0.125
+    """
     checks.not_negative(epsilon=epsilon)
     return epsilon * epsilon / 2
 
 
 def exponential(epsilon: float) -> float:
-    """epsilon^2 / 8, for the exponential mechanism (Cesar and Rogers 2021, Lemma 3.2)."""
+    """epsilon^2 / 8, for the exponential mechanism (Cesar and Rogers 2021, Lemma 3.2).
+
+    Example:
+        >>> exponential(0.5)
+        0.03125
+    """
     checks.not_negative(epsilon=epsilon)
     return epsilon * epsilon / 8
 
@@ -82,6 +92,12 @@ def rho(event: Event, neighbours: Neighbours) -> float:
     """The rho of a composition. Sampling is ignored: concentrated DP is not amplified by it.
 
     A batch is part of the data, so what is released on it costs at most what it costs on all of them.
+
+    Example:
+        >>> from reticent.mechanisms.adjacency import Adjacency
+        >>> steps = events.Repeated(event=events.Gaussian(noise_multiplier=10.0), times=100)
+        >>> round(rho(steps, Neighbours(Adjacency.ADD_OR_REMOVE)), 6)
+        0.5
     """
     total = 0.0
     for item, times in dominating.flatten(event).items():
@@ -90,6 +106,14 @@ def rho(event: Event, neighbours: Neighbours) -> float:
 
 
 def epsilon(event: Event, delta: float, neighbours: Neighbours) -> float:
+    """The epsilon of a composition at this delta, by its rho.
+
+    Example:
+        >>> from reticent.mechanisms.adjacency import Adjacency
+        >>> steps = events.Repeated(event=events.Gaussian(noise_multiplier=10.0), times=100)
+        >>> round(epsilon(steps, 1e-5, Neighbours(Adjacency.ADD_OR_REMOVE)), 2)
+        4.73
+    """
     checks.inside_unit(delta=delta)
     total = rho(event, neighbours)
     return to_epsilon(total, delta) if math.isfinite(total) else math.inf

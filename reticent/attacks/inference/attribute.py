@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int, Num
 from scipy.stats import norm
 
 from reticent.attacks.inference.imputation import Imputer, fit_imputer, logistic
@@ -44,6 +45,13 @@ class Sensitive:
         columns: positions among the features.
         codes: (values, columns), the code of each value.
         names: of the values.
+
+    Example:
+        >>> married = Sensitive.single("married", column=1, values=(0.0, 1.0))
+        >>> married.values_of(np.array([[0.3, 1.0], [0.5, 0.0]])).tolist()
+        [1, 0]
+        >>> married.with_value(np.array([[0.3, 1.0]]), 0).tolist()
+        [[0.3, 0.0]]
     """
 
     name: str
@@ -73,7 +81,7 @@ class Sensitive:
         names = tuple(f"{value:g}" for value in values)
         return cls(name=name, columns=(column,), codes=np.reshape(values, (-1, 1)), names=names)
 
-    def values_of(self, x: np.ndarray) -> np.ndarray:
+    def values_of(self, x: Num[np.ndarray, "records features"]) -> Int[np.ndarray, " records"]:
         """Finds the value of each record.
 
         Raises:
@@ -90,13 +98,15 @@ class Sensitive:
             )
         return np.argmin(distance, axis=1)
 
-    def with_value(self, x: np.ndarray, value: int) -> np.ndarray:
+    def with_value(
+        self, x: Num[np.ndarray, "records features"], value: int
+    ) -> Num[np.ndarray, "records features"]:
         """Copies the records with this value in all of them."""
         changed = np.array(x)
         changed[:, list(self.columns)] = self.codes[value]
         return changed
 
-    def other_features(self, x: np.ndarray) -> np.ndarray:
+    def other_features(self, x: Num[np.ndarray, "records features"]) -> Num[np.ndarray, "records others"]:
         """Returns all other features."""
         self._check_columns(x)
         return np.delete(x, list(self.columns), axis=1)
@@ -175,12 +185,27 @@ def infer_attribute(
     Args:
         predict: from records, one per row, to probabilities (records, classes).
         members, outsiders: `x` with the sensitive column in it, and `y`.
-        reference: other outsiders, on whom imputation is fitted.
+        reference: other outsiders, to fit imputation on. Values that none of them has are not guessed.
         imputer: makes a fresh scikit-learn classifier with `predict_proba`. A weak one flatters the attacks.
         seed: breaks ties at random.
 
     Raises:
         DataError: the records, their labels or the model's answers cannot be used.
+
+    Example:
+        >>> x = np.column_stack([np.random.default_rng(0).random(300), np.arange(300) % 2])
+        >>> members, outsiders, reference = (
+        ...     {"x": rows, "y": rows[:, 1].astype(int)} for rows in np.split(x, [50, 100])
+        ... )
+        >>> found = infer_attribute(
+        ...     lambda x: np.column_stack([1 - x[:, 1], x[:, 1]]),
+        ...     members=members,
+        ...     outsiders=outsiders,
+        ...     reference=reference,
+        ...     sensitive=Sensitive.single("married", column=1, values=(0.0, 1.0)),
+        ... )
+        >>> found.majority
+        0.5
     """
     checks.inside_unit(confidence=confidence)
     for attack in attacks:
@@ -193,7 +218,11 @@ def infer_attribute(
         imputer, sensitive.other_features(known[0]), known[1], sensitive.values_of(known[0]), sensitive.names
     )
     truth = {side: sensitive.values_of(x) for side, (x, _) in sides.items()}
-    answers = {side: _ask_with_each_value(predict, x, y, sensitive, side) for side, (x, y) in sides.items()}
+    # A value that no record of this kind has ("other", "missing") would only be a wrong guess.
+    occurs = np.bincount(sensitive.values_of(known[0]), minlength=len(sensitive.names)) > 0
+    answers = {
+        side: _ask_with_each_value(predict, x, y, sensitive, side, occurs) for side, (x, y) in sides.items()
+    }
     log_priors = {side: impute(sensitive.other_features(x), y) for side, (x, y) in sides.items()}
     random = np.random.default_rng(seed)
     rows, left_out = [], {}
@@ -236,24 +265,29 @@ def excess_of(attack_right: np.ndarray, baseline_right: np.ndarray, *, confidenc
 
 
 class _Answers:
-    """What the model says of each record with each value: every array is (records, values)."""
+    """What the model says of each record with each value: every array is (records, values).
 
-    def __init__(self, outputs: Sequence[Outputs]) -> None:
+    Args:
+        occurs: (values,) which values some record has. The others are never guessed.
+    """
+
+    def __init__(self, outputs: Sequence[Outputs], occurs: np.ndarray) -> None:
         log_p = np.stack([each.log_probabilities for each in outputs], axis=1)  # (records, values, classes)
         labels = outputs[0].labels
         self.log_true = log_p[np.arange(len(labels)), :, labels]
         self.log_top = log_p.max(axis=-1)
-        self.is_right = log_p.argmax(axis=-1) == labels[:, None]
+        self.is_right = (log_p.argmax(axis=-1) == labels[:, None]) & occurs
+        self.occurs = occurs
 
 
 def _ask_with_each_value(
-    predict: Predict, x: np.ndarray, y: np.ndarray, sensitive: Sensitive, side: str
+    predict: Predict, x: np.ndarray, y: np.ndarray, sensitive: Sensitive, side: str, occurs: np.ndarray
 ) -> _Answers:
     asked = []
     for value, name in enumerate(sensitive.names):
         answers = ask(predict, sensitive.with_value(x, value), name=side)
         asked.append(Outputs.from_probabilities(answers, y, name=f"{side} with {sensitive.name} {name}"))
-    return _Answers(asked)
+    return _Answers(asked, occurs)
 
 
 def _guess_values(
@@ -276,6 +310,7 @@ def _guess_values(
             scores[side] = said.log_true + log_priors[side]
         else:
             scores[side] = np.where(said.is_right, 1, -1) * np.exp(said.log_top)
+        scores[side] = np.where(said.occurs, scores[side], -np.inf)
     return {side: _pick_best(score, random) for side, score in scores.items()}
 
 

@@ -29,7 +29,7 @@ from reticent.attacks.metrics import Estimate, auc, clopper_pearson
 from reticent.attacks.predictors import Records, check_records
 from reticent.attacks.reconstruction.layer_order import in_layer_order
 from reticent.attacks.scores import FEWEST, Scores
-from reticent.attacks.shadows.recipes import PlainRecipe, Recipe
+from reticent.attacks.shadows.recipes import PlainRecipe, ShadowRecipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.distributed import collectives
@@ -79,7 +79,7 @@ class PropertyReport:
 
 
 def infer_property(
-    recipe: Recipe | PlainRecipe,
+    recipe: ShadowRecipe | PlainRecipe,
     data: Records,
     in_group: Any,
     *,

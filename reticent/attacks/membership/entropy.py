@@ -7,26 +7,48 @@ Reference:
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from reticent.attacks.membership.threshold import best_threshold
 from reticent.attacks.scores import FEWEST, Outputs, Scores
 from reticent.attacks.signals import signals_of
 
 
-def scores(outputs: Outputs) -> np.ndarray:
-    """Minus the logarithm of each answer's modified entropy, so that near-certain answers stay apart."""
+def scores(outputs: Outputs) -> Float[np.ndarray, " records"]:
+    """Minus the logarithm of each answer's modified entropy, so that near-certain answers stay apart.
+
+    Example:
+        >>> outputs = Outputs.from_logits(np.outer(np.arange(10), [1.0, 0.0]), np.zeros(10, int))
+        >>> bool((np.diff(scores(outputs)) > 0).all())  # the surer, the likelier a member
+        True
+    """
     return spread(signals_of(outputs.logits, outputs.labels).certainty)
 
 
-def spread(certainty: np.ndarray) -> np.ndarray:
-    """Minus the logarithm of the modified entropy: the same order, with room near certainty."""
+def spread(certainty: Float[np.ndarray, " ..."]) -> Float[np.ndarray, " ..."]:
+    """Minus the logarithm of the modified entropy: the same order, with room near certainty.
+
+    Example:
+        >>> spread(np.array([-1e-6, -0.7])).round(1).tolist()
+        [13.8, 0.4]
+    """
     return -np.log(np.maximum(-certainty, 1e-30))
 
 
-def label_thresholds(signal: np.ndarray, is_member: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def label_thresholds(
+    signal: Float[np.ndarray, "models records"],
+    is_member: Bool[np.ndarray, "models records"],
+    labels: Int[np.ndarray, " records"],
+) -> Float[np.ndarray, " records"]:
     """The best threshold on shadow models for each label; (records,), to be subtracted from a signal.
 
     A label with too few records gets the threshold of all.
+
+    Example:
+        >>> signal = np.tile(np.arange(40.0), (2, 1))
+        >>> is_member = np.tile(np.arange(40) >= 20, (2, 1))
+        >>> set(label_thresholds(signal, is_member, np.zeros(40, int)).tolist())
+        {19.5}
     """
     overall = best_threshold(Scores.of_games(signal, is_member))
     thresholds = np.full(len(labels), overall)

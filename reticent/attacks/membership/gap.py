@@ -8,10 +8,16 @@ Reference:
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 THRESHOLD = 0.5
 
 
-def scores(is_right: np.ndarray) -> np.ndarray:
-    """Scores 1 for a record with the right label, else 0. Needs labels only."""
+def scores(is_right: Bool[np.ndarray, " records"]) -> Float[np.ndarray, " records"]:
+    """Scores 1 for a record with the right label, else 0. Needs labels only.
+
+    Example:
+        >>> scores(np.array([True, False])).tolist()
+        [1.0, 0.0]
+    """
     return np.asarray(is_right, float)

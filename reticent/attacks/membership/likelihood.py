@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from jaxtyping import Bool, Float
 from scipy.stats import t as student
 
 from reticent.core import checks
@@ -52,22 +53,43 @@ class _Sums(NamedTuple):
 
 
 def lira(
-    target: np.ndarray, shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk"
-) -> np.ndarray:
+    target: Float[np.ndarray, " records"],
+    shadows: Float[np.ndarray, "models records"],
+    is_member: Bool[np.ndarray, "models records"],
+    *,
+    variance: Variance = "shrunk",
+) -> Float[np.ndarray, " records"]:
     """The log-likelihood ratio of in against out, for each record.
 
     Args:
         target: (records,) what the attacked model says; see `Signals.confidence`.
         shadows, is_member: (models, records) of other models.
+
+    Example:
+        >>> rng, is_member = np.random.default_rng(0), np.arange(16)[:, None] % 2 == np.arange(5) % 2
+        >>> shadows = rng.normal(size=(16, 5)) + 4 * is_member
+        >>> (lira(np.array([4.0, 4.0, 0.0, 0.0, 0.0]), shadows, is_member) > 0).tolist()
+        [True, True, False, False, False]
     """
     inside, outside = fit(shadows, is_member, variance=variance)
     return log_density(target, inside) - log_density(target, outside)
 
 
 def lira_offline(
-    target: np.ndarray, shadows: np.ndarray, is_member: np.ndarray, *, variance: Variance = "shrunk"
-) -> np.ndarray:
-    """How many deviations the target is above models that never had the record: no other is needed."""
+    target: Float[np.ndarray, " records"],
+    shadows: Float[np.ndarray, "models records"],
+    is_member: Bool[np.ndarray, "models records"],
+    *,
+    variance: Variance = "shrunk",
+) -> Float[np.ndarray, " records"]:
+    """How many deviations the target is above models that never had the record: no other is needed.
+
+    Example:
+        >>> rng, is_member = np.random.default_rng(0), np.arange(16)[:, None] % 2 == np.arange(5) % 2
+        >>> shadows = rng.normal(size=(16, 5)) + 4 * is_member
+        >>> (lira_offline(np.array([4.0, 4.0, 0.0, 0.0, 0.0]), shadows, is_member) > 2).tolist()
+        [True, True, False, False, False]
+    """
     checks.one_of(get_args(Variance), variance=variance)
     shadows, is_outside = np.asarray(shadows, float), ~np.asarray(is_member, bool)
     sums = _sums(shadows, is_outside)

@@ -12,6 +12,7 @@ Reference:
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from reticent.attacks.scores import Outputs
 from reticent.attacks.signals import signals_of
@@ -19,20 +20,37 @@ from reticent.attacks.signals import signals_of
 _PRIOR_RECORDS = 5.0  # a label's mean and variance lean on everybody's as if on so many records
 
 
-def scores(outputs: Outputs, population: Outputs) -> np.ndarray:
+def scores(outputs: Outputs, population: Outputs) -> Float[np.ndarray, " records"]:
     """How many deviations each record is above outsiders of the same label.
 
     Args:
         population: what the same model says of outsiders that are not among the records to be judged.
+
+    Example:
+        >>> logits, labels = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+        >>> others = Outputs.from_logits(logits, labels)
+        >>> surer = Outputs.from_logits(logits + 9 * np.eye(2)[labels], labels)
+        >>> bool(scores(surer, others).min() > 1)
+        True
     """
     signal, theirs = (signals_of(each.logits, each.labels).confidence for each in (outputs, population))
     return deviations_above(signal, outputs.labels, theirs, population.labels)
 
 
 def deviations_above(
-    signal: np.ndarray, labels: np.ndarray, population: np.ndarray, population_labels: np.ndarray
-) -> np.ndarray:
-    """Each signal's distance from the mean of its label in the population, in deviations."""
+    signal: Float[np.ndarray, " records"],
+    labels: Int[np.ndarray, " records"],
+    population: Float[np.ndarray, " others"],
+    population_labels: Int[np.ndarray, " others"],
+) -> Float[np.ndarray, " records"]:
+    """Each signal's distance from the mean of its label in the population, in deviations.
+
+    Example:
+        >>> deviations_above(
+        ...     np.array([3.0]), np.array([0]), np.array([0.0, 1.0, 2.0] * 10), np.zeros(30, int)
+        ... ).round(1).tolist()
+        [2.4]
+    """
     classes = int(max(labels.max(), population_labels.max())) + 1
     counts = np.bincount(population_labels, minlength=classes)
     sums = np.bincount(population_labels, population, minlength=classes)

@@ -7,6 +7,7 @@ Reference:
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from reticent.core import checks
 
@@ -14,30 +15,50 @@ _TIE_BREAK = 1e-9
 
 
 def online(
-    target: np.ndarray, shadows: np.ndarray, is_member: np.ndarray, *, gamma: float = 1.0
-) -> np.ndarray:
+    target: Float[np.ndarray, " records"],
+    shadows: Float[np.ndarray, "models records"],
+    is_member: Bool[np.ndarray, "models records"],
+    *,
+    gamma: float = 1.0,
+) -> Float[np.ndarray, " records"]:
     """The share of records whose gain this record's gain exceeds by a factor `gamma`.
 
     Args:
         target: (records,) log probability of the true class.
         shadows, is_member: (models, records) of reference models; every record is in half of them.
+
+    Example:
+        >>> rng, is_member = np.random.default_rng(0), np.arange(8)[:, None] % 2 == np.arange(30) % 2
+        >>> shadows = -1 - rng.random((8, 30)) - ~is_member
+        >>> target = np.full(30, -3.0)
+        >>> target[0] = -0.01
+        >>> int(online(target, shadows, is_member).argmax())
+        0
     """
     inside, outside = (_mean_probability(shadows, which) for which in (is_member, ~is_member))
     return _share_below(target - np.log((inside + outside) / 2), gamma)
 
 
 def offline(
-    target: np.ndarray,
-    shadows: np.ndarray,
-    is_member: np.ndarray,
+    target: Float[np.ndarray, " records"],
+    shadows: Float[np.ndarray, "models records"],
+    is_member: Bool[np.ndarray, "models records"],
     *,
     gamma: float = 1.0,
     slope: float = 0.3,
-) -> np.ndarray:
+) -> Float[np.ndarray, " records"]:
     """The same from models that never saw the record; those that did are assumed to be a little surer.
 
     Args:
         slope: the probability inside is guessed as slope * outside + 1 - slope.
+
+    Example:
+        >>> rng, is_member = np.random.default_rng(0), np.arange(8)[:, None] % 2 == np.arange(30) % 2
+        >>> shadows = -1 - rng.random((8, 30)) - ~is_member
+        >>> target = np.full(30, -3.0)
+        >>> target[0] = -0.01
+        >>> int(offline(target, shadows, is_member).argmax())
+        0
     """
     checks.probability(slope=slope)
     outside = _mean_probability(shadows, ~np.asarray(is_member, bool))

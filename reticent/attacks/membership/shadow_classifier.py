@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from jaxtyping import Bool, Float, Int, Num
 from scipy.special import expit
 
 from reticent.attacks.scores import FEWEST, Outputs
@@ -33,22 +34,36 @@ class Classifier:
     scale: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)  # (labels + 1, features); the last for labels that are rare
 
-    def scores(self, outputs: Outputs) -> np.ndarray:
+    def scores(self, outputs: Outputs) -> Float[np.ndarray, " records"]:
         return self.log_odds(signals_of(outputs.logits, outputs.labels).answers, outputs.labels)
 
-    def log_odds(self, answers: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def log_odds(
+        self, answers: Float[np.ndarray, "records some"], labels: Int[np.ndarray, " records"]
+    ) -> Float[np.ndarray, " records"]:
         """Of answers (records, some), as in `Signals.answers`."""
         features = _quadratic_features((answers - self.centre) / self.scale)
         known = np.minimum(labels, len(self.weights) - 1)
         return np.einsum("rf,rf->r", features, self.weights[known])
 
 
-def fit(answers: np.ndarray, labels: np.ndarray, is_member: np.ndarray) -> Classifier:
+def fit(
+    answers: Float[np.ndarray, "models records some"],
+    labels: Int[np.ndarray, " records"],
+    is_member: Bool[np.ndarray, "models records"],
+) -> Classifier:
     """Trains a classifier for each label.
 
     Args:
         answers: (models, records, some) of shadow models; see `Signals.answers`.
         labels, is_member: (records,) and (models, records).
+
+    Example:
+        >>> is_member = np.arange(6)[:, None] % 2 == np.arange(40) % 2
+        >>> answers = np.where(is_member, 3.0, 0.0)[..., None]
+        >>> found = fit(answers, np.zeros(40, int), is_member)
+        >>> member, outsider = found.log_odds(np.array([[3.0], [0.0]]), np.array([0, 0]))
+        >>> bool(member > 0 > outsider)
+        True
     """
     models = len(answers)
     flat = np.asarray(answers, float).reshape(-1, answers.shape[-1])
@@ -70,18 +85,32 @@ def fit(answers: np.ndarray, labels: np.ndarray, is_member: np.ndarray) -> Class
     return Classifier(centre=centre, scale=scale, weights=weights)
 
 
-def noisy_records(features: np.ndarray, share: float, *, seed: int) -> np.ndarray:
-    """Replaces a share of the values by those of other records: the data of a weaker attacker."""
+def noisy_records(
+    features: Num[np.ndarray, "records features"], share: float, *, seed: int
+) -> Num[np.ndarray, "records features"]:
+    """Replaces a share of the values by those of other records: the data of a weaker attacker.
+
+    Example:
+        >>> noisy_records(np.arange(6.0).reshape(3, 2), 0.0, seed=0).tolist()
+        [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    """
     checks.probability(share=share)
     random = np.random.default_rng(seed)
     replaced = random.random(features.shape) < share
     return np.where(replaced, marginal_records(features, len(features), seed=seed + 1), features)
 
 
-def marginal_records(features: np.ndarray, count: int, *, seed: int) -> np.ndarray:
+def marginal_records(
+    features: Num[np.ndarray, "records features"], count: int, *, seed: int
+) -> Num[np.ndarray, "made features"]:
     """Draws every value from its own column: records of an attacker who knows the marginals only.
 
     They have no labels; ask the target for them.
+
+    Example:
+        >>> drawn = marginal_records(np.array([[0, 10], [1, 11]]), 5, seed=0)
+        >>> drawn.shape, set(drawn[:, 1].tolist()) <= {10, 11}
+        ((5, 2), True)
     """
     checks.count(count=count)
     random = np.random.default_rng(seed)

@@ -23,12 +23,13 @@ from itertools import product
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Num
 from scipy.stats import beta, kstest, skewnorm
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument, ReticentError
 
-Score = Callable[[Sequence[str]], Any]  # from texts to the loss of each: lower is likelier
+TextLoss = Callable[[Sequence[str]], Any]  # from texts to the loss of each: lower is likelier
 
 _AT_ONCE = 4096
 _MOST_SKEWNESS = 0.99  # of a skew normal
@@ -123,7 +124,13 @@ class Exposure:
 
 
 def plant(texts: Sequence[str], canary: Canary, copies: int, *, seed: int = 0) -> list[str]:
-    """Inserts copies of the canary at random places among the texts."""
+    """Inserts copies of the canary at random places among the texts.
+
+    Example:
+        >>> canary = Canary(template="the code is {}", secret="4071", alphabet="0123456789")
+        >>> plant(["a", "b"], canary, 1, seed=0)
+        ['the code is 4071', 'a', 'b']
+    """
     checks.count(minimum=0, copies=copies)
     planted = [*texts, *[canary.text] * copies]
     order = np.random.default_rng(seed).permutation(len(planted))
@@ -131,7 +138,7 @@ def plant(texts: Sequence[str], canary: Canary, copies: int, *, seed: int = 0) -
 
 
 def measure_exposure(
-    score: Score,
+    score: TextLoss,
     canary: Canary,
     *,
     enumerate_up_to: int = 20_000,
@@ -147,6 +154,12 @@ def measure_exposure(
 
     Raises:
         DataError: the scores are not one finite number per text.
+
+    Example:
+        >>> canary = Canary(template="the code is {}", secret="1111", alphabet="01")
+        >>> found = measure_exposure(lambda texts: [text.count("0") for text in texts], canary)
+        >>> found.kind, found.bits
+        ('exact', 4.0)
     """
     checks.count(minimum=100, samples=samples)
     checks.count(enumerate_up_to=enumerate_up_to)
@@ -159,8 +172,13 @@ def measure_exposure(
     return estimated_exposure(loss, sampled, space=canary.space, confidence=confidence)
 
 
-def exact_exposure(loss: float, others: np.ndarray, *, confidence: float = 0.95) -> Exposure:
-    """Computes exposure from the rank among all other secrets; ties rank before the planted one."""
+def exact_exposure(loss: float, others: Num[np.ndarray, " others"], *, confidence: float = 0.95) -> Exposure:
+    """Computes exposure from the rank among all other secrets; ties rank before the planted one.
+
+    Example:
+        >>> exact_exposure(0.5, np.arange(1.0, 16.0)).bits
+        4.0
+    """
     rank = 1 + int(np.sum(others <= loss))
     space_bits = math.log2(len(others) + 1)
     bits = space_bits - math.log2(rank)
@@ -177,11 +195,18 @@ def exact_exposure(loss: float, others: np.ndarray, *, confidence: float = 0.95)
     )
 
 
-def estimated_exposure(loss: float, sampled: np.ndarray, *, space: int, confidence: float = 0.95) -> Exposure:
+def estimated_exposure(
+    loss: float, sampled: Num[np.ndarray, " sampled"], *, space: int, confidence: float = 0.95
+) -> Exposure:
     """Estimates exposure from the share of random secrets that are likelier, by a fitted skew normal.
 
     Guarantee:
         `at_least` is below the true exposure with the stated confidence, whatever the losses look like.
+
+    Example:
+        >>> found = estimated_exposure(-4.0, np.random.default_rng(0).normal(size=500), space=10**6)
+        >>> found.kind, found.at_least < found.bits
+        ('estimate', True)
     """
     space_bits = math.log2(space)
     below = int(np.sum(sampled <= loss))
@@ -219,7 +244,7 @@ def _skew_normal(values: np.ndarray) -> Any:
     return skewnorm(shape, loc=mean - scale * delta * math.sqrt(2 / math.pi), scale=scale)
 
 
-def _score_texts(score: Score, texts: Sequence[str]) -> np.ndarray:
+def _score_texts(score: TextLoss, texts: Sequence[str]) -> np.ndarray:
     pieces = [texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE)]
     try:
         losses = np.concatenate([np.asarray(score(piece), float).reshape(-1) for piece in pieces])

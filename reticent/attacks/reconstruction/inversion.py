@@ -96,6 +96,11 @@ def invert(
 
     Raises:
         DataError: the model cannot be asked or differentiated, or is not finite.
+
+    Example:
+        >>> found = invert(lambda x: x @ jnp.eye(2), (2,), [0, 1], steps=20, smoothness=0.0)
+        >>> found.pictures.argmax(axis=1).tolist()
+        [0, 1]
     """
     checks.count(steps=steps, starts=starts)
     checks.not_negative(smoothness=smoothness)
@@ -196,7 +201,12 @@ def _among(public: Any, shape: tuple[int, ...], box: tuple[float, float]) -> _Se
 
 
 def roughness(x: jax.Array) -> jax.Array:
-    """The sum of differences between neighbouring pixels; 0 for records that are not pictures."""
+    """The sum of differences between neighbouring pixels; 0 for records that are not pictures.
+
+    Example:
+        >>> bool(roughness(jnp.eye(3)) > roughness(jnp.ones((3, 3))))
+        True
+    """
     if x.ndim < 2:
         return jnp.float32(0)
     down, right = x[1:] - x[:-1], x[:, 1:] - x[:, :-1]
@@ -211,6 +221,12 @@ def likeness(inverted: Inverted, class_means: Any, *, confidence: float = 0.95) 
 
     Raises:
         DataError: other shapes, or a class mean that is constant or not finite.
+
+    Example:
+        >>> means = np.random.default_rng(0).random((3, 4))
+        >>> found = Inverted(labels=(0, 1, 2), pictures=means, confidences=np.ones(3))
+        >>> likeness(found, means).recognised.value
+        1.0
     """
     means = np.asarray(class_means, float)
     pictures = inverted.pictures

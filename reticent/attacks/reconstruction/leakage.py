@@ -36,7 +36,7 @@ from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import leaf_keys
 
-Loss = Callable[[Any, Any], jax.Array]  # (params, example) -> scalar
+ExampleLoss = Callable[[Any, Any], jax.Array]  # (params, example) -> scalar
 Gradient = Any  # a tree like the parameters
 Recover = Callable[[Gradient], Any]  # from a gradient to an example
 Match = Callable[..., np.ndarray]  # (params, gradient, label or None) -> example
@@ -48,7 +48,7 @@ _MOST_PSNR = 120.0  # decibels: what float32 can tell from a perfect copy
 
 
 def released_gradient(
-    loss: Loss,
+    loss: ExampleLoss,
     params: Any,
     batch: Mapping[str, Any],
     *,
@@ -61,6 +61,15 @@ def released_gradient(
     Args:
         batch: `x` and `y` with a first axis of examples.
         key: of the noise, if there is any.
+
+    Example:
+        >>> def loss(w, example):
+        ...     return (example["x"] @ w - example["y"]) ** 2
+        >>> batch = {"x": jnp.array([[1.0, 0.0]]), "y": jnp.array([1.0])}
+        >>> released_gradient(loss, jnp.zeros(2), batch).tolist()
+        [-2.0, -0.0]
+        >>> released_gradient(loss, jnp.zeros(2), batch, max_norm=1.0).round(3).tolist()
+        [-1.0, -0.0]
     """
     checks.not_negative(noise_multiplier=noise_multiplier)
     if noise_multiplier and (max_norm is None or key is None):
@@ -78,7 +87,7 @@ def released_gradient(
 
 
 @partial(jax.jit, static_argnums=0)
-def _clipped_sum(loss: Loss, params: Any, x: jax.Array, y: jax.Array, max_norm: jax.Array) -> Gradient:
+def _clipped_sum(loss: ExampleLoss, params: Any, x: jax.Array, y: jax.Array, max_norm: jax.Array) -> Gradient:
     def one(x: jax.Array, y: jax.Array) -> Gradient:
         gradient = jax.grad(loss)(params, {"x": x, "y": y})
         factor = jnp.minimum(1.0, max_norm / jnp.maximum(optax.tree.norm(gradient), 1e-12))
@@ -116,6 +125,11 @@ def recover_analytically(
 
     Raises:
         DataError: no bias, other shapes, or a gradient that is zero: no unit saw the example.
+
+    Example:
+        >>> example, pull = np.array([0.2, 0.9]), np.array([0.5, -1.0, 0.1])
+        >>> recover_analytically({"w": np.outer(example, pull), "b": pull}).round(3).tolist()
+        [0.2, 0.9]
     """
     if "w" not in layer or "b" not in layer or np.ndim(layer["w"]) != 2:
         raise DataError(
@@ -152,6 +166,12 @@ def recover_from_outputs(w: Any, *, length: float) -> tuple[np.ndarray, int]:
 
     Raises:
         DataError: another shape, or a gradient that is zero or not finite.
+
+    Example:
+        >>> example, pull = np.array([0.6, 0.8]), np.array([0.3, -0.7, 0.4])
+        >>> found, label = recover_from_outputs(np.outer(example, pull), length=1.0)
+        >>> found.round(3).tolist(), label
+        ([0.6, 0.8], 1)
     """
     matrix = np.asarray(w, float)
     if matrix.ndim != 2 or not np.isfinite(matrix).all() or not np.any(matrix):
@@ -168,6 +188,10 @@ def recover_label(gradient: Gradient) -> int:
     """Recovers the label of one example: its bias alone has a negative gradient under cross-entropy.
 
     The last bias is the last array of one axis, layers taken in the order of their names.
+
+    Example:
+        >>> recover_label({"dense1": {"w": np.ones((2, 3)), "b": np.array([0.2, -0.5, 0.3])}})
+        1
     """
     biases = [leaf for leaf in in_layer_order(gradient) if np.ndim(leaf) == 1]
     if not biases:
@@ -179,7 +203,7 @@ def recover_label(gradient: Gradient) -> int:
 
 
 def gradient_matcher(
-    loss: Loss,
+    loss: ExampleLoss,
     *,
     shape: tuple[int, ...],
     box: tuple[float, float] = (0.0, 1.0),
@@ -243,6 +267,12 @@ def _flat(tree: Any) -> jax.Array:
 
 
 def mean_squared_error(truth: Any, found: Any) -> float:
+    """The mean squared difference of two arrays of one shape.
+
+    Example:
+        >>> mean_squared_error([0.0, 1.0], [0.0, 0.5])
+        0.125
+    """
     truth, found = np.asarray(truth, float), np.asarray(found, float)
     if truth.shape != found.shape:
         raise DataError(
@@ -253,7 +283,12 @@ def mean_squared_error(truth: Any, found: Any) -> float:
 
 
 def psnr(truth: Any, found: Any, *, peak: float = 1.0) -> float:
-    """Peak signal-to-noise ratio in decibels: above 20 a clear copy, below 10 noise, 120 if it is perfect."""
+    """Peak signal-to-noise ratio in decibels: above 20 a clear copy, below 10 noise, 120 if it is perfect.
+
+    Example:
+        >>> round(psnr([0.0, 1.0], [0.1, 0.9]), 1), psnr([0.0, 1.0], [0.0, 1.0])
+        (20.0, 120.0)
+    """
     error = mean_squared_error(truth, found)
     return _MOST_PSNR if error == 0 else min(10 * math.log10(peak**2 / error), _MOST_PSNR)
 
@@ -282,7 +317,7 @@ class LeakAt:
 
 
 def noise_curve(
-    loss: Loss,
+    loss: ExampleLoss,
     params: Any,
     examples: Mapping[str, Any],
     recover: Recover,
@@ -341,7 +376,12 @@ def noise_curve(
 
 
 def mean_of(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
-    """The mean of measurements of independent examples, with Student's interval."""
+    """The mean of measurements of independent examples, with Student's interval.
+
+    Example:
+        >>> print(mean_of([1.0, 2.0, 3.0]))
+        2 [-0.4841, 4.484]
+    """
     mean, deviation = float(np.mean(values)), float(np.std(values, ddof=1))
     reach = float(student.isf((1 - confidence) / 2, len(values) - 1)) * deviation / math.sqrt(len(values))
     return Estimate(mean, mean - reach, mean + reach)

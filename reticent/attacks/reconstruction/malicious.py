@@ -19,6 +19,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from reticent.attacks.metrics import Estimate, clopper_pearson
 from reticent.attacks.reconstruction.leakage import psnr
@@ -35,6 +36,15 @@ def trap_parameters(params: Any, thresholds: Any, *, first: str = "dense1", foll
 
     Args:
         thresholds: rising, one for each unit of the first layer; see `even_thresholds`.
+
+    Example:
+        >>> params = {
+        ...     "dense1": {"w": np.zeros((6, 4)), "b": np.zeros(4)},
+        ...     "dense2": {"w": np.zeros((4, 2)), "b": np.zeros(2)},
+        ... }
+        >>> trapped = trap_parameters(params, [0.2, 0.4, 0.6, 0.8])
+        >>> [round(float(bias), 2) for bias in trapped["dense1"]["b"]]
+        [-0.2, -0.4, -0.6, -0.8]
     """
     for name in (first, following):
         if name not in params or np.ndim(params[name].get("w")) != 2 or "b" not in params[name]:
@@ -62,8 +72,13 @@ def trap_parameters(params: Any, thresholds: Any, *, first: str = "dense1", foll
     }
 
 
-def even_thresholds(means: Any, units: int) -> np.ndarray:
-    """Chooses thresholds with about as many examples between any two, from the means of similar records."""
+def even_thresholds(means: Any, units: int) -> Float[np.ndarray, " {units}"]:
+    """Chooses thresholds with about as many examples between any two, from the means of similar records.
+
+    Example:
+        >>> even_thresholds(np.linspace(0, 1, 101), 4).round(2).tolist()
+        [-0.01, 0.25, 0.5, 0.75]
+    """
     checks.count(minimum=2, units=units)
     found = np.asarray(means, float).ravel()
     if len(found) < 2 or not np.isfinite(found).all() or np.ptp(found) == 0:
@@ -77,11 +92,19 @@ def even_thresholds(means: Any, units: int) -> np.ndarray:
     return cuts + rising
 
 
-def read_trap(layer: Mapping[str, Any], *, box: tuple[float, float] = (0.0, 1.0)) -> np.ndarray:
+def read_trap(
+    layer: Mapping[str, Any], *, box: tuple[float, float] = (0.0, 1.0)
+) -> Float[np.ndarray, "found inputs"]:
     """Reads everything that the bins hold: (found, inputs), examples and some mixtures.
 
     Args:
         layer: gradients `w` (inputs, units) and `b` (units,) of the trapped layer.
+
+    Example:
+        >>> one = np.array([0.2, 0.4])  # its gradient is the same in every unit that it reaches
+        >>> layer = {"w": np.stack([one, 0 * one], axis=1), "b": np.array([1.0, 0.0])}
+        >>> read_trap(layer).round(3).tolist()
+        [[0.2, 0.4]]
     """
     w, b = np.asarray(layer["w"], float), np.asarray(layer["b"], float)
     inside = w - np.append(w[:, 1:], np.zeros((len(w), 1)), axis=1)
@@ -106,8 +129,16 @@ class TrapReport:
     recognisable: Estimate
 
 
-def compare_with_batch(found: np.ndarray, batch: Any, *, peak: float = 1.0) -> TrapReport:
-    """Matches what was found with the examples of the batch, given as numbers."""
+def compare_with_batch(
+    found: Float[np.ndarray, "found inputs"], batch: Any, *, peak: float = 1.0
+) -> TrapReport:
+    """Matches what was found with the examples of the batch, given as numbers.
+
+    Example:
+        >>> batch = np.random.default_rng(0).random((3, 8))
+        >>> compare_with_batch(batch[[2, 0]], batch).recognisable.value > 0.6
+        True
+    """
     truth = np.asarray(batch, float).reshape(len(batch), -1)
     if not len(found):
         found = np.zeros((1, truth.shape[1]))

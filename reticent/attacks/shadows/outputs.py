@@ -7,14 +7,15 @@ nothing about the one that is attacked.
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
+from reticent.attacks.files import BROKEN_ARCHIVE
 from reticent.attacks.signals import Signals, signals_of
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
@@ -42,11 +43,19 @@ class Shadows:
         labels: (records,).
         robustness: (models, records), the share of disturbed copies that kept the right label.
         fingerprint: of the recipe, the data and the seed: models of another one are never mixed in.
+
+    Example:
+        >>> labels = np.arange(6) % 2
+        >>> shadows = Shadows(
+        ...     logits=np.zeros((4, 6, 2)), is_member=balanced_halves(6, 4, seed=0), labels=labels
+        ... )
+        >>> shadows.models, shadows.records
+        (4, 6)
     """
 
-    logits: np.ndarray = field(repr=False)
-    is_member: np.ndarray = field(repr=False)
-    labels: np.ndarray = field(repr=False)
+    logits: Float[np.ndarray, "models records classes"] = field(repr=False)
+    is_member: Bool[np.ndarray, "models records"] = field(repr=False)
+    labels: Int[np.ndarray, " records"] = field(repr=False)
     robustness: np.ndarray | None = field(default=None, repr=False)
     fingerprint: str = ""
 
@@ -145,17 +154,22 @@ class Shadows:
                     robustness=file.get("robustness"),
                     fingerprint=str(file["fingerprint"]),
                 )
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile, EOFError):
+        except (OSError, *BROKEN_ARCHIVE):
             raise DataError(
                 f"{path} is not a file of shadow outputs.",
                 remedy="Name one that train_shadows wrote, or delete it and train again.",
             ) from None
 
 
-def balanced_halves(records: int, models: int, *, seed: int) -> np.ndarray:
+def balanced_halves(records: int, models: int, *, seed: int) -> Bool[np.ndarray, "{models} {records}"]:
     """Draws who is in whose training set: (models, records), every record in exactly half of them.
 
     Pair number k depends on the seed and on k alone, so that a longer matrix begins with a shorter one.
+
+    Example:
+        >>> halves = balanced_halves(5, 4, seed=0)
+        >>> halves.shape, halves.sum(axis=0).tolist()
+        ((4, 5), [2, 2, 2, 2, 2])
     """
     checks.count(minimum=2, records=records)
     checks.count(minimum=2, models=models)

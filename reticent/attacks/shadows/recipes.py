@@ -17,9 +17,9 @@ from reticent.core import checks
 from reticent.models.losses import classification_loss
 from reticent.models.model import Model
 
-Recipe = Callable[[jax.Array, jax.Array, jax.Array, jax.Array], Any]  # (key, x, y, mask) -> params
+ShadowRecipe = Callable[[jax.Array, jax.Array, jax.Array, jax.Array], Any]  # (key, x, y, mask) -> params
 PlainRecipe = Callable[[jax.Array, np.ndarray, np.ndarray, np.ndarray], Any]  # the same in NumPy
-Disturb = Callable[[jax.Array, jax.Array], jax.Array]  # of a key and one record
+DisturbTraced = Callable[[jax.Array, jax.Array], jax.Array]  # of a key and one record
 
 
 def plain_recipe(
@@ -29,7 +29,7 @@ def plain_recipe(
     epochs: int,
     batch_size: int,
     set_size: int,
-) -> Recipe:
+) -> ShadowRecipe:
     """Ordinary training without privacy: cross-entropy, a new order each epoch.
 
     Args:
@@ -76,7 +76,7 @@ def shuffled_members(key: jax.Array, mask: jax.Array, set_size: int) -> jax.Arra
 # Disturbances
 
 
-def flip_bits(rate: float) -> Disturb:
+def flip_bits(rate: float) -> DisturbTraced:
     """Flips every zero or one with this probability."""
     checks.inside_unit(rate=rate)
 
@@ -87,7 +87,7 @@ def flip_bits(rate: float) -> Disturb:
     return disturb
 
 
-def add_noise(deviation: float) -> Disturb:
+def add_noise(deviation: float) -> DisturbTraced:
     """Adds normal noise to every number; bytes are turned into numbers from 0 to 1 first."""
     checks.positive(deviation=deviation)
 

@@ -18,8 +18,8 @@ from reticent.attacks.shadows.pace import Clock, Progress
 from reticent.attacks.shadows.recipes import PlainRecipe
 from reticent.attacks.shadows.training import join_records
 
-Answers = tuple[np.ndarray, np.ndarray | None]  # logits (records, classes), and robustness (records,)
-Ask = Callable[[Any], Answers]
+ModelAnswers = tuple[np.ndarray, np.ndarray | None]  # logits (records, classes), and robustness (records,)
+Ask = Callable[[Any], ModelAnswers]
 
 
 def train_one_by_one(
@@ -46,12 +46,21 @@ def train_one_by_one(
 
     Raises:
         DataError, InvalidArgument: the data or the number of models do not fit.
+
+    Example:
+        >>> x, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+        >>> def recipe(key, x, y, mask):
+        ...     return x[mask & (y == 1)].mean(axis=0)
+        >>> def ask(centre):
+        ...     return np.column_stack([np.zeros(40), x @ centre]), None
+        >>> train_one_by_one(recipe, ask, {"x": x, "y": y}, shadows=4).models
+        4
     """
     x, y, audited = join_records(data, always)
     matrix = balanced_halves(audited, shadows, seed=seed)
     clock = Clock(minutes, shadows, on_progress)
     root = jax.random.key(seed, impl="threefry2x32")
-    answers: list[Answers] = []
+    answers: list[ModelAnswers] = []
     while len(answers) < shadows and not clock.is_over(2):
         started = time.perf_counter()
         for number in range(len(answers), len(answers) + 2):

@@ -23,14 +23,14 @@ import numpy as np
 
 from reticent.attacks.shadows.outputs import Shadows, balanced_halves
 from reticent.attacks.shadows.pace import Chunk, Clock, Progress, Sizes
-from reticent.attacks.shadows.recipes import Disturb, Recipe
+from reticent.attacks.shadows.recipes import DisturbTraced, ShadowRecipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_first
 from reticent.distributed.spread import Spread
 
-Predict = Callable[[Any, jax.Array], jax.Array]
+ApplyModel = Callable[[Any, jax.Array], jax.Array]
 
 _ROWS_AT_ONCE = 2048
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
@@ -43,9 +43,14 @@ class Queries:
     Args:
         disturb: of a key and one record, the record a little changed: `flip_bits`, `add_noise`, or an
             augmentation of your own.
+
+    Example:
+        >>> from reticent.attacks.shadows.recipes import add_noise
+        >>> Queries(disturb=add_noise(0.1), copies=4).copies
+        4
     """
 
-    disturb: Disturb = field(repr=False)
+    disturb: DisturbTraced = field(repr=False)
     copies: int = 16
 
     def __post_init__(self) -> None:
@@ -53,8 +58,8 @@ class Queries:
 
 
 def train_shadows(
-    recipe: Recipe,
-    predict: Predict,
+    recipe: ShadowRecipe,
+    predict: ApplyModel,
     data: Mapping[str, Any],
     *,
     shadows: int = 64,
@@ -133,8 +138,8 @@ class _Trainer:
 
     def __init__(
         self,
-        recipe: Recipe,
-        predict: Predict,
+        recipe: ShadowRecipe,
+        predict: ApplyModel,
         x: jax.Array,
         y: jax.Array,
         audited: int,
@@ -204,7 +209,9 @@ class _Trainer:
             return jax.vmap(self._one, in_axes=(0, 0, None, None))
         return lambda keys, masks, x, y: jax.lax.map(lambda pair: self._one(*pair, x, y), (keys, masks))
 
-    def _one_model(self, recipe: Recipe, predict: Predict, queries: Queries | None) -> Callable[..., Any]:
+    def _one_model(
+        self, recipe: ShadowRecipe, predict: ApplyModel, queries: Queries | None
+    ) -> Callable[..., Any]:
         audited, root = self._audited, self._copies_key
 
         def ask(params: Any, x: jax.Array) -> jax.Array:

@@ -77,7 +77,12 @@ def domain(name: str) -> Domain | None:
 
 
 def find(name: str) -> Location | None:
-    """Where a dataset is on this machine, or None if it would have to be downloaded."""
+    """Where a dataset is on this machine, or None if it would have to be downloaded.
+
+    Example:
+        >>> str(find("digits"))
+        'bundled with scikit-learn'
+    """
     return sources.find(describe(name))
 
 

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from reticent.core.errors import Unavailable
 from reticent.data.catalog.entries import CatalogEntry, File, Form
 
-Source = Literal["scikit-learn", "RETICENT_DATA", "cache", "Debian package"]
+SourceName = Literal["scikit-learn", "RETICENT_DATA", "cache", "Debian package"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Location:
         paths: each file of that form, by the name it has in the catalog.
     """
 
-    source: Source
+    source: SourceName
     folder: Path | None
     form: Form
     paths: Mapping[str, Path] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Location:
 class SearchFolder(NamedTuple):
     """A folder in which a dataset may be."""
 
-    source: Source
+    source: SourceName
     folder: Path
 
 

@@ -127,12 +127,7 @@ class _Arrays:
         self._archive = None if is_alone else opened.enter_context(zipfile.ZipFile(path))
         names = ["column.npy"] if self._archive is None else self._archive.namelist()
         if not all(name.endswith(".npy") for name in names):
-            hint = (
-                "It is an Excel workbook: save it as CSV."
-                if "xl/workbook.xml" in names
-                else "Give a CSV file."
-            )
-            raise DataError(f"{path} is a ZIP archive that holds no NumPy arrays.", remedy=hint)
+            raise DataError(f"{path} is a ZIP archive that holds no NumPy arrays.", remedy="Give a CSV file.")
         self.names = [name.removesuffix(".npy") for name in names]
         check_width(path, len(names))
 

@@ -15,7 +15,7 @@ from pyarrow import csv as arrow_csv
 
 from reticent.core.errors import DataError
 from reticent.data.arrow_cells import compute
-from reticent.data.files.dialect import DeclaredFormat, detect_layout, parse_records
+from reticent.data.files.dialect import BLANK, DeclaredFormat, detect_layout, parse_records
 from reticent.data.files.shards import byte_range, cut_error, line_ends_before
 from reticent.data.files.table import Table, check_names, report_damage
 from reticent.data.files.text import (
@@ -51,15 +51,15 @@ class DelimitedTable(Table):
         with report_damage(path, "text"):
             self._encoding = declared.encoding or detect_encoding(first_bytes(path, SAMPLE))
             self._is_lenient = declared.encoding is None and self._encoding.startswith("utf-8")
+            self._is_squeezed = declared.delimiter == BLANK
             text, is_whole = self._sample()
-        layout = detect_layout(
-            text,
-            path=path,
-            is_whole=is_whole,
-            declared=declared,
-            encoding=self._encoding,
-            expected=expected,
-        )
+            known: dict[str, Any] = {"path": path, "encoding": self._encoding, "expected": expected}
+            layout = detect_layout(text, is_whole=is_whole, declared=declared, **known)
+            if layout.dialect.delimiter == BLANK and not self._is_squeezed:
+                self._is_squeezed = True
+                text, is_whole = self._sample()
+                with_blanks = replace(declared, delimiter=BLANK)
+                layout = detect_layout(text, is_whole=is_whole, declared=with_blanks, **known)
         self.has_declared_format = declared.is_whole
         check_names(path, layout.names)
         if not layout.has_rows:
@@ -81,6 +81,8 @@ class DelimitedTable(Table):
                 f"the format of the file is public: {self.dialect.describe_format()}, "
                 f"{len(self.names)} columns"
             )
+        if self.dialect.title_lines:
+            said.append(f"lines of a title at the beginning: {self.dialect.title_lines}")
         if self.dialect.quote:  # a cell may hold line ends, so an open one takes other lines with it
             said.append("every quote is closed in the record that opens it")
         return "; ".join(said) or None
@@ -90,6 +92,8 @@ class DelimitedTable(Table):
             raise cut_error(self, f"packed with {self.dialect.compression}")
         if not has_plain_line_ends(self._encoding):
             raise cut_error(self, f"text in {self._encoding}")
+        if self._is_squeezed:
+            raise cut_error(self, "separated by blanks")
         shard = copy(self)
         with report_damage(self.path, "text"):
             first, end = self._bytes()
@@ -119,9 +123,16 @@ class DelimitedTable(Table):
             head = stream.read(self._start["skip"]).decode("utf-8")
         return len(head.encode(self._encoding)), self.path.stat().st_size
 
+    @property
+    def _reading(self) -> dict[str, Any]:
+        return {
+            "encoding": self._encoding,
+            "is_lenient": self._is_lenient,
+            "is_squeezed": self._is_squeezed,
+        }
+
     def _sample(self) -> tuple[str, bool]:
-        reading = {"encoding": self._encoding, "is_lenient": self._is_lenient}
-        with CleanText(self.path, **reading, line_limit=self._line_limit) as stream:
+        with CleanText(self.path, **self._reading, line_limit=self._line_limit) as stream:
             start = stream.read(SAMPLE)
             while b"\n" not in start and (more := stream.read(SAMPLE)):
                 start += more
@@ -130,8 +141,7 @@ class DelimitedTable(Table):
 
     def _lines(self) -> Iterator[tuple[int, int]]:
         """The line at which each row begins, and its number of cells, by a second and slower parser."""
-        reading = {"encoding": self._encoding, "is_lenient": self._is_lenient}
-        with CleanText(self.path, **reading, **self._start) as stream:
+        with CleanText(self.path, **self._reading, **self._start) as stream:
             lines = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8", newline="")
             try:
                 for record in parse_records(iter(lines), self.dialect.delimiter or ",", self.dialect.quote):
@@ -178,8 +188,7 @@ class DelimitedTable(Table):
         return _CountingQuotes(
             self.path,
             quote=self.dialect.quote,
-            encoding=self._encoding,
-            is_lenient=self._is_lenient,
+            **self._reading,
             line_limit=self._line_limit,
             head=self._head,
             tail=self._tail,

@@ -16,22 +16,35 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.data.files.cell_signs import CellSigns, detect_signs, is_comma_an_exception, is_quantity
+from reticent.data.files.headers import find_head
 from reticent.data.files.text import check_encoding
 from reticent.data.kinds import BLANKS, MISSING_MARKERS
 
+if TYPE_CHECKING:
+    from reticent.data.arrow_cells import Reading
+
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}  # in order of preference in a tie
 
+_FORMATS = {
+    "parquet": "Parquet",
+    "jsonl": "JSON lines",
+    "xlsx": "Excel",
+    "sqlite": "SQLite",
+    "duckdb": "DuckDB",
+    "postgresql": "PostgreSQL",
+}
+BLANK = " "  # or any number of them, and tabs
+_NAMES = {**DELIMITERS, BLANK: "blanks"}
 _LINES_LOOKED_AT = 1000
-_RARE = 20  # one line in so many is unlike the others
+_BLANKS_AGREE = 0.95  # of the lines have equally many cells, if blanks separate them
 _COMMENT_STARTS = ("#", "|", "%", "sep=")
-_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-_DECIMAL_POINT = re.compile(r"[+-]?\d+\.\d+")
 # Cells that a quote stands around; within double ones there may be lines, and the sign twice.
 _QUOTED = re.compile(r'(?:^|(?<=[,;\t|])) ?"(?:[^"]|"")*" ?(?=$|[,;\t|]|\r)', re.MULTILINE)
+_SPARSE = re.compile(r"\d+:[-+.\deE]+")  # as in a libsvm file
 _IN_APOSTROPHES = re.compile(r"(^|[,;\t|]) ?'[^'\n]*' ?($|[,;\t|\r])")
 
 
@@ -39,15 +52,27 @@ _IN_APOSTROPHES = re.compile(r"(^|[,;\t|]) ?'[^'\n]*' ?($|[,;\t|\r])")
 class Dialect:
     """What was detected about a file, or given by the caller."""
 
-    format: str  # csv | parquet | npz | libsvm
+    format: str  # csv | jsonl | parquet | npz | libsvm | xlsx | sqlite | duckdb | postgresql
     delimiter: str | None = None
     has_header: bool | None = None
     quote: str | None = None
     encoding: str | None = None
     decimal: str = "."
+    thousands: str = ""  # "." if points group digits; see `arrow_cells.Reading`
+    day_first: bool = False  # 01/02/2024 is in February
     missing_markers: tuple[str, ...] = ()  # those seen in the first lines
     compression: str | None = None
+    title_lines: int = 0  # above the header, and not read
     is_header_in_doubt: bool = False  # nothing in the file tells whether its first line is a row
+    is_decimal_in_doubt: bool = False  # nor whether 41.896 is about 42 or about 42 thousand
+    is_day_in_doubt: bool = False  # nor whether 01/02/2024 is in January
+
+    @property
+    def reading(self) -> Reading:
+        """How numbers and dates are written."""
+        from reticent.data.arrow_cells import Reading
+
+        return Reading(decimal=self.decimal, thousands=self.thousands, day_first=self.day_first)
 
     def describe(self) -> str:
         """One line for a person.
@@ -63,15 +88,21 @@ class Dialect:
 
     def describe_format(self) -> str:
         """How the file is written, in a line: nothing about its cells."""
-        said = [self.format.upper() if self.format != "parquet" else "Parquet"]
+        said = [_FORMATS.get(self.format, self.format.upper())]
+        if self.format == "postgresql":  # how its rows are copied is nobody's business
+            return ", ".join([*said, *(["day before month"] * self.day_first)])
         if self.delimiter:
-            said.append(f"separated by {DELIMITERS.get(self.delimiter, repr(self.delimiter))}")
+            said.append(f"separated by {_NAMES.get(self.delimiter, repr(self.delimiter))}")
         if self.has_header is not None:
             said.append("with a header" if self.has_header else "without a header")
         if self.quote:
             said.append(f"quoted by {self.quote}")
         if self.decimal == ",":
             said.append("decimal comma")
+        if self.thousands:
+            said.append("thousands point")
+        if self.day_first:
+            said.append("day before month")
         return ", ".join([*said, *(part for part in (self.encoding, self.compression) if part)])
 
 
@@ -100,24 +131,33 @@ class DeclaredFormat:
     encoding: str | None = None
     decimal: str | None = None
     quote: str | None = None  # "" for none
+    thousands: str | None = None  # "" for none
+    day_first: bool | None = None
 
     @classmethod
     def parse(cls, text: str) -> DeclaredFormat:
         """What `Dialect.describe_format` says, or a part of it in any order; the rest is as usual.
 
-        >>> DeclaredFormat.parse("CSV, separated by semicolon, decimal comma").layout
-        {'delimiter': ';', 'header': True, 'encoding': 'utf-8', 'decimal': ',', 'quote': ''}
+        >>> declared = DeclaredFormat.parse("CSV, separated by semicolon, decimal comma")
+        >>> declared.delimiter, declared.header, declared.decimal
+        (';', True, ',')
 
         Raises:
             InvalidArgument: a word means nothing here.
         """
-        named = {name: sign for sign, name in DELIMITERS.items()}
+        named = {name: sign for sign, name in _NAMES.items()}
         found: dict[str, Any] = {"delimiter": ",", "header": True, "encoding": "utf-8"}
-        found |= {"decimal": ".", "quote": ""}
+        found |= {"decimal": ".", "quote": "", "thousands": "", "day_first": False}
         for words in (part.strip() for part in text.split(", ")):
             match words.split():
                 case ["CSV" | "gzip"] | ["decimal", "point"] | ["without", "quotes"]:
                     pass
+                case ["month", "before", "day"]:
+                    pass
+                case ["day", "before", "month"]:
+                    found["day_first"] = True
+                case ["thousands", "point"]:
+                    found["thousands"] = "."
                 case ["separated", "by", sign]:
                     found["delimiter"] = named.get(sign, sign.strip("'"))
                 case ["with" | "without" as whether, *_, "header"]:
@@ -148,9 +188,28 @@ class DeclaredFormat:
         return self == DeclaredFormat()
 
     @property
+    def has_no_columns(self) -> bool:
+        """Whether nothing is said about delimiter, quotes and header, which JSON does not have."""
+        return self.delimiter is None and self.header is None and self.quote is None
+
+    @property
     def is_whole(self) -> bool:
         """Whether nothing is left to detect."""
-        return None not in (self.delimiter, self.header, self.encoding, self.decimal, self.quote)
+        return None not in (self.delimiter, self.header, self.encoding, self.decimal, self.quote) and (
+            self.thousands is not None and self.day_first is not None
+        )
+
+    def signs(self, cells: Counter[str], delimiter: str) -> CellSigns:
+        """How numbers and dates are written: as declared, and for the rest as most cells are."""
+        found = detect_signs(cells, delimiter)
+        if self.decimal is not None:
+            thousands = found.thousands if found.decimal == self.decimal else ""
+            found = found._replace(decimal=self.decimal, thousands=thousands, is_decimal_in_doubt=False)
+        if self.thousands is not None:
+            found = found._replace(thousands=self.thousands, is_decimal_in_doubt=False)
+        if self.day_first is not None:
+            found = found._replace(day_first=self.day_first, is_day_in_doubt=False)
+        return found
 
 
 def detect_layout(
@@ -179,27 +238,30 @@ def detect_layout(
             f"{path}: a cell of the first row is longer than {csv.field_size_limit()} characters.",
             remedy="This is not a table: check that every quote is closed.",
         )
-    first, rest = records[0], [record.cells for record in records[1:]]
-    likely = _looks_like_header(first.cells, rest) if declared.header is None else declared.header
-    if likely is None and expected and set(expected) <= set(first.cells):
-        likely = True
-    has_header = bool(likely)
-    rows = rest if has_header else [first.cells, *rest]
-    start = first.ends if has_header else first.starts
-    names = first.cells if has_header else [f"column_{i}" for i in range(1, len(first.cells) + 1)]
+    head = find_head([record.cells for record in records], declared.header, expected)
+    first, rows = records[head.title], [record.cells for record in records[head.title + head.has_header :]]
+    start = first.ends if head.has_header else first.starts
     cells = Counter(cell for row in rows for cell in row)
+    signs = declared.signs(cells, delimiter)
+    if declared.decimal is None and signs.decimal == "," and is_comma_an_exception(rows):
+        signs = signs._replace(decimal=".", thousands="")
     dialect = Dialect(
         format="csv",
         delimiter=delimiter,
-        has_header=has_header,
+        has_header=head.has_header,
         quote=quote,
         encoding=encoding,
-        decimal=declared.decimal or _decimal(cells, delimiter),
+        decimal=signs.decimal,
+        thousands=signs.thousands,
+        day_first=signs.day_first,
         missing_markers=tuple(marker for marker in MISSING_MARKERS if marker in cells),
-        is_header_in_doubt=likely is None,
+        title_lines=head.title,
+        is_header_in_doubt=head.is_in_doubt,
+        is_decimal_in_doubt=signs.is_decimal_in_doubt,
+        is_day_in_doubt=signs.is_day_in_doubt,
     )
     skip = len("".join(lines[:start]).encode("utf-8", errors="replace"))
-    return TextLayout(dialect, tuple(names), skip, start + 1, bool(rows) or not is_whole)
+    return TextLayout(dialect, head.names, skip, start + 1, bool(rows) or not is_whole)
 
 
 def parse_records(
@@ -235,7 +297,19 @@ def _separators(lines: list[str], declared: DeclaredFormat) -> tuple[str, str | 
             agreement = _agreement(lines, delimiter, quote)
             if agreement > best:
                 best, found = agreement, (delimiter, quote)
+    if declared.delimiter is None and best < _BLANKS_AGREE and _are_separated_by_blanks(lines, quotes[0]):
+        return BLANK, quotes[0]
     return found
+
+
+def _are_separated_by_blanks(lines: list[str], quote: str | None) -> bool:
+    """Whether nearly all lines have equally many cells between blanks, some of them numbers."""
+    squeezed = [" ".join(line.split()) + "\n" for line in lines]
+    is_sparse = any(_SPARSE.fullmatch(cell) for cell in squeezed[0].split())
+    if is_sparse or _agreement(squeezed, BLANK, quote) < _BLANKS_AGREE:
+        return False
+    numbers = sum(any(map(is_quantity, line.split())) for line in squeezed)
+    return 2 * numbers > len(squeezed)
 
 
 def _quote(lines: list[str]) -> str | None:
@@ -277,39 +351,3 @@ def _records_after_comments(lines: list[str], delimiter: str, quote: str | None)
     ):
         records.pop(0)
     return records
-
-
-def _looks_like_header(first: list[str], rest: list[list[str]]) -> bool | None:
-    """Whether a line holds names: no numbers, and unlike the lines below; None where nothing tells.
-
-    Among words, a name shows where those below repeat: a first row would have one of them.
-    """
-    if not any(first) or any(cell in MISSING_MARKERS[1:] or _NUMBER.fullmatch(cell) for cell in first):
-        return False
-    below = [
-        [row[i] for row in rest if i < len(row) and row[i] not in MISSING_MARKERS] for i in range(len(first))
-    ]
-    if any(map(_is_mostly_numbers, below)):
-        return True
-    if any(
-        column.count(cell) > len(column) / _RARE for cell, column in zip(first, below, strict=True) if cell
-    ):
-        return False
-    repeat = [column for column in below if len(set(column)) <= len(column) / 2]
-    return True if repeat else None
-
-
-def _is_mostly_numbers(column: list[str]) -> bool:
-    numbers = sum(_NUMBER.fullmatch(cell) is not None for cell in column[:_RARE])
-    return numbers > 0 and numbers >= 0.8 * len(column[:_RARE])
-
-
-def _decimal(cells: Counter[str], delimiter: str) -> str:
-    """The decimal sign that most numbers have."""
-    if delimiter == ",":
-        return "."
-    points, commas = (
-        sum(times for cell, times in cells.items() if sign.fullmatch(cell))
-        for sign in (_DECIMAL_POINT, _DECIMAL_COMMA)
-    )
-    return "," if commas > points else "."

@@ -25,12 +25,17 @@ _CELLS = 1 << 22  # in one batch
 _LINE = re.compile(rb"[+-]?[\d.][\w.+-]*(,[\d.]+)*([ \t]+[\w.]+:[+-]?[\w.][\w.+-]*)*[ \t]*(#.*)?")
 _PAIR = re.compile(rb"[ \t]\d+:")
 _LINE_END = re.compile(rb"\n")
+_LINES_LOOKED_AT = 1000
 
 
 def looks_like_libsvm(start: bytes) -> bool:
-    """Whether the first lines are a number each, followed by pairs of index and value."""
-    lines = [line.strip(b"\r") for line in start.split(b"\n")[:20] if line.strip()]
-    return any(map(_PAIR.search, lines)) and all(map(_LINE.fullmatch, lines[: max(1, len(lines) - 1)]))
+    """Whether most of the first lines are a number each, followed by pairs of index and value.
+
+    A line that is unlike the others decides nothing: no record moves how the rest are read.
+    """
+    lines = [line.strip(b"\r") for line in start.split(b"\n")[:_LINES_LOOKED_AT] if line.strip()]
+    fitting = sum(bool(_PAIR.search(line) and _LINE.fullmatch(line)) for line in lines)
+    return 2 * fitting >= len(lines) > 0
 
 
 class LibsvmTable(Table):

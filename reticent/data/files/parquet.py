@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from reticent.core.errors import DataError
 from reticent.data.arrow_cells import compute
-from reticent.data.files.dialect import Dialect
+from reticent.data.files.dialect import DeclaredFormat, Dialect
 from reticent.data.files.shards import row_cuts
 from reticent.data.files.table import Table, check_names, damage_error, report_damage
 
@@ -23,9 +23,9 @@ _BYTES = 1 << 26  # of words, written out
 
 
 class ParquetTable(Table):
-    """A Parquet file. Text and categories are text, booleans are 0 and 1, dates are text."""
+    """A Parquet file. Text and categories are text, booleans are true and false, dates are text."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, declared: DeclaredFormat | None = None) -> None:
         self.path = path
         with report_damage(path, "Parquet"), parquet.ParquetFile(path) as file:
             schema, self._row_count = file.schema_arrow, file.metadata.num_rows
@@ -36,7 +36,13 @@ class ParquetTable(Table):
             raise DataError(f"{path} has no rows.", remedy="Give a file with at least one row.")
         check_names(path, schema.names)
         self.names = tuple(schema.names)
-        self.dialect = Dialect(format="parquet")
+        declared = declared or DeclaredFormat()  # of columns of text, nothing is detected
+        self.dialect = Dialect(
+            format="parquet",
+            decimal=declared.decimal or ".",
+            thousands=declared.thousands or "",
+            day_first=bool(declared.day_first),
+        )
         self._texts = frozenset(field.name for field in schema if pa.types.is_string(field.type))
         self.unsupported = {
             field.name: str(field.type) for field in schema if _plain_type(field.type) is None
@@ -101,7 +107,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType | None:
     if pa.types.is_dictionary(kind):
         return _plain_type(kind.value_type)
     if pa.types.is_boolean(kind):
-        return pa.uint8()
+        return pa.string()
     if pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind):
         return kind
     if pa.types.is_float16(kind) or pa.types.is_decimal(kind):

@@ -124,7 +124,7 @@ def _after_line_end(path: Path, at: int, end: int, line_end: re.Pattern[bytes]) 
 
 def cut_error(table: Table, why: str) -> DataError:
     return DataError(
-        f"{table.path} is {why}, so no process can start reading in the middle of it.",
+        f"{table.label} is {why}, so no process can start reading in the middle of it.",
         remedy="Save it as Parquet, or as plain text in UTF-8.",
     )
 
@@ -136,10 +136,10 @@ def _has_rows(shard: Table) -> bool:
 def _too_few_error(table: Table, rows: int, count: int) -> DataError:
     if rows < count:
         return DataError(
-            f"{table.path}: {count} processes for {rows} rows.", remedy=f"Use at most {rows} processes."
+            f"{table.label}: {count} processes for {rows} rows.", remedy=f"Use at most {rows} processes."
         )
     return DataError(
-        f"{table.path}: {count} processes for {rows} rows, and one of them has none: rows differ too much in "
-        "length.",
+        f"{table.label}: {count} processes for {rows} rows, and one of them has none: rows differ too much "
+        "in length.",
         remedy="Use fewer processes, or save the table as Parquet.",
     )

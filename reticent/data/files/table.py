@@ -36,7 +36,7 @@ class Table(ABC):
     float). Text files give text only: the reader decides whether a cell is a number.
 
     Attributes:
-        path: the file.
+        path: the file, or a private copy of what is elsewhere.
         names: the columns in their order.
         unsupported: columns that hold neither text nor numbers, and the type they have instead.
         dialect: what was detected about the file.
@@ -49,6 +49,11 @@ class Table(ABC):
     _row_count: int | None = None
     _first_row: int = 0  # of a shard: how many rows of the file come before it, where that is known
     _part: str = ""  # of a shard: what messages call it, where that is not
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return str(self.path)
 
     def batches(self, columns: Collection[str] | None = None) -> Iterator[RowBatch]:
         """The rows from the first to the last, with these columns only (default: all that can be read).
@@ -72,10 +77,12 @@ class Table(ABC):
         names = set(self.names)
         for name in columns:
             if name not in names:
-                raise DataError(f"{self.path} has no column {quote(name)}.", remedy=suggest(name, self.names))
+                raise DataError(
+                    f"{self.label} has no column {quote(name)}.", remedy=suggest(name, self.names)
+                )
             if name in self.unsupported:
                 raise DataError(
-                    f"{self.path}, column {quote(name)} holds {self.unsupported[name]}.",
+                    f"{self.label}, column {quote(name)} holds {self.unsupported[name]}.",
                     remedy='Only text and numbers can be read: declare it kind = "ignored".',
                 )
 
@@ -87,12 +94,27 @@ class Table(ABC):
     @property
     def doubt(self) -> str | None:
         """What nothing in the file tells, how it was decided, and how to decide otherwise; mostly None."""
-        if not self.dialect.is_header_in_doubt:
-            return None
-        return (
-            f"Nothing tells whether the first line of {self.path} names the columns. It is taken as a row, "
-            "and columns are called column_1, column_2, ...: pass --header if it does, --no-header if not."
-        )
+        said = []
+        if self.dialect.is_header_in_doubt:
+            said.append(
+                f"Nothing tells whether the first line of {self.label} names the columns. It is taken as a "
+                "row, and columns are called column_1, column_2, ...: pass --header if it does, "
+                "--no-header if not."
+            )
+        if self.dialect.title_lines:
+            lines = self.dialect.title_lines
+            said.append(
+                f"{self.label} begins with {lines} {'line' if lines == 1 else 'lines'} of too few cells for "
+                "a row, taken as a title and skipped. If they are rows, complete them."
+            )
+        if self.dialect.is_decimal_in_doubt:
+            said.append(_doubt_about_decimals(self.label, self.dialect))
+        if self.dialect.is_day_in_doubt:
+            said.append(
+                f"Nothing tells whether dates like 01/02/2024 in {self.label} begin with the month. They are "
+                f"taken to: pass --format '{self.dialect.describe_format()}, day before month' if not."
+            )
+        return " ".join(said) or None
 
     @property
     def row_count(self) -> int:
@@ -109,7 +131,7 @@ class Table(ABC):
     def shard(self, number: int, count: int) -> Table:
         """A contiguous part of the rows; `shards.shard_of` says which, and is to be called instead."""
         raise DataError(
-            f"{self.path} cannot be read in shards.", remedy="Save it as Parquet, or use one process."
+            f"{self.label} cannot be read in shards.", remedy="Save it as Parquet, or use one process."
         )
 
     def place(self, row: int) -> str:
@@ -121,7 +143,20 @@ class Table(ABC):
         """Batches with exactly these columns, and the fraction of the file read so far."""
 
 
-def check_width(path: Path, columns: int) -> None:
+def _doubt_about_decimals(path: str, dialect: Dialect) -> str:
+    """How numbers are read that are all written like 41.896, and how to have them read otherwise."""
+    written = dialect.describe_format()
+    if dialect.decimal == ",":
+        number, otherwise = "41,896", written.replace("decimal comma", "decimal point")
+    else:
+        number, otherwise = "41.896", f"{written}, decimal comma, thousands point"
+    return (
+        f"Nothing tells whether {number} in {path} is about 42 or about 42 thousand. It is taken as "
+        f"about 42: pass --format '{otherwise}' if it is not."
+    )
+
+
+def check_width(path: Path | str, columns: int) -> None:
     """Raises `DataError` for more columns than a table is read with."""
     if columns > MOST_COLUMNS:
         raise DataError(
@@ -130,7 +165,7 @@ def check_width(path: Path, columns: int) -> None:
         )
 
 
-def check_names(path: Path, names: Sequence[str]) -> None:
+def check_names(path: Path | str, names: Sequence[str]) -> None:
     """Raises `DataError` for a column without a name, and for a name that two columns have."""
     check_width(path, len(names))
     for position, name in enumerate(names, start=1):

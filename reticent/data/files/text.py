@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import re
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,6 +21,9 @@ LINE_LIMIT = 64 << 20  # bytes; a file with a longer line is not a table
 SAMPLE = 1 << 20  # bytes that detection looks at, or the first line if that is longer
 
 _PIECE = 1 << 20
+_BLANKS = re.compile(r"[ \t]+")
+_LINE_END = re.compile(r" ?(\r?\n) ?")
+_LINE_MAY_END = re.compile(r"(?<![ \t])([ \t]*)(\r?)\Z")
 _GZIP = b"\x1f\x8b"
 _MARKS = {  # byte-order marks; the longer ones first, since one begins like another
     codecs.BOM_UTF32_LE: "utf-32",
@@ -35,7 +39,8 @@ class CleanText(io.RawIOBase):
 
     A part of a file that is not packed is given by `begin` and `end`, bytes of the file as it is on disk, the
     first of them at the start of a line. `head` comes before what is read, and `tail` after it. Where
-    `is_lenient`, bytes that are not text become U+FFFD, and only their own cell is not what it was.
+    `is_lenient`, bytes that are not text become U+FFFD, and only their own cell is not what it was. Where
+    `is_squeezed`, blanks and tabs between cells are a single blank, and lines neither begin nor end with one.
 
     Raises:
         DataError: from `read`, for NUL bytes, bytes that are not text, and over-long lines.
@@ -47,6 +52,7 @@ class CleanText(io.RawIOBase):
         *,
         encoding: str,
         is_lenient: bool = False,
+        is_squeezed: bool = False,
         skip: int = 0,
         line: int = 1,
         line_limit: int = LINE_LIMIT,
@@ -64,6 +70,7 @@ class CleanText(io.RawIOBase):
         self._tail = tail
         self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)("replace" if is_lenient else "strict")
+        self._squeezer = Squeezer() if is_squeezed else None
         self._ready = head
         self._skip = skip
         self._line = line
@@ -137,6 +144,8 @@ class CleanText(io.RawIOBase):
                 f"{self._place(line)} holds bytes that are not {self._encoding.upper()} text.",
                 remedy="Say which encoding it is in, such as --encoding latin-1, or save the file as UTF-8.",
             ) from None
+        if self._squeezer is not None:
+            text = self._squeezer.squeeze(text, is_last=not piece)
         return text.encode("utf-8", errors="replace")
 
     def _inspect(self, clean: bytes) -> None:
@@ -163,6 +172,27 @@ class CleanText(io.RawIOBase):
 def is_gzip(path: Path) -> bool:
     with open(path, "rb") as file:
         return file.read(2) == _GZIP
+
+
+class Squeezer:
+    """Makes runs of blanks and tabs single blanks, whatever pieces the text comes in."""
+
+    def __init__(self) -> None:
+        self._held, self._is_at_start = "", True
+
+    def squeeze(self, text: str, *, is_last: bool) -> str:
+        text = self._held + text
+        held = _LINE_MAY_END.search(text)
+        assert held is not None  # at worst an empty one at the end
+        # Whether a line ends after these is seen in the next piece. However many they are, one is kept.
+        kept, self._held = text[: held.start()], (" " if held[1] else "") + held[2]
+        if is_last:
+            kept += held[2]
+        clean = _LINE_END.sub(r"\1", _BLANKS.sub(" ", kept))
+        if self._is_at_start:
+            clean = clean.removeprefix(" ")
+        self._is_at_start = clean.endswith("\n") if clean else self._is_at_start
+        return clean
 
 
 def unpack(raw: io.RawIOBase | BinaryIO, *, is_gzip: bool) -> BinaryIO:

@@ -49,6 +49,11 @@ class PreparationNoise:
         noise_multiplier: of the quietest release; the others have more.
         delta: the probability that a word which only one row has is shown.
         releases: those that will be made. Which they are may depend on what is declared, never on data.
+
+    Example:
+        >>> noise = PreparationNoise(noise_multiplier=20.0, delta=1e-6)
+        >>> noise.multiplier(noise.releases[0]) >= 20.0
+        True
     """
 
     noise_multiplier: float

@@ -1,4 +1,8 @@
-"""Bounds of a column of numbers, from two noisy histograms: over powers of four, then over equal cells."""
+"""Bounds of a column of numbers, from two noisy histograms: over powers of four, then over equal cells.
+
+Bounds that are too wide cost a model some resolution; bounds that are too narrow cost it the rows beyond, and
+whoever is predicted. So where the noise leaves a choice, the wider ones are taken.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ import numpy as np
 _LEAST, _MOST = -15, 30  # exponents of four: from a billionth to a quintillion
 _EXPONENTS = _MOST - _LEAST + 1
 COARSE = 2 * _EXPONENTS + 1  # cells: negative, zero, positive
-FINE = 32  # cells
-_TAIL = 0.005  # the share of rows cut off on each side, if the noise lets one see so few
+FINE = 24  # cells: more would split the rows of a tail until none stands out
+TAIL = 0.01  # the share of rows cut off on each side, if the noise lets one see so few
 
 
 def coarse_counts(numbers: np.ndarray) -> np.ndarray:
@@ -22,12 +26,21 @@ def coarse_counts(numbers: np.ndarray) -> np.ndarray:
 
 
 def coarse_range(noisy: np.ndarray, deviation: float) -> tuple[float, float] | None:
-    """The smallest range of whole cells outside of which no count stands out of the noise."""
-    # The largest of the cells' noises is above this once in a thousand times.
-    found = np.flatnonzero(noisy > deviation * np.sqrt(2 * np.log(1000 * COARSE)))
+    """The range of the cells that stand out of the noise, and of those beside them that seem to have rows."""
+    found = np.flatnonzero(noisy > seen_above(deviation))
     if not len(found):
         return None
-    return _edges(int(found[0]))[0], _edges(int(found[-1]))[1]
+    first, last = int(found[0]), int(found[-1])
+    if first > 0 and noisy[first - 1] > deviation:
+        first -= 1
+    if last < COARSE - 1 and noisy[last + 1] > deviation:
+        last += 1
+    return _edges(first)[0], _edges(last)[1]
+
+
+def seen_above(deviation: float) -> float:
+    """A count that stands out: the largest of the cells' noises is above it once in a thousand times."""
+    return deviation * float(np.sqrt(2 * np.log(1000 * COARSE)))
 
 
 def _edges(place: int) -> tuple[float, float]:
@@ -49,25 +62,73 @@ def fine_counts(numbers: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
     return np.bincount(places, minlength=FINE)
 
 
-def quantile_bounds(noisy: np.ndarray, bounds: tuple[float, float], deviation: float) -> tuple[float, float]:
+def quantile_bounds(
+    noisy: np.ndarray,
+    bounds: tuple[float, float],
+    deviation: float,
+    present: float | None = None,
+    *,
+    tail: float = TAIL,
+) -> tuple[float, float]:
     """The edges between which all but a small share of the rows lie, as far as the noise allows.
 
-    Where zeros alone stand out of the noise, the other numbers keep their sign: -1 to 1. Clipped to zero
-    they would be lost, and in a column of yes or no the rare answer with them.
+    Where zeros alone stand out of the noise, the other numbers keep their sign: -1 to 1. Clipped to zero they
+    would be lost, and in a column of yes or no the rare answer with them.
+
+    Args:
+        present: about how many rows have a number at all, if that is known better than from these cells.
+        tail: the share of rows that may be cut off on each side, if the noise lets one see so few.
     """
     low, high = bounds
     if high <= low:
         return low - 1, high + 1
-    left, right = _first_above_noise(noisy, deviation), _first_above_noise(noisy[::-1], deviation)
-    if left is None or right is None or left + right >= FINE:
-        return bounds
+    first, last = (
+        _crowd(noisy, deviation, float(noisy.sum()) if present is None else present, tail)
+        or _between_tails(noisy, deviation, tail)
+        or (0, FINE)
+    )
     width = (high - low) / FINE
-    return low + left * width, high - right * width
+    return low + first * width, high - (FINE - last) * width
 
 
-def _first_above_noise(noisy: np.ndarray, deviation: float) -> int | None:
+def typical_number(noisy: np.ndarray, bounds: tuple[float, float]) -> float:
+    """The middle of the cell below and above which there are about as many rows."""
+    low, high = bounds
+    up_to = np.cumsum(np.maximum(noisy, 0.0))
+    if high <= low or not (up_to[-1] > 0):
+        return low / 2 + high / 2
+    place = int(np.searchsorted(up_to, up_to[-1] / 2))
+    return float(low + (place + 0.5) * ((high - low) / FINE))
+
+
+def _crowd(noisy: np.ndarray, deviation: float, present: float, tail: float) -> tuple[int, int] | None:
+    """The few cells that hold nearly everybody, if any do: seen from outside, empty cells would hide them."""
+    up_to = np.concatenate([[0.0], np.cumsum(noisy)])
+    for cells in range(1, FINE // 4 + 1):
+        inside = up_to[cells:] - up_to[:-cells]
+        first = int(inside.argmax())
+        if inside[first] >= (1 - 2 * tail) * present - deviation * np.sqrt(cells):
+            is_more = noisy > deviation  # in a cell beside them
+            before = first > 0 and is_more[first - 1]
+            after = first + cells < FINE and is_more[first + cells]
+            return first - bool(before), first + cells + bool(after)
+    return None
+
+
+def _between_tails(noisy: np.ndarray, deviation: float, tail: float) -> tuple[int, int] | None:
+    """The cells that are left when tails are cut off from both sides.
+
+    And one more on each side, since rows are seen late where they are few.
+    """
+    left, right = (_first_above_noise(counts, deviation, tail) for counts in (noisy, noisy[::-1]))
+    if left is None or right is None or left + right >= FINE:
+        return None
+    return max(left - 1, 0), min(FINE - right + 1, FINE)
+
+
+def _first_above_noise(noisy: np.ndarray, deviation: float, tail: float) -> int | None:
     """The first cell up to which there are more rows than noise or the tail would explain."""
     up_to = np.cumsum(noisy)
-    noise = 2 * deviation * np.sqrt(np.arange(1, len(noisy) + 1))
-    found = np.flatnonzero(up_to > np.maximum(noise, _TAIL * up_to[-1]))
+    noise = 1.5 * deviation * np.sqrt(np.arange(1, len(noisy) + 1))
+    found = np.flatnonzero(up_to > np.maximum(noise, tail * up_to[-1]))
     return int(found[0]) if len(found) else None

@@ -1,5 +1,6 @@
 """What a report says, before anybody decides how it looks.
 
 facts       the type; record, training, attacks, sweep: the facts of each kind of result
+scores      how good a model is; weights: what it looks at; comparison: runs side by side
 odds        what an epsilon means for one person
 """

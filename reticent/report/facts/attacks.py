@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from reticent.report.facts.facts import (
     Bars,
     Chart,
     Line,
-    Rows,
+    RowsTable,
     Section,
     Value,
     bound_from_above,
@@ -80,13 +81,68 @@ def _attacks(attacked: dict[str, Any] | None, known: tuple[ClaimPoint, ...]) -> 
         text=tuple(text),
         charts=tuple(_roc(attacked, known)),
         tables=(
-            Rows(
+            RowsTable(
                 title="Every attack (estimates, with 95% intervals)",
                 headings=("attack", *headings, "AUC", "advantage"),
                 rows=tuple(rows),
             ),
         ),
     )
+
+
+def strongest_value(attacks: Mapping[str, Mapping[str, Any]]) -> Value | None:
+    """What the strongest attack found, by the rate that makes it the strongest; None without attacks.
+
+    One rule for every page: `strength.strongest_attack` compares the members found at the smallest
+    false-positive rate that can be measured, so that share is what is shown. An AUC would say something else
+    of the same attack, and may lie below 50% by chance. It is shown where no rate can be measured.
+    """
+    name = strongest_attack(attacks)
+    if name is None:
+        return None
+    rate = _decisive_rate(attacks[name])
+    if rate is None:
+        auc = attacks[name]["auc"]
+        said = f"'{name}', 95% interval {_format_ends(auc)}; guessing gives 50%"
+        return estimate("AUC of the strongest attack", auc["value"], form=".1%", note=said)
+    found, allowed = rate["true_positive_rate"], rate["false_positive_rate"]
+    return estimate(
+        "members found by the strongest attack",
+        found["value"],
+        form=".2%",
+        note=f"'{name}' at a false-positive rate of {100 * allowed:g}%, 95% interval {_format_ends(found)}; "
+        f"guessing finds {100 * allowed:g}%",
+    )
+
+
+def _decisive_rate(attack: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The smallest false-positive rate that can be measured, by which attacks are compared."""
+    return next((rate for rate in attack["tpr_at_fpr"] if rate["is_resolved"]), None)
+
+
+def _strongest_in_words(attacks: Mapping[str, Mapping[str, Any]], known: Sequence[ClaimPoint]) -> str:
+    """What the strongest attack found beside the proved limit, and what to make of a rate above it."""
+    name = strongest_attack(attacks) or ""
+    rate = _decisive_rate(attacks[name]) or attacks[name]["tpr_at_fpr"][0]
+    found, allowed = rate["true_positive_rate"], rate["false_positive_rate"]
+    limit = largest_true_positive_rate(known, allowed)
+    said = (
+        f"The strongest attack, {name}, finds {found['value']:.2%} of the members (95% interval "
+        f"{_format_ends(found)}) at a false-positive rate of {100 * allowed:g}%. The proved limit there is "
+        f"{bound_from_above('', 100 * limit, digits=3).shown}%."
+    )
+    if found["value"] <= limit:
+        return said
+    if found["low"] <= limit:
+        return f"{said} It lies inside the interval: what exceeds it is within the error of measurement."
+    return (
+        f"{said} The whole interval lies above it. With {len(attacks)} attacks tried, chance may explain "
+        "that: an audit can tell (reticent audit)."
+    )
+
+
+def _format_ends(value: Mapping[str, float]) -> str:
+    return f"{100 * value['low']:.2f}% to {100 * value['high']:.2f}%"
 
 
 def _roc(attacked: dict[str, Any], known: tuple[ClaimPoint, ...]) -> list[Chart]:
@@ -117,16 +173,11 @@ def _roc(attacked: dict[str, Any], known: tuple[ClaimPoint, ...]) -> list[Chart]
         x = tuple(next(iter(curves.values()))["false_positive_rate"])
         low = tuple(max(value, 1e-4) for value in band["low"])
         bands = (Band(name="no signal (95%)", x=x, low=low, high=tuple(band["high"])),)
-    name = strongest_attack(attacked["attacks"]) or ""
-    found = attacked["attacks"][name]["tpr_at_fpr"][0]
     return [
         Chart(
             id="roc",
             title="True-positive rate against false-positive rate, on logarithmic axes",
-            description=f"The strongest attack, {name}, finds "
-            f"{found['true_positive_rate']['value']:.2%} of "
-            f"the members at a false-positive rate of {100 * found['false_positive_rate']:g}%; the proved "
-            f"limit there is {largest_true_positive_rate(known, found['false_positive_rate']):.2%}.",
+            description=_strongest_in_words(attacked["attacks"], known),
             x_label="false-positive rate",
             y_label="true-positive rate",
             lines=tuple(lines),
@@ -186,7 +237,7 @@ def _audit(record: RunRecord, audited: dict[str, Any] | None) -> Section:
         ),
         tables=(
             (
-                Rows(
+                RowsTable(
                     title="Evidence",
                     headings=("threat", "kind", "epsilon", "canaries", "method"),
                     rows=tuple(rows),

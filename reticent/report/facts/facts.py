@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from reticent.core.html_summary import html_table
+
 
 class ValueKind(StrEnum):
     """How far a number may be trusted."""
@@ -93,7 +95,7 @@ class Bars:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class RowsTable:
     """A table."""
 
     title: str
@@ -115,12 +117,12 @@ class Section:
     text: tuple[str, ...] = ()
     values: tuple[Value, ...] = ()
     charts: tuple[Chart | Bars, ...] = ()
-    tables: tuple[Rows, ...] = ()
+    tables: tuple[RowsTable, ...] = ()
     code: tuple[tuple[str, str], ...] = ()
     terms: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Facts:
     """Everything on the page, from the first screen to the record.
 
@@ -135,6 +137,14 @@ class Facts:
     lead: tuple[str, ...]
     headline: tuple[Value, ...]
     sections: tuple[Section, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        headline = ", ".join(f"{value.name} {value.shown}" for value in self.headline)
+        return f"Facts('{self.title}', {self.verdict}, {headline}, {len(self.sections)} sections)"
+
+    def _repr_html_(self) -> str:
+        values = [(value.name, f"{value.shown} {value.note}".strip()) for value in self.headline]
+        return html_table(self.title, [("verdict", self.verdict), *values])
 
     def to_json(self) -> dict[str, Any]:
         return _plain(asdict(self))

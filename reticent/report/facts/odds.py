@@ -17,14 +17,28 @@ _DELTAS = (0.2, 0.1, 0.05, 0.02, 0.01, 1e-3)
 
 
 class ClaimPoint(NamedTuple):
-    """One point of a trade-off curve."""
+    """One point of a trade-off curve.
+
+    Example:
+        >>> ClaimPoint(epsilon=1.0, delta=1e-5).epsilon
+        1.0
+    """
 
     epsilon: float
     delta: float
 
 
 def claim_points(event: Event, stated: ClaimPoint, adjacency: Adjacency) -> tuple[ClaimPoint, ...]:
-    """The stated claim, and what the same releases cost at larger deltas, where that is known."""
+    """The stated claim, and what the same releases cost at larger deltas, where that is known.
+
+    Example:
+        >>> from reticent.mechanisms.events import Gaussian
+        >>> points = claim_points(
+        ...     Gaussian(noise_multiplier=5.0), ClaimPoint(1.0, 1e-5), Adjacency.ADD_OR_REMOVE
+        ... )
+        >>> points[0], points[-1].delta > 1e-5, points[-1].epsilon < 1.0
+        (ClaimPoint(epsilon=1.0, delta=1e-05), True, True)
+    """
     points = [stated]
     for delta in _DELTAS:
         if delta > stated.delta:

@@ -81,6 +81,8 @@ def repeat_commands(record: RunRecord, folder: Path) -> str:
         value = asked.get(name)
         if value is not None and value != _DEFAULTS.get(name):
             words += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
+    for name, weight in (asked.get("class_weights") or {}).items():
+        words += ["--class-weight", f"{name}={weight:g}"]
     layout = record.request.layout
     if "delimiter" in layout:
         words += ["--delimiter", "tab" if layout["delimiter"] == "\t" else layout["delimiter"]]
@@ -88,6 +90,9 @@ def repeat_commands(record: RunRecord, folder: Path) -> str:
         words.append("--header" if layout["header"] else "--no-header")
     if "encoding" in layout:
         words += ["--encoding", layout["encoding"]]
+    for name in ("query", "table"):
+        if name in layout:
+            words += [f"--{name}", str(layout[name])]
     goal = f"{folder.name}-again"
     lines = [
         shlex.join([*words, "-o", goal]),

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from reticent.report.facts.facts import Chart, Facts, Line, Rows, Section, estimate
-from reticent.runs.sweep import Cell, SweepOrder, as_rows
+from reticent.report.facts.facts import Chart, Facts, Line, RowsTable, Section, estimate
+from reticent.runs.sweep import Cell, SweepRequest, as_rows
 
 CAUTION = (
     "An attack that fails proves nothing: another may succeed, on other records, or tomorrow. Measured "
@@ -16,21 +16,21 @@ CAUTION = (
 )
 
 
-def sweep_facts(order: SweepOrder, cells: Sequence[Cell]) -> Facts:
+def sweep_facts(request: SweepRequest, cells: Sequence[Cell]) -> Facts:
     sections = []
-    for model in order.models:
+    for model in request.models:
         own = [cell for cell in cells if cell.model == model]
         plain = next(cell for cell in own if cell.accounting == "none")
         sections.append(
             Section(
                 id=f"model-{model}",
-                title=f"{model}: {order.source}",
+                title=f"{model}: {request.source}",
                 values=(
                     estimate(
                         "accuracy without privacy", plain.accuracy or 0.0, form=".1%", note=_spread(plain)
                     ),
                 ),
-                charts=(_utility(order, model, own, plain), *_leakage(order, model, own)),
+                charts=(_utility(request, model, own, plain), *_leakage(request, model, own)),
             )
         )
     sections.append(Section(id="table", title="Every cell", tables=(_table(cells),)))
@@ -38,8 +38,8 @@ def sweep_facts(order: SweepOrder, cells: Sequence[Cell]) -> Facts:
         found["advantage"]["low"] > cell.bound for cell in cells for found in (cell.leakage or {}).values()
     )
     return Facts(
-        title=f"Theory against practice: {order.source}",
-        subtitle=f"{order.seeds} models per cell, at most {order.rows:,} rows, delta {order.delta:g}",
+        title=f"Theory against practice: {request.source}",
+        subtitle=f"{request.seeds} models per cell, at most {request.rows:,} rows, delta {request.delta:g}",
         verdict="An attack exceeds the bound: something is wrong."
         if is_wrong
         else "Every attack stays below the bound.",
@@ -49,7 +49,7 @@ def sweep_facts(order: SweepOrder, cells: Sequence[Cell]) -> Facts:
             "less noise it needs, and the more accuracy is left.",
             CAUTION,
         ),
-        headline=tuple(_gain(cells, model) for model in order.models),
+        headline=tuple(_gain(cells, model) for model in request.models),
         sections=tuple(sections),
     )
 
@@ -73,9 +73,9 @@ def _gain(cells: Sequence[Cell], model: str) -> Any:
     )
 
 
-def _utility(order: SweepOrder, model: str, cells: Sequence[Cell], plain: Cell) -> Chart:
+def _utility(request: SweepRequest, model: str, cells: Sequence[Cell], plain: Cell) -> Chart:
     lines = []
-    for method in order.accounting:
+    for method in request.accounting:
         known = [cell for cell in cells if cell.accounting == method and cell.accuracy is not None]
         x = tuple(cell.epsilon for cell in known)
         y = tuple(100 * max((plain.accuracy or 0.0) - (cell.accuracy or 0.0), 0.0) for cell in known)
@@ -95,9 +95,9 @@ def _utility(order: SweepOrder, model: str, cells: Sequence[Cell], plain: Cell) 
     )
 
 
-def _leakage(order: SweepOrder, model: str, cells: Sequence[Cell]) -> list[Chart]:
+def _leakage(request: SweepRequest, model: str, cells: Sequence[Cell]) -> list[Chart]:
     """For the tightest method that was swept: it has the least noise, and leaks the most."""
-    method = order.accounting[-1]
+    method = request.accounting[-1]
     known = [cell for cell in cells if cell.accounting == method and cell.leakage]
     if not known:
         return []
@@ -108,7 +108,7 @@ def _leakage(order: SweepOrder, model: str, cells: Sequence[Cell]) -> list[Chart
             x=x,
             y=tuple(max((cell.leakage or {})[name]["advantage"]["value"], 1e-3) for cell in known),
         )
-        for name in order.attacks
+        for name in request.attacks
     ]
     lines.append(Line(name="bound", x=x, y=tuple(cell.bound for cell in known), is_dashed=True))
     return [
@@ -125,10 +125,10 @@ def _leakage(order: SweepOrder, model: str, cells: Sequence[Cell]) -> list[Chart
     ]
 
 
-def _table(cells: Sequence[Cell]) -> Rows:
+def _table(cells: Sequence[Cell]) -> RowsTable:
     rows = as_rows(cells)
     headings = tuple(dict.fromkeys(key for row in rows for key in row))
-    return Rows(
+    return RowsTable(
         title="Every cell (accuracies and leakage are estimates; noise and bound are not)",
         headings=headings,
         rows=tuple(tuple(_format_cell(row.get(key)) for key in headings) for row in rows),

@@ -13,6 +13,7 @@ from reticent.core.errors import ReticentError
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.report.facts.facts import Bars, Chart, Line, Section, estimate, setting
+from reticent.report.facts.scores import class_tables, outside_in_words, score_charts, score_values
 from reticent.runs.folder import rows_in_words
 from reticent.runs.record import RunRecord
 
@@ -26,10 +27,10 @@ def _training(record: RunRecord) -> Section:
     scores = record.result.scores
     values = []
     if scores is not None:
-        values = [estimate(name, value, note=scores.label) for name, value in scores.values.items()]
+        values = score_values(scores, note=scores.label)
     values.append(setting("rows trained on", rows_in_words(record)))
     values.append(setting("seconds", round(record.result.seconds, 1)))
-    charts = []
+    charts = score_charts(record.result)
     if len(moments) > 2:
         epochs = tuple(point.epoch for point, _ in moments)
         spent = tuple(epsilon for _, epsilon in moments)
@@ -61,10 +62,21 @@ def _training(record: RunRecord) -> Section:
     return Section(
         id="training",
         title="What was learned, and what it cost",
-        text=(f"{record.recipe.method}: {record.recipe.in_words}.",),
+        text=(f"{record.recipe.method}: {record.recipe.in_words}.", *_cautions(record)),
         values=tuple(values),
         charts=tuple(charts),
+        tables=tuple(class_tables(record.result)),
     )
+
+
+def _cautions(record: RunRecord) -> list[str]:
+    """Warnings, and how many held-out cells lie outside the bounds."""
+    details = None if record.result.scores is None else record.result.scores.details
+    outside = outside_in_words(details, record.request.target)
+    return [
+        *record.result.warnings,
+        *(f"{name.capitalize()}: {said} (unreleased)." for name, said in outside),
+    ]
 
 
 def _budget(record: RunRecord) -> Section:
@@ -159,20 +171,20 @@ def _synthetic(record: RunRecord) -> list[Section]:
     """How synthetic rows compare with real rows that the generator never saw."""
     quality = record.result.quality or {}
     values = []
-    for name, value in quality.items():
-        if name.startswith("learned"):
-            for one in value:
+    for name, fact in _facts(quality):
+        if fact["kind"] == "usefulness":
+            for one in fact["scores"]:
                 said = f"accuracy, {one['classifier']} {name}"
                 values.append(estimate(said, one["accuracy"], form=".1%", note="unreleased"))
-        elif name.startswith("distances"):
+        elif fact["kind"] == "distances":
             for key, words in (("single_mean", "one column"), ("pair_mean", "two columns")):
                 values.append(
-                    estimate(f"{name}, {words}", value[key], form=".3f", note="total variation, unreleased")
+                    estimate(f"{name}, {words}", fact[key], form=".3f", note="total variation, unreleased")
                 )
-        elif name.startswith("membership"):
+        elif fact["kind"] == "membership":
             values.append(
                 estimate(
-                    f"{name}, AUC", value["auc"]["value"], form=".3f", note="guessing gives 0.5, unreleased"
+                    f"{name}, AUC", fact["auc"]["value"], form=".3f", note="guessing gives 0.5, unreleased"
                 )
             )
     if not values:
@@ -188,13 +200,18 @@ def _synthetic(record: RunRecord) -> list[Section]:
     ]
 
 
+def _facts(quality: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """What was measured, by name; all but the label."""
+    return [(name, fact) for name, fact in quality.items() if isinstance(fact, Mapping) and "kind" in fact]
+
+
 def _usefulness(quality: Mapping[str, Any]) -> tuple[Bars, ...]:
     """The accuracy of classifiers on real rows, trained on synthetic rows and on real rows."""
     scored = [
-        (f"{one['classifier']}, {'synthetic' if 'synthetic' in name else 'real'}", float(one["accuracy"]))
-        for name, value in quality.items()
-        if name.startswith("learned")
-        for one in value
+        (f"{one['classifier']}, {fact['trained_on']}", float(one["accuracy"]))
+        for _, fact in _facts(quality)
+        if fact["kind"] == "usefulness"
+        for one in fact["scores"]
     ]
     if not scored:
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import resources
 
-from reticent.report.facts.facts import Bars, Chart, Facts, Rows, Section, Value, ValueKind
+from reticent.report.facts.facts import Bars, Chart, Facts, RowsTable, Section, Value, ValueKind
 from reticent.report.figures import charts
 from reticent.report.figures.charts import escape
 
@@ -94,7 +94,7 @@ def _figure(chart: Chart | Bars) -> str:
     )
 
 
-def _table(table: Rows) -> str:
+def _table(table: RowsTable) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.headings)
     rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows)
     return (

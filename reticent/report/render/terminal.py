@@ -73,14 +73,16 @@ def _print_values(values: tuple[Value, ...], console: Any) -> None:
 
 
 def _print_chart(chart: Chart | Bars, console: Any) -> None:
-
+    is_curve = isinstance(chart, Chart) and len(chart.lines) == 1 and not chart.is_log_x
+    if isinstance(chart, Bars) or (is_curve and len(chart.lines[0].x) > 2):
+        console.print(_text(chart.title, style="dim"))
     if isinstance(chart, Bars):
         top = max(chart.amounts, default=0.0) or 1.0
         wide = max((len(name) for name in chart.names), default=0)
         for place, (name, amount) in enumerate(zip(chart.names, chart.amounts, strict=True)):
             said = chart.notes[place] if chart.notes else f"{amount:.4g}"
             console.print(_text(f"{name:>{wide}} {'█' * max(round(30 * amount / top), 0)} {said}"))
-    elif len(chart.lines) == 1 and not chart.is_log_x and len(chart.lines[0].x) > 2:
+    elif is_curve and len(chart.lines[0].x) > 2:
         line = chart.lines[0]
         drawn = draw_curve(line.x, line.y, x_name=chart.x_label, y_name=chart.y_label, height=5)
         console.print(_text(drawn))

@@ -20,7 +20,7 @@ from reticent.data.encoding import has_target
 from reticent.runs.arrays import Arrays
 from reticent.runs.attacks.pool import Pool, pool_of, require_classes
 from reticent.runs.reopen import Again
-from reticent.runs.scoring import predicted
+from reticent.runs.scoring import predict_scores
 
 _RATE, _BATCH = 1e-2, 100
 _VISITS = 1_000_000  # rows times epochs
@@ -86,7 +86,7 @@ def _train(again: Again, rows: Arrays, epochs: int, decay: float) -> Any:
 
 
 def _predictor(again: Again, params: Any) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda x: softmax(predicted(again.learner, params, x).astype(float), axis=1)
+    return lambda x: softmax(predict_scores(again.learner, params, x).astype(float), axis=1)
 
 
 def _split_sides(pool: Pool) -> tuple[Arrays, Arrays]:

@@ -32,6 +32,8 @@ from reticent.data.encoding import has_target
 from reticent.runs.attacks.pool import require_classes
 from reticent.runs.attacks.recipes import descent_of
 from reticent.runs.attacks.view import View, cells, view_of
+from reticent.runs.methods import table
+from reticent.runs.methods.additive import Additive
 from reticent.runs.reopen import Again
 
 _DIVIDED, _MATCHED = 24, 4  # records: one is read at once, for the other gradients are matched
@@ -124,6 +126,11 @@ def reconstruct_from_gradients(again: Again, *, observer: Observer = NOBODY) -> 
         DataError: the run predicts numbers, or has too few rows held out.
     """
     require_classes(again, "Reconstruction of a record and its class from a gradient")
+    if isinstance(table.read(again.record.recipe), Additive):
+        raise DataError(
+            "An additive model is made from noisy sums over all rows: no gradient of a record is ever sent.",
+            remedy="Leave out leakage, or attack a run with --model linear or mlp.",
+        )
     view = view_of(again)
     reader = _reader(again, view)
     stepwise = descent_of(again)

@@ -26,7 +26,7 @@ from reticent.data.encoding import feature_names, has_target
 from reticent.runs.attacks.pool import COPIES, DISTURBED, Pool, ask_about_pool, pool_of, require_classes
 from reticent.runs.attacks.recipes import has_shadows, shadow_recipe
 from reticent.runs.reopen import Again
-from reticent.runs.scoring import predicted
+from reticent.runs.scoring import predict_scores
 
 
 def attack_run(
@@ -52,6 +52,8 @@ def attack_run(
     require_classes(again, "A membership attack")
     pool = pool_of(again)
     if shadows < 1 or not has_shadows(again):
+        if shadows >= 1:
+            observer.say("There are no shadow models for this run: the attacks that need none are played.")
         return _attack_without_shadows(again, pool, attacks)
     found = _train_shadows(again, pool, shadows, minutes, cache, observer)
     logits, robustness = ask_about_pool(again, pool)(again.params)
@@ -106,7 +108,7 @@ def _tolerance(shadows: Shadows) -> float:
 def _attack_without_shadows(again: Again, pool: Pool, attacks: Sequence[str] | None) -> Battery:
     sides = []
     for name, which in (("members", pool.is_member), ("outsiders", ~pool.is_member)):
-        logits = predicted(again.learner, again.params, pool.records["x"][which])
+        logits = predict_scores(again.learner, again.params, pool.records["x"][which])
         sides.append(Outputs.from_logits(logits, pool.records["y"][which].astype(int), name=name))
     return battery.run_without_shadows(*sides, attacks=attacks)
 
@@ -124,7 +126,7 @@ def infer_column(again: Again, column: str) -> AttributeReport:
     judged, known = pool.outsiders[:cut], np.concatenate([pool.outsiders[cut:], rest])
     known = known[has_target(again.held_out["y"][known])]
     return infer_attribute(
-        lambda x: softmax(predicted(again.learner, again.params, np.asarray(x, np.float32)), axis=1),
+        lambda x: softmax(predict_scores(again.learner, again.params, np.asarray(x, np.float32)), axis=1),
         members={key: again.train_on[key][pool.members] for key in ("x", "y")},
         outsiders={key: again.held_out[key][judged] for key in ("x", "y")},
         reference={key: again.held_out[key][known] for key in ("x", "y")},

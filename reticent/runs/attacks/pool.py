@@ -47,7 +47,11 @@ def pool_of(again: Again) -> Pool:
     Raises:
         DataError: there are too few rows on a side.
     """
-    inside, outside = (np.flatnonzero(has_target(part["y"])) for part in (again.train_on, again.held_out))
+    owners = (None, None) if again.users is None else again.users
+    inside, outside = (
+        _one_row_each(np.flatnonzero(has_target(part["y"])), users)
+        for part, users in zip((again.train_on, again.held_out), owners, strict=True)
+    )
     count = min(len(inside), len(outside), MOST)
     if count < FEWEST:
         raise DataError(
@@ -63,6 +67,13 @@ def pool_of(again: Again) -> Pool:
     }
     always = {key: again.train_on[key][others] for key in ("x", "y")}
     return Pool(records, always, np.repeat([True, False], count), members, outsiders)
+
+
+def _one_row_each(rows: np.ndarray, users: np.ndarray | None) -> np.ndarray:
+    """The first row of each user: rows of one user are alike, and would count as independent evidence."""
+    if users is None:
+        return rows
+    return rows[np.sort(np.unique(users[rows], return_index=True)[1])]
 
 
 def ask_about_pool(again: Again, pool: Pool) -> Callable[[Any], tuple[np.ndarray, np.ndarray]]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from reticent.attacks.inference.property import PropertyReport, infer_property
 from reticent.attacks.scores import FEWEST
-from reticent.attacks.shadows.recipes import PlainRecipe, Recipe
+from reticent.attacks.shadows.recipes import PlainRecipe, ShadowRecipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument, suggest
 from reticent.core.observer import NOBODY, Observer
@@ -214,7 +214,7 @@ def _set_size(wanted: Property, in_group: np.ndarray, low: float, high: float) -
     return size
 
 
-def _repeat_rows(recipe: Recipe, size: int, rows: int) -> Recipe:
+def _repeat_rows(recipe: ShadowRecipe, size: int, rows: int) -> ShadowRecipe:
     """Follows the recipe on as many rows as the run had, by repeating those of the mask."""
 
     def train_on_repeated(key: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Any:

@@ -15,6 +15,7 @@ from reticent.runs.method import Inputs
 from reticent.runs.methods import table
 from reticent.runs.methods.descent import Descent
 from reticent.runs.reopen import Again
+from reticent.runs.users import several_rows
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.vectorised import private_recipe
 
@@ -27,7 +28,8 @@ def descent_of(again: Again) -> Descent | None:
 
 def has_shadows(again: Again) -> bool:
     """Whether shadow models can be trained as the run was."""
-    return table.method_of(again.record.recipe).has_shadows
+    record = again.record
+    return table.method_of(record.recipe).has_shadows and several_rows(record.request.rows_per_user) is None
 
 
 def shadow_recipe(again: Again) -> tuple[Any, bool]:
@@ -40,6 +42,12 @@ def shadow_recipe(again: Again) -> tuple[Any, bool]:
         InvalidArgument: the run was trained in another way.
     """
     stepwise, learner = descent_of(again), again.learner
+    if stepwise is not None and stepwise.plan.unit == "user":
+        raise InvalidArgument(
+            f"Shadow models are trained on rows, and this run protects users with up to "
+            f"{stepwise.plan.rows_per_user} rows.",
+            remedy="Pass --shadows 0, or attack a run that was made with --rows-per-user 1.",
+        )
     if stepwise is not None:
         plan, optimizer = stepwise.plan, stepwise.optimizer
         return private_recipe(learner.loss, learner.model.init, plan, optimizer=optimizer), True

@@ -11,6 +11,7 @@ import numpy as np
 from reticent.core.observer import NOBODY
 from reticent.data.domain import Category, Domain, Integer, Number
 from reticent.data.encoding import feature_names
+from reticent.data.kinds import format_bound
 from reticent.runs.arrays import divided_by
 from reticent.runs.reopen import Again
 from reticent.runs.request import request_of
@@ -111,12 +112,15 @@ def cells(domain: Domain, row: np.ndarray) -> dict[str, str]:
         if name == domain.target or not isinstance(column, (Number, Integer, Category)):
             continue
         words = [feature for feature in places if feature.startswith(f"{name} = ")]
-        if isinstance(column, Category):
+        if isinstance(column, Category) and column.ordered:
+            values = column.values or ("",)
+            found[name] = values[round(float(np.clip(row[places[name]], 0, 1)) * (len(values) - 1))]
+        elif isinstance(column, Category):
             found[name] = max(words, key=lambda feature: row[places[feature]]).partition(" = ")[2]
         elif words and row[places[words[0]]] > 0.5:
             found[name] = "(missing)"
         else:
             low, high = column.bounds or (-1.0, 1.0)
             value = low + (high - low) * (float(np.clip(row[places[name]], -1, 1)) + 1) / 2
-            found[name] = f"{round(value)}" if isinstance(column, Integer) else f"{value:.4g}"
+            found[name] = f"{round(value)}" if isinstance(column, Integer) else format_bound(column, value)
     return found

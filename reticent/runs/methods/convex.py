@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,8 +12,11 @@ from reticent import convex
 from reticent.accounting.guarantee import Unit
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.tight_epsilon import cost_within
-from reticent.convex import losses
+from reticent.convex import losses, output
+from reticent.convex.problem import ConvexProblem
+from reticent.convex.terms import ConvexTerms
 from reticent.core.errors import InvalidArgument
+from reticent.core.keys import Keys
 from reticent.data.encoding import has_target
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Event
@@ -59,6 +63,30 @@ class Convex(NamedTuple):
         )
         return Trained(_params(problem, found), found.guarantee.assumptions)
 
+    def noise_deviation(self, problem: Problem) -> float | None:
+        """The standard deviation of the noise on each weight; None where no theorem says what it is.
+
+        Public: it follows from the declared number of records, the sizes and the price alone.
+        """
+        if self.name != "output":
+            return None
+        features = math.prod(problem.shape)
+        loss = _loss(problem)
+        empty = ConvexProblem.of(
+            loss, np.zeros((0, features)), np.zeros(0, int), norm=1.0, examples=problem.rows
+        )
+        terms = ConvexTerms(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=Adjacency.ADD_OR_REMOVE,
+            keys=Keys.from_os(),
+            pay=lambda event: None,
+        )
+        mu = output.regularisation_for(empty, terms)
+        added = output.noise_for(loss, problem.rows, empty.parameters, terms, mu)
+        coefficients, _ = empty.in_users_units(np.full((features + 1, loss.outputs), math.sqrt(added.square)))
+        return float(coefficients[0, 0])
+
     def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit) -> None:
         """The budget of the fit: what it releases was priced and paid before, and may not cost more."""
         cost = cost_within(event, self.epsilon, self.delta, Neighbours(adjacency))
@@ -68,7 +96,9 @@ class Convex(NamedTuple):
 
 def method(name: str, description: str) -> Method:
     """The row of a convex method."""
-    return Method(description=description, price=_priced(name), read=_read, has_shadows=True)
+    return Method(
+        description=description, price=_priced(name), read=_read, has_shadows=True, claims_delta=True
+    )
 
 
 def _priced(name: str) -> Callable[[Terms], Convex]:

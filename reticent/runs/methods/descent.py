@@ -14,11 +14,13 @@ import optax
 
 from reticent.core.errors import Interrupted
 from reticent.core.keys import Stream
+from reticent.data.dataset import Dataset
 from reticent.mechanisms.events import Event
 from reticent.runs.folder import WHOLE_PLAN
 from reticent.runs.learners import Learner
 from reticent.runs.method import Inputs, Terms, Trained, require_enough
 from reticent.runs.record import HistoryPoint
+from reticent.training.data_warnings import without_data_warnings
 from reticent.training.evaluation import Moment
 from reticent.training.execution import Execution
 from reticent.training.loop import train
@@ -49,7 +51,8 @@ class Descent(NamedTuple):
     def in_words(self) -> str:
         plan = self.plan
         return (
-            f"{plan.steps} steps with batches of {round(plan.sampler.batch_size * self.share)}, clipped to "
+            f"{plan.steps} steps with batches of {round(plan.sampler.batch_size * self.share)}"
+            f"{' users' if plan.unit == 'user' else ''}, clipped to "
             f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}"
         )
 
@@ -63,24 +66,23 @@ class Descent(NamedTuple):
 
     def follow(self, inputs: Inputs) -> Trained:
         learner, keys = inputs.learner, inputs.keys
-        run = train(
-            learner.loss,
-            learner.model.init(keys.take(Stream.INITIALISATION)),
-            inputs.train_on,
-            self.plan,
-            optimizer=self.optimizer,
-            evaluate=inputs.held_out,
-            metrics={"accuracy": _is_right(learner)} if inputs.problem.is_classification else {},
-            keys=keys,
-            checkpoints=inputs.checkpoints,
-            beside=inputs.beside,
-            execution=Execution(program=self._program(inputs)),
-        )
-        if not run.is_complete:
-            raise Interrupted(
-                f"Interrupted after {int(run.state.step)} of {self.plan.steps} steps.",
-                remedy=f"What was done is kept. {WHOLE_PLAN}",
+        is_scored = inputs.problem.is_classification and inputs.held_out is not None
+        with without_data_warnings():  # rows were held out by coins, and are looked at elsewhere
+            run = train(
+                learner.loss,
+                learner.model.init(keys.take(Stream.INITIALISATION)),
+                Dataset(arrays=dict(inputs.train_on), users=inputs.users),
+                self.plan,
+                optimizer=self.optimizer,
+                evaluate=inputs.held_out,
+                metrics={"accuracy": _is_right(learner)} if is_scored else {},
+                keys=keys,
+                checkpoints=inputs.checkpoints,
+                beside=inputs.beside,
+                execution=Execution(program=self._program(inputs)),
             )
+        if not run.is_complete:
+            raise _interrupted(int(run.state.step), self.plan.steps)
         return Trained(
             run.params, run.guarantee.assumptions, tuple(_history_point(moment) for moment in run.history)
         )
@@ -88,7 +90,10 @@ class Descent(NamedTuple):
     def _program(self, inputs: Inputs) -> Hashable:
         """All that the loss, the metrics and the optimizer depend on."""
         problem = inputs.problem
-        of_loss = (inputs.learner.name, problem.shape, problem.outputs, problem.bounds)
+        of_loss = (
+            *(inputs.learner.name, problem.shape, problem.outputs, problem.bounds),
+            problem.class_weights,
+        )
         return "descent", *of_loss, self.learning_rate, self.share
 
 
@@ -138,7 +143,17 @@ def _plan(terms: Terms, max_norm: float, steps: int, batch: int | None) -> Plan:
         sampling="full" if batch is None else "poisson",
         steps=steps,
         max_norm=max_norm,
+        unit="record" if terms.rows_per_user is None else "user",
+        rows_per_user=terms.rows_per_user,
         beside=terms.beside,
+    )
+
+
+def _interrupted(done: int, steps: int) -> Interrupted:
+    if not done:
+        return Interrupted(f"Interrupted before the first of {steps} steps.", remedy=WHOLE_PLAN)
+    return Interrupted(
+        f"Interrupted after {done} of {steps} steps.", remedy=f"What was done is kept. {WHOLE_PLAN}"
     )
 
 

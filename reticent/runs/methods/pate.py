@@ -16,7 +16,7 @@ import optax
 
 from reticent.accounting.theorems import gaussian_dp
 from reticent.core.errors import CannotMeet, DataError, Inconclusive, IntegrityError
-from reticent.core.files import ANY_SIZE, read_inside, write_whole
+from reticent.core.files import MISFITS, read_json_inside, write_whole
 from reticent.core.generators import generator
 from reticent.core.keys import Stream
 from reticent.mechanisms.events import Event
@@ -36,7 +36,7 @@ ANSWERS = "answers.json"
 
 _ROWS_EACH = 20  # the fewest, on average, that a teacher can be taught with
 _MOST_TEACHERS = 250
-_RATES = {"mlp": 0.02, "cnn": 0.005}  # of Adam, for models that are no single product
+_RATES = {"mlp": 0.02, "cnn": 0.005}  # of Adam, for models that are not a single product
 
 
 class _View:
@@ -61,12 +61,14 @@ class Pate(NamedTuple):
 
     Args:
         delta: at which the answers alone are worth what the settings were chosen for.
+        rows_per_user: the most rows of a user; with more than one, all of them go to the same teacher.
     """
 
     teachers: int
     noise_multiplier: float
     delta: float
     model: str
+    rows_per_user: int = 1
 
     @property
     def event(self) -> Event:
@@ -120,7 +122,7 @@ class Pate(NamedTuple):
                 on_progress=lambda done: on_progress(0.5 + done / 2),
             )
         drawn = self._settings(view, problem.outputs).queries * problem.outputs
-        said = (*_assumptions(problem.rows), *about_samplers(drawn))
+        said = (*_assumptions(problem.rows, inputs.users is not None), *about_samplers(drawn))
         return Trained(params, said, unreleased=seen)
 
     def _settings(self, view: _View, classes: int) -> Settings:
@@ -146,9 +148,11 @@ class Pate(NamedTuple):
         shards = partition(
             len(y),
             self.teachers,
-            examples=inputs.problem.rows,  # how many there are is as secret as the coins that chose them
+            # How many there are is as secret as the coins that chose them.
+            examples=inputs.problem.rows * self.rows_per_user,
             seed=generator(inputs.keys, stream=Stream.SAMPLING),
             content=(view.rows, y),
+            users=inputs.users,
         )
         learner, observer = inputs.learner, inputs.observer
         with observer.watch(f"{self.teachers} teachers") as on_progress:
@@ -171,7 +175,14 @@ METHOD_DESCRIPTION = "PATE: teachers vote with noise on public rows, and a stude
 
 def method() -> Method:
     """The row of PATE in the table of methods."""
-    return Method(description=METHOD_DESCRIPTION, price=_priced, read=_read_recipe, needs_classes=True)
+    return Method(
+        description=METHOD_DESCRIPTION,
+        price=_priced,
+        read=_read_recipe,
+        needs_classes=True,
+        is_for_users=True,
+        claims_delta=True,
+    )
 
 
 def _priced(terms: Terms) -> Pate:
@@ -189,7 +200,7 @@ def _priced(terms: Terms) -> Pate:
             remedy=f"Ask for at most {max(most, 2)} teachers, or collect more rows.",
         )
     multiplier = multiplier_for(epsilon=terms.epsilon, delta=terms.delta, beside=terms.beside)
-    return Pate(teachers, multiplier, terms.delta, terms.model)
+    return Pate(teachers, multiplier, terms.delta, terms.model, terms.rows_per_user or 1)
 
 
 def _read_recipe(value: Mapping[str, Any]) -> Pate:
@@ -198,6 +209,7 @@ def _read_recipe(value: Mapping[str, Any]) -> Pate:
         float(value["noise_multiplier"]),
         float(value["delta"]),
         str(value["model"]),
+        int(value.get("rows_per_user", 1)),
     )
 
 
@@ -206,11 +218,13 @@ def _optimizer(model: str, steps: int) -> optax.GradientTransformation | None:
     return None if rate is None else optax.adam(optax.linear_schedule(rate, 0.0, steps))
 
 
-def _assumptions(rows: int) -> tuple[str, ...]:
+def _assumptions(rows: int, has_users: bool) -> tuple[str, ...]:
     return (
-        f"the number of records, {rows}, is public",
+        f"the number of {'users' if has_users else 'records'}, {rows}, is public",
         "the public rows are public",
-        "each row was given to one teacher by its own coin",
+        "each user was given to one teacher by a coin, with all rows"
+        if has_users
+        else "each row was given to one teacher by its own coin",
     )
 
 
@@ -254,7 +268,7 @@ def _read(path: Path, stamp: str, pool: int, classes: int) -> tuple[Answers, dic
     if not stamp or not path.exists():
         return None
     try:
-        value = json.loads(read_inside(path.parent, path.name, most=ANY_SIZE))
+        value = read_json_inside(path.parent, path.name, most=1 << 28)
         answers = Answers(
             questions=Questions(rows=np.asarray(value["rows"], np.int64)),
             labels=np.asarray(value["labels"], np.int64),
@@ -265,7 +279,7 @@ def _read(path: Path, stamp: str, pool: int, classes: int) -> tuple[Answers, dic
         known = np.isin(answers.labels, np.arange(classes))
         if value["stamp"] == stamp and known.all():
             return answers, dict(value["unreleased"])
-    except (OSError, ValueError, KeyError, TypeError, DataError):
+    except (OSError, DataError, *MISFITS):
         pass
     raise IntegrityError(
         f"{path} does not hold the answers of this run.",

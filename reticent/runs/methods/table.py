@@ -5,7 +5,7 @@ from __future__ import annotations
 from reticent.accounting.reserve import TRAINING
 from reticent.core.errors import IntegrityError, InvalidArgument
 from reticent.runs.method import Method, Recipe, Terms
-from reticent.runs.methods import convex, descent, pate
+from reticent.runs.methods import additive, convex, descent, pate
 from reticent.runs.record import RecipeRecord
 
 METHODS: dict[str, Method] = {
@@ -15,6 +15,7 @@ METHODS: dict[str, Method] = {
         read=descent.read,
         has_shadows=True,
         is_shared=True,
+        is_for_users=True,
         sampler_share=TRAINING,
     ),
     "gd": Method(
@@ -23,12 +24,14 @@ METHODS: dict[str, Method] = {
         read=descent.read,
         has_shadows=True,
         is_shared=True,
+        is_for_users=True,
         sampler_share=TRAINING,
     ),
     "output": convex.method("output", "output perturbation: minimise, then noise on the weights"),
     "objective": convex.method("objective", "objective perturbation: noise on what is minimised"),
     "exponential": convex.method("exponential", "exponential mechanism: weights drawn by their loss"),
     "descent": convex.method("descent", "projected DP-GD, with the settings of the convex theory"),
+    "additive": additive.method(),
     "pate": pate.method(),
 }
 
@@ -48,6 +51,12 @@ def price(name: str, terms: Terms) -> Recipe:
         raise InvalidArgument(
             f"The method '{name}' is for classes, and this target is a number.",
             remedy="Choose a target with classes, or another --method.",
+        )
+    if terms.rows_per_user is not None and not chosen.is_for_users:
+        able = [known for known, method in METHODS.items() if method.is_for_users]
+        raise InvalidArgument(
+            f"The method '{name}' is not proved for users with {terms.rows_per_user} rows each.",
+            remedy=f"Pass --rows-per-user 1, or choose --method {', '.join(able)}.",
         )
     return chosen.price(terms)
 

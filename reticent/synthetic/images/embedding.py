@@ -25,6 +25,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 
 from reticent.accounting import calibrate
 from reticent.accounting.budget import Budget
@@ -33,7 +34,7 @@ from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import TRAINING, delta_left
 from reticent.accounting.theorems import gaussian_dp
 from reticent.accounting.tight_epsilon import guarantee, upper_bound
-from reticent.core import checks
+from reticent.core import checks, strict_json
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.core.generators import generator
 from reticent.core.keys import Keys, Stream
@@ -77,6 +78,10 @@ class EmbeddingPlan:
         kept: how many directions of the prior are used.
         noise_multiplier: deviation of the noise on every number of the sum, over `MAX_NORM`.
         beside: what else the same budget pays for, such as preparation.
+
+    Example:
+        >>> plan(epsilon=1.0, delta=1e-6, examples=1000, kept=10).kept
+        10
     """
 
     examples: int
@@ -124,11 +129,11 @@ class EmbeddingPlan:
             InvalidArgument: it is not JSON, or a field is missing, unknown or out of its range.
         """
         try:
-            found: dict[str, Any] = dict(json.loads(text))
+            found = strict_json.parse_object(text)
             if found["beside"] is not None:
                 found["beside"] = events.from_json(found["beside"])
             return cls(**found)
-        except (TypeError, KeyError, ValueError, RecursionError) as error:
+        except (TypeError, KeyError, ValueError) as error:
             if isinstance(error, InvalidArgument):
                 raise
             raise InvalidArgument(
@@ -151,6 +156,11 @@ def plan(
 
     Raises:
         CannotMeet: what is beside it costs that much already.
+
+    Example:
+        >>> found = plan(epsilon=1.0, delta=1e-6, examples=1000)
+        >>> round(found.noise_multiplier, 1), found.guarantee().epsilon <= 1
+        (4.2, True)
     """
     draft = EmbeddingPlan(
         examples=examples,
@@ -295,11 +305,18 @@ def sum_embeddings(
     return BoundedSum(value=total, max_norm=MAX_NORM)
 
 
-def release(total: BoundedSum, plan: EmbeddingPlan, rng: np.random.Generator) -> np.ndarray:
+def release(
+    total: BoundedSum, plan: EmbeddingPlan, rng: np.random.Generator
+) -> Float[np.ndarray, "classes features"]:
     """The sum with Gaussian noise on every number of it, on a grid: the one thing that leaves the data.
 
     Guarantee:
         Costs `plan.event`, up to 2^-64 per number. Moving the sum to the grid is hidden by the noise too.
+
+    Example:
+        >>> total = BoundedSum(value=np.zeros((2, 5)), max_norm=MAX_NORM)
+        >>> release(total, plan(epsilon=1.0, delta=1e-6, examples=100), np.random.default_rng(0)).shape
+        (2, 5)
     """
     deviation = plan.noise_multiplier * total.max_norm
     return add_whole_normals(rng, total.value, max_norm=total.max_norm, deviation=deviation)
@@ -309,6 +326,12 @@ def gaussians(noisy: np.ndarray, radius: float, kept: int) -> Tensors:
     """The mean of each class, and a root of its covariance, from noisy moments: post-processing.
 
     A covariance with noise has negative eigenvalues; they are raised to almost nothing.
+
+    Example:
+        >>> noisy = np.zeros((2, 1 + 3 + 6))  # a count, 3 means and 6 products for each of two classes
+        >>> noisy[:, 0] = 1.0
+        >>> sorted(gaussians(noisy, radius=1.0, kept=3))
+        ['means', 'spreads']
     """
     rows, columns = np.triu_indices(kept)
     counts = np.maximum(noisy[:, 0] / _COUNT, 1.0)

@@ -28,7 +28,7 @@ from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.reserve import TRAINING
 from reticent.accounting.theorems import gaussian_dp
 from reticent.accounting.tight_epsilon import guarantee
-from reticent.core import checks
+from reticent.core import checks, strict_json
 from reticent.core.errors import Interrupted, InvalidArgument
 from reticent.core.generators import generator_of
 from reticent.core.keys import Keys, Stream, step_key
@@ -44,6 +44,7 @@ from reticent.synthetic.images.basis import PRIORS, Prior, check_records, public
 from reticent.synthetic.images.image_model import ImageModel, flatten, released_frequencies
 from reticent.training import plan_json
 from reticent.training.checkpoint import Checkpoints, stamp_of
+from reticent.training.data_warnings import without_data_warnings
 from reticent.training.loop import Run, train
 from reticent.training.plan import Plan
 
@@ -129,12 +130,12 @@ class GanPlan:
             InvalidArgument: it is not JSON, or a field is missing, unknown or out of its range.
         """
         try:
-            found: dict[str, Any] = dict(json.loads(text))
+            found = strict_json.parse_object(text)
             found["training"] = plan_json.from_json(found["training"])
             if found["beside"] is not None:
                 found["beside"] = events.from_json(found["beside"])
             return cls(**found)
-        except (TypeError, KeyError, ValueError, RecursionError) as error:
+        except (TypeError, KeyError, ValueError) as error:
             if isinstance(error, InvalidArgument):
                 raise
             raise InvalidArgument("This is not a plan of a GAN.", remedy="Write one with to_json.") from None
@@ -164,6 +165,11 @@ def plan(
 
     Raises:
         CannotMeet: what is beside it costs that much already, or no noise is enough.
+
+    Example:
+        >>> found = plan(epsilon=4.0, delta=1e-6, examples=1000, batch_size=100, steps=10)
+        >>> found.training.steps
+        10
     """
     count_noise = _COUNTS * gaussian_dp.noise_multiplier(epsilon, delta)
     counts = Gaussian(noise_multiplier=count_noise)
@@ -181,6 +187,7 @@ def plan(
     )
 
 
+@without_data_warnings()
 def fit(
     x: Any,
     y: Any,
@@ -284,6 +291,11 @@ def noisy_counts(labels: np.ndarray, classes: int, plan: GanPlan, rng: np.random
 
     Guarantee:
         Costs Gaussian(noise_multiplier=plan.count_noise), up to 2^-64 a count: a record adds 1 to one.
+
+    Example:
+        >>> found = plan(epsilon=4.0, delta=1e-6, examples=1000, batch_size=100, steps=10)
+        >>> noisy_counts(np.array([0, 0, 1]), 2, found, np.random.default_rng(0)).shape
+        (2,)
     """
     counts = np.bincount(labels, minlength=classes)
     return add_whole_normals(rng, counts, max_norm=1.0, deviation=plan.count_noise, are_whole=True)

@@ -9,6 +9,7 @@ Everything in it was released with noise, so sampling and sharing cost nothing m
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from dataclasses import dataclass
@@ -18,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from reticent.accounting.guarantee import Guarantee
-from reticent.core import checks
+from reticent.core import checks, strict_json
+from reticent.core import tensors as tensor_files
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
-from reticent.core.files import ANY_SIZE, digest_of, read_inside, write_whole
+from reticent.core.files import digest_of, misfits_as, read_inside, write_whole
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
 from reticent.synthetic.images.basis import ImageBasis
@@ -30,6 +32,8 @@ RECORD, TENSORS = "generator.json", "generator.safetensors"
 MAKERS = ("gaussians", "network")
 
 _AT_ONCE = 8192  # rows
+_LARGEST_RECORD = 1 << 22  # bytes
+_LARGEST = 1 << 30  # bytes; 60 directions of colour photographs of a megapixel take 720 million
 _VERSION = 2  # 1 said nothing in the header of the tensors
 
 Tensors = dict[str, np.ndarray]
@@ -160,8 +164,9 @@ def complete(path: str | Path) -> bool:
         return False
     if not (folder / RECORD).exists():
         try:
-            _write_record(folder, read_inside(folder, TENSORS, most=ANY_SIZE))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            with misfits_as(_damage_error(folder)):
+                _write_record(folder, read_inside(folder, TENSORS, most=_LARGEST))
+        except OSError:
             raise _damage_error(folder) from None
     load(folder)
     return True
@@ -173,8 +178,7 @@ def _write_record(folder: Path, content: bytes) -> None:
 
 def _record_of(content: bytes) -> dict[str, Any]:
     """What `generator.json` says of these tensors: what their header says, and their digest."""
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    said = dict(json.loads(header["__metadata__"]["generator"]))
+    said = strict_json.parse_object(tensor_files.texts_of(content)["generator"])
     return said | {"sha256": digest_of(content)}
 
 
@@ -190,23 +194,21 @@ def load(path: str | Path) -> ImageModel:
     Raises:
         DataError: there is none. IntegrityError: it is damaged, or the two files do not belong together.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as load_tensors
-
     folder = Path(path)
     try:
-        text, content = read_inside(folder, RECORD), read_inside(folder, TENSORS, most=ANY_SIZE)
+        text = read_inside(folder, RECORD, most=_LARGEST_RECORD)
+        content = read_inside(folder, TENSORS, most=_LARGEST)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise _damage_error(folder) from error
         raise DataError(
             f"There is no generator in {folder}: {error.strerror}.", remedy="Name a folder that save wrote."
         ) from error
-    try:
-        record = json.loads(text)
+    with misfits_as(_damage_error(folder)):
+        record = strict_json.parse_object(text)
         if record["version"] != _VERSION or record != _record_of(content):
-            raise ValueError
-        return _model(record, load_tensors(content))
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise _damage_error(folder) from None
+            raise ValueError("the two files do not belong together")
+        return _model(record, tensor_files.parse(content).tensors)
 
 
 def _model(record: dict[str, Any], found: Tensors) -> ImageModel:

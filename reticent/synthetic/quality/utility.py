@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int, Num
 
 from reticent.core import checks
 from reticent.core.errors import DataError
@@ -86,7 +87,9 @@ class Usefulness:
         return asdict(self)
 
 
-def distances(made: np.ndarray, real: np.ndarray, sizes: Sequence[int]) -> Distances:
+def distances(
+    made: Int[np.ndarray, "made columns"], real: Int[np.ndarray, "real columns"], sizes: Sequence[int]
+) -> Distances:
     """Of all marginals of one and of two columns, synthetic codes against real ones."""
     made, real = check_codes(made, sizes), check_codes(real, sizes)
     _require_rows(made, real)
@@ -107,7 +110,7 @@ def distances(made: np.ndarray, real: np.ndarray, sizes: Sequence[int]) -> Dista
     )
 
 
-def total_variation(first: np.ndarray, second: np.ndarray) -> float:
+def total_variation(first: Num[np.ndarray, "*cells"], second: Num[np.ndarray, "*cells"]) -> float:
     """Half the absolute differences of two tables of counts, each divided by its sum.
 
     >>> total_variation(np.array([1, 1]), np.array([1, 0]))
@@ -155,7 +158,9 @@ def correlations(made: Mapping[str, np.ndarray], real: Mapping[str, np.ndarray])
     return Correlations(mean_error=float(np.mean(errors)), max_error=float(max(errors)))
 
 
-def one_hot(codes: np.ndarray, sizes: Sequence[int], *, without: int | None = None) -> np.ndarray:
+def one_hot(
+    codes: Int[np.ndarray, "rows columns"], sizes: Sequence[int], *, without: int | None = None
+) -> Float[np.ndarray, "rows features"]:
     """Codes as features for a classifier, one per value, without those of one column: float32."""
     codes = check_codes(codes, sizes)
     kept = [column for column in range(len(sizes)) if column != without]

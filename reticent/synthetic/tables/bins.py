@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
+from jaxtyping import Float, Int, Num
 
 from reticent.core import checks
 
@@ -34,12 +35,14 @@ class Bins:
     def size(self) -> int:
         return len(self.edges) - 1 + self.has_zero
 
-    def encode(self, numbers: np.ndarray) -> np.ndarray:
+    def encode(self, numbers: Num[np.ndarray, " rows"]) -> Int[np.ndarray, " rows"]:
         """The code of each number; those outside the bounds are clipped to them."""
         codes = np.searchsorted(np.asarray(self.edges[1:-1]), numbers, side="right")
         return np.where(numbers == 0, len(self.edges) - 1, codes) if self.has_zero else codes
 
-    def decode(self, codes: np.ndarray, source: np.random.Generator) -> np.ndarray:
+    def decode(
+        self, codes: Int[np.ndarray, " rows"], source: np.random.Generator
+    ) -> Float[np.ndarray, " rows"]:
         """A number drawn evenly from within each bin: whole, or rounded to the column's decimals."""
         codes = np.asarray(codes)
         edges = np.asarray(self.edges)

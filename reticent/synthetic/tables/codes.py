@@ -16,10 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Int
 
 from reticent.core import checks
 from reticent.core.errors import DataError, DomainError
 from reticent.core.observer import OnProgress
+from reticent.data.dates import day_of
 from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Label, Number, abbreviate
 from reticent.data.encoding import ColumnCells
 from reticent.data.files import RowBatch, Table
@@ -95,7 +97,7 @@ class Coder:
             on_progress(rows.done)
         if filled != len(codes):
             raise DataError(
-                f"{table.path} changed while it was read.", remedy="Try again once it is complete."
+                f"{table.label} changed while it was read.", remedy="Try again once it is complete."
             )
         return codes
 
@@ -146,7 +148,7 @@ class Coder:
         return check_codes(codes, self.sizes)
 
 
-def check_codes(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+def check_codes(codes: np.ndarray, sizes: Sequence[int]) -> Int[np.ndarray, "rows columns"]:
     """Codes as an array (rows, columns) of whole numbers within `sizes`, or a `DataError`."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(sizes) or not np.issubdtype(codes.dtype, np.integer):
@@ -171,7 +173,7 @@ def _code_column(name: str, column: Column, bins: int) -> CodedColumn:
             return CodedColumn(name=name, column=column, words=words, has_missing=lenient)
         case Number(bounds=bounds, missing=missing) | Integer(bounds=bounds, missing=missing):
             assert bounds is not None
-            is_whole = isinstance(column, Integer) or column.whole
+            is_whole = isinstance(column, Integer) or column.whole or column.date
             found = bins_for(bounds, is_whole=is_whole, bins=bins)
             return CodedColumn(
                 name=name, column=column, bins=found, has_missing=missing or _is_lenient(column)
@@ -189,10 +191,11 @@ def _cells(column: CodedColumn, codes: np.ndarray, source: np.random.Generator) 
         words = [*column.words, _MISSING]
         return [words[code] for code in codes.tolist()]
     drawn = column.bins.decode(codes, source)
+    is_date = isinstance(column.column, Number) and column.column.date
     decimals = 0 if column.bins.is_whole else column.bins.decimals
     is_missing = codes >= column.bins.size
     return [
-        _MISSING if missing else f"{number:.{decimals}f}"
+        _MISSING if missing else str(day_of(number)) if is_date else f"{number:.{decimals}f}"
         for number, missing in zip((drawn + 0.0).tolist(), is_missing.tolist(), strict=True)
     ]
 

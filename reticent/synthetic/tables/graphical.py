@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
@@ -86,7 +87,7 @@ class GraphicalModel:
             raise InvalidArgument("No row has these values together.", remedy="Give fewer values, or others.")
         return model
 
-    def log_probabilities(self, codes: np.ndarray) -> np.ndarray:
+    def log_probabilities(self, codes: Int[np.ndarray, "rows columns"]) -> Float[np.ndarray, " rows"]:
         """Of each row of codes, by the chain of nodes given what they share: (rows,)."""
         total = np.zeros(len(codes))
         for node, columns in enumerate(self.tree.nodes):
@@ -94,7 +95,7 @@ class GraphicalModel:
             total += np.log(np.maximum(chances[tuple(codes[:, columns].T)], 1e-300))
         return total
 
-    def sample(self, rows: int, source: np.random.Generator) -> np.ndarray:
+    def sample(self, rows: int, source: np.random.Generator) -> Int[np.ndarray, "{rows} columns"]:
         """Rows of codes, (rows, columns) int32: each of them a draw from the model.
 
         Node by node, given what is drawn already. Among rows that agree so far the draws are evenly spread

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from reticent.mechanisms.events import Gaussian
 from reticent.mechanisms.whole import add_whole_normals
@@ -28,7 +29,9 @@ class Marginal(NamedTuple):
     deviation: float
 
 
-def count(codes: np.ndarray, columns: Clique, sizes: Sequence[int]) -> np.ndarray:
+def count(
+    codes: Int[np.ndarray, "rows columns"], columns: Clique, sizes: Sequence[int]
+) -> Float[np.ndarray, " ..."]:
     """The exact counts: private, never released."""
     shape = [sizes[column] for column in columns]
     cells = np.ravel_multi_index(tuple(codes[:, column] for column in columns), shape)
@@ -36,17 +39,26 @@ def count(codes: np.ndarray, columns: Clique, sizes: Sequence[int]) -> np.ndarra
 
 
 def measure(
-    codes: np.ndarray, columns: Clique, sizes: Sequence[int], event: Gaussian, source: np.random.Generator
+    codes: np.ndarray,
+    columns: Clique,
+    sizes: Sequence[int],
+    event: Gaussian,
+    source: np.random.Generator,
+    *,
+    rows_per_user: int = 1,
 ) -> Marginal:
     """The counts of a marginal with independent Gaussian noise on every cell, empty ones among them.
 
     Guarantee:
         Costs `event`, up to 2^-64 per cell. For codes that differ by one record the counts differ by one in
         one cell: an L2 distance of 1, and the noise has the deviation `event.noise_multiplier` times that.
+        A user has at most `rows_per_user` records. Their counts are furthest apart if all are in one cell:
+        an L2 distance of `rows_per_user`, and the noise is so many times larger.
     """
-    deviation = event.noise_multiplier * ONE_RECORD_COUNTS
+    reach = rows_per_user * ONE_RECORD_COUNTS
+    deviation = event.noise_multiplier * reach
     exact = count(codes, columns, sizes)
-    noisy = add_whole_normals(source, exact, max_norm=ONE_RECORD_COUNTS, deviation=deviation, are_whole=True)
+    noisy = add_whole_normals(source, exact, max_norm=reach, deviation=deviation, are_whole=True)
     return Marginal(columns, noisy, deviation)
 
 

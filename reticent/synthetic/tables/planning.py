@@ -15,14 +15,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
 
 from reticent.accounting import calibrate
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import TRAINING, delta_left
 from reticent.accounting.theorems import gaussian_dp
 from reticent.accounting.tight_epsilon import tight
-from reticent.core import checks
+from reticent.core import checks, strict_json
 from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -62,6 +61,8 @@ class TablePlan:
         target: a column of which every pair is measured, without a choice.
         single_deviation, target_deviation: of the noise on counts of columns, and of pairs with the target.
         beside: what else the same budget pays for, such as preparation.
+        rows_per_user: the most rows of one user, if users are protected. Counts move by that much at most, so
+            their noise is so many times the deviations above, which are for one row.
     """
 
     sizes: tuple[int, ...]
@@ -75,13 +76,14 @@ class TablePlan:
     target_deviation: float
     rounds: tuple[Round, ...]
     beside: Event | None = None
+    rows_per_user: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(self.sizes))
         object.__setattr__(self, "ordered", tuple(self.ordered))
         object.__setattr__(self, "rounds", tuple(self.rounds))
         checks.count(**{f"sizes[{at}]": size for at, size in enumerate(self.sizes)})
-        checks.count(rows=self.rows, columns=len(self.sizes))
+        checks.count(rows=self.rows, columns=len(self.sizes), rows_per_user=self.rows_per_user)
         checks.one_of(METHODS[1:], method=self.method)
         checks.positive(epsilon=self.epsilon, single_deviation=self.single_deviation)
         checks.positive(target_deviation=self.target_deviation)
@@ -129,12 +131,12 @@ class TablePlan:
             InvalidArgument: it is not JSON, or a field is missing, unknown or out of its range.
         """
         try:
-            found: dict[str, Any] = dict(json.loads(text))
+            found = strict_json.parse_object(text)
             found["rounds"] = tuple(Round(**item) for item in found["rounds"])
             if found["beside"] is not None:
                 found["beside"] = events.from_json(found["beside"])
             return cls(**found)
-        except (TypeError, KeyError, ValueError, RecursionError) as error:
+        except (TypeError, KeyError, ValueError) as error:
             if isinstance(error, InvalidArgument):
                 raise
             raise InvalidArgument(
@@ -152,6 +154,7 @@ def plan(
     target: int | None = None,
     ordered: Sequence[bool] | None = None,
     beside: Event | None = None,
+    rows_per_user: int = 1,
 ) -> TablePlan:
     """The plan whose whole cost is (epsilon, delta), by the tight accountant.
 
@@ -178,6 +181,7 @@ def plan(
         target_deviation=1.0,
         rounds=(),
         beside=beside,
+        rows_per_user=rows_per_user,
     )
     noise = calibrate.noise_for(
         lambda scale: _scale(draft, scale).whole,
@@ -240,17 +244,17 @@ def _require_audible(found: TablePlan, noise: float) -> None:
     Raises:
         CannotMeet: the noise on each column's counts is a large part of all rows.
     """
-    if found.single_deviation <= _LOUDEST * found.rows:
+    loudest = _LOUDEST * found.rows / found.rows_per_user
+    if found.single_deviation <= loudest:
         return
     columns = len(found.sizes)
     share = columns * (noise / found.single_deviation) ** 2
-    fits = int(share * (_LOUDEST * found.rows / noise) ** 2)
-    needed = gaussian_dp.epsilon(
-        min(1 / (_LOUDEST * found.rows * math.sqrt(share / columns)), 1e3), found.delta
-    )
+    fits = int(share * (loudest / noise) ** 2)
+    needed = gaussian_dp.epsilon(min(1 / (loudest * math.sqrt(share / columns)), 1e3), found.delta)
+    heard = found.rows_per_user * found.single_deviation
     fewer = f", or keep at most {fits} columns" if fits > 0 else ""
     raise CannotMeet(
         f"At epsilon {found.epsilon:g} and delta {found.delta:g} the noise on each count of {columns} "
-        f"columns would be {found.single_deviation:.0f}, and there are {found.rows} rows.",
+        f"columns would be {heard:.0f}, and there are {found.rows} rows.",
         remedy=f"Use an epsilon of about {needed:.2g} or more{fewer}, or more rows.",
     )

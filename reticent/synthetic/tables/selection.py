@@ -104,8 +104,12 @@ def select(
     source: np.random.Generator,
     *,
     again: Sequence[Clique] = (),
+    max_change: float = ERROR_MOVES,
 ) -> list[Clique]:
     """Selects one pair per event: a new one that fits, otherwise a measured one, otherwise any.
+
+    Args:
+        max_change: of a score, by all the records of one unit: each moves it by one at most.
 
     Guarantee:
         Costs all of `events`: what fits depends on sizes and on earlier choices only, and is asked of all
@@ -115,7 +119,8 @@ def select(
     for event in events:
         new = [pair for pair in pairs if pair not in chosen and fits(chosen, pair)]
         among = new or [pair for pair in pairs if pair in chosen or pair in again] or pairs
-        chosen.append(among[choose_at(np.array([scores[pair] for pair in among]), event, source)])
+        found = np.array([scores[pair] for pair in among])
+        chosen.append(among[choose_at(found, event, source, max_change=max_change)])
     return chosen
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument
 from reticent.core.generators import generator
@@ -38,11 +39,16 @@ _Kind = TypeVar("_Kind", Gaussian, ExponentialMechanism)
 
 @dataclass(frozen=True)
 class TableModel:
-    """A distribution over rows of codes, made of noisy counts: everything in it may be published."""
+    """A distribution over rows of codes, made of noisy counts: everything in it may be published.
+
+    Args:
+        counts: the noisy counts of each column, as they were released; None in files that do not have them.
+    """
 
     plan: TablePlan
     model: GraphicalModel
     merging: Merging
+    counts: tuple[np.ndarray, ...] | None = None
 
     def sample(
         self, n: int, source: int | np.random.Generator, given: Mapping[int, int] | None = None
@@ -69,7 +75,7 @@ class TableModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model into a file, without a seed, that `TableModel.load` reads."""
-        storage.write(path, self.plan, self.model, self.merging)
+        storage.write(path, self.plan, self.model, self.merging, self.counts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TableModel:
@@ -80,11 +86,16 @@ class TableModel:
         """
         return cls(*storage.read(path))
 
-    def log_probabilities(self, codes: np.ndarray) -> np.ndarray:
+    def log_probabilities(self, codes: Int[np.ndarray, "rows columns"]) -> Float[np.ndarray, " rows"]:
         """How likely each row of codes is under the model: (rows,)."""
         codes = check_codes(codes, self.plan.sizes)
         shares = [share[codes[:, column]] for column, share in enumerate(self.merging.shares)]
         return self.model.log_probabilities(self.merging.merge(codes)) + np.log(shares).sum(axis=0)
+
+    @property
+    def single_deviation(self) -> float:
+        """Of the noise on each count of a column."""
+        return self.plan.rows_per_user * self.plan.single_deviation
 
     def pairs(self) -> dict[Clique, np.ndarray]:
         """The probabilities of every pair of columns, by which a sample can be tested."""
@@ -96,18 +107,30 @@ class TableModel:
 
 
 def fit(
-    codes: np.ndarray, plan: TablePlan, *, keys: Keys, on_progress: OnProgress = lambda done: None
+    codes: Int[np.ndarray, "rows columns"],
+    plan: TablePlan,
+    *,
+    keys: Keys,
+    on_progress: OnProgress = lambda done: None,
 ) -> TableModel:
     """A model of a table, from as many noisy releases as were planned.
 
     Guarantee:
-        Costs `plan.event` under add-or-remove. Every draw takes its event from the plan before it looks
-        at the codes, in the plan's order; there is no other way to draw. `keys` serve nothing else.
+        Costs `plan.event` under add-or-remove, of a record, or of a user with at most `plan.rows_per_user`
+        records. Every draw takes its event from the plan before it looks at the codes, in the plan's order;
+        there is no other way to draw. `keys` serve nothing else.
 
     Raises:
         DataError: the codes do not have the plan's columns, or more than twice as many rows. Fewer are not
             an error: coins may have held out any number of them.
         KeyReuse: `keys` were used before.
+
+    Example:
+        >>> from reticent.synthetic.tables.planning import plan
+        >>> codes = np.random.default_rng(0).integers(0, 3, (500, 2)).astype(np.int32)
+        >>> asked = plan((3, 3), rows=500, epsilon=1.0, delta=1e-6)
+        >>> fit(codes, asked, keys=Keys.seeded(0)).sample(4, 0).shape
+        (4, 2)
     """
     require_alone("A generator of tables")
     codes = check_codes(codes, plan.sizes)
@@ -133,10 +156,7 @@ class _Fitting:
 
     def run(self) -> TableModel:
         plan, columns = self._plan, range(len(self._plan.sizes))
-        singles = [
-            measure(self._codes, (column,), plan.sizes, self._next(Gaussian), self._source)
-            for column in columns
-        ]
+        singles = [self._measure_one(self._codes, plan.sizes, (column,)) for column in columns]
         merging = merging_of(singles, plan.ordered)
         self._marginals = [merging.counts(single) for single in singles]
         rows, sizes = merging.merge(self._codes), merging.sizes
@@ -149,7 +169,7 @@ class _Fitting:
         if next(self._planned, None) is not None:
             raise AssertionError("a planned release was not made")
         self._on_progress(1.0)
-        return TableModel(plan, model, merging)
+        return TableModel(plan, model, merging, tuple(single.counts for single in singles))
 
     def _next(self, kind: type[_Kind]) -> _Kind:
         """The next event of the plan, which has to be of this kind: whatever is drawn was paid for."""
@@ -161,8 +181,11 @@ class _Fitting:
         return event
 
     def _measure(self, rows: np.ndarray, sizes: tuple[int, ...], pairs: list[Clique]) -> None:
-        for pair in pairs:
-            self._marginals.append(measure(rows, pair, sizes, self._next(Gaussian), self._source))
+        self._marginals += [self._measure_one(rows, sizes, pair) for pair in pairs]
+
+    def _measure_one(self, rows: np.ndarray, sizes: tuple[int, ...], columns: Clique) -> Marginal:
+        event, each = self._next(Gaussian), self._plan.rows_per_user
+        return measure(rows, columns, sizes, event, self._source, rows_per_user=each)
 
     def _estimate(self, sizes: tuple[int, ...], iterations: int = ITERATIONS) -> GraphicalModel:
         model, self._factors = estimate(
@@ -183,9 +206,10 @@ class _Fitting:
         def fits(chosen: Sequence[Clique], pair: Clique) -> bool:
             return is_small(chosen, pair) and (not is_tree or joins(chosen, pair))
 
-        scores = errors(rows, pairs, expected, sizes, rows=self._plan.rows, deviation=item.deviation)
+        each = self._plan.rows_per_user
+        scores = errors(rows, pairs, expected, sizes, rows=self._plan.rows, deviation=each * item.deviation)
         events = (self._next(ExponentialMechanism) for _ in range(item.choices))
-        return select(scores, fits, events, self._source, again=measured)
+        return select(scores, fits, events, self._source, again=measured, max_change=float(each))
 
 
 def _pair(first: int, second: int) -> Clique:

@@ -105,7 +105,7 @@ class Replicated:
 
 
 @dataclass(frozen=True)
-class Divided:
+class DividedExchange:
     """A device keeps its part of every leaf whose first axis the devices divide, and all of the others.
 
     Args:

@@ -3,8 +3,8 @@
 Both give every step the same batch: it is drawn by the same function from the same key.
 
     resident    all rows are on the device; a batch is drawn and looked up inside the compiled call
-    streamed    rows stay on disk; the batches of the next few steps are drawn first, their rows read by
-                another thread while the device works, and handed over as a window
+    streamed    rows stay on disk or in a source; the batches of the next few steps are drawn first, their
+                rows read by another thread while the device works, and handed over as a window
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import numpy as np
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.dataset import Dataset
-from reticent.data.disk_rows import DiskRows, is_on_disk
+from reticent.data.disk_rows import DiskRows
 from reticent.data.sampling import Batch, Sampler, Shuffled, places_among
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all
-from reticent.training.contributions import Source
+from reticent.training.contributions import DeviceRows
 from reticent.training.devices.mesh import Held, Layout, Range, brought, held_source, own_part, without_empty
 from reticent.training.places import Places, in_order, places_for
 from reticent.training.plan import Plan
 from reticent.training.step import Roots, Step, TrainState, Unreleased
 
-Many = Callable[..., tuple[TrainState, Unreleased]]
+ManySteps = Callable[..., tuple[TrainState, Unreleased]]
 
 MOST_STEPS = 64  # in one compiled call; a progress bar moves after each
 BUFFER = 2**28  # bytes
@@ -49,7 +49,7 @@ class Feed(Protocol):
     @property
     def steps_at_once(self) -> int: ...
 
-    def many(self, step: Step) -> Many:
+    def many(self, step: Step) -> ManySteps:
         """The steps of one call, to be compiled: of (state, what was served, stop, roots)."""
         ...
 
@@ -66,22 +66,29 @@ class Feed(Protocol):
 
 
 def feed_for(
-    dataset: Dataset, plan: Plan, layout: Layout, keys: Keys, buffer: int, order: str | None = None
+    dataset: Dataset,
+    plan: Plan,
+    layout: Layout,
+    keys: Keys,
+    buffer: int,
+    order: str | None = None,
+    at_once: int | None = None,
 ) -> Feed:
-    """The rows on the device, unless they are memory-mapped and more than the buffer holds.
+    """The rows on the device, unless they lie elsewhere and are more than the buffer holds.
 
     Processes whose shards differ in size do alike: rows of all stay where they are if those of one do.
 
     Args:
-        order: names a run that may go on with other keys. Of shuffled rows it decides the order then, which
-            is no secret; new keys within an epoch would take some records twice.
+        order: names a run that may be resumed with other keys. It then decides the order of shuffled rows,
+            which is not a secret; new keys within an epoch would take some records twice.
+        at_once: the most steps in one call; by default, as many as pay off.
     """
+    at_once = min(_most_steps(plan), at_once or MOST_STEPS)
     drawing = _Drawing(keys, order if isinstance(plan.sampler, Shuffled) else None)
-    is_large = sum(np.asarray(dataset[key]).nbytes for key in dataset) > buffer
-    stays = is_large and any(is_on_disk(dataset[key]) for key in dataset)
+    stays = dataset.is_elsewhere and dataset.nbytes > buffer
     if collectives.gather_arrays(stays).any():
-        return _Streamed(dataset, plan, layout, drawing, buffer)
-    return _Resident(dataset, plan, layout, drawing)
+        return _Streamed(dataset, plan, layout, drawing, buffer, at_once)
+    return _Resident(by_all(dataset.load), plan, layout, drawing, at_once)
 
 
 def _steps_per_epoch(plan: Plan) -> int:
@@ -117,12 +124,15 @@ class _Drawing(NamedTuple):
     def views(self, steps: range) -> np.ndarray:
         return self._taken(Stream.VIEWS, steps)
 
+    def loss(self, steps: range) -> np.ndarray:
+        return self._taken(Stream.LOSS, steps)
+
     def _taken(self, stream: Stream, steps: range) -> np.ndarray:
         return np.asarray(jax.random.key_data(self.keys.take(stream, steps=steps)))
 
 
 def _as_keys(roots: Roots) -> Roots:
-    return Roots(*(jax.random.wrap_key_data(root, impl="rbg") for root in roots))
+    return Roots(*(root if root is None else jax.random.wrap_key_data(root, impl="rbg") for root in roots))  # type: ignore[arg-type]
 
 
 def _scanned(
@@ -131,15 +141,15 @@ def _scanned(
     stop: jax.Array,
     roots: Roots,
     xs: Any,
-    source_and_batch: Callable[[Any], tuple[Source, Batch]],
+    source_and_batch: Callable[[Any], tuple[DeviceRows, Batch]],
 ) -> tuple[TrainState, Unreleased]:
     """Steps from `stop` on are skipped, so that one shape serves all."""
 
-    def taken(state: TrainState, source: Source, batch: Batch) -> tuple[TrainState, Unreleased]:
+    def taken(state: TrainState, source: DeviceRows, batch: Batch) -> tuple[TrainState, Unreleased]:
         return step(state, source, batch, roots)
 
     def one(state: TrainState, x: Any) -> tuple[TrainState, Unreleased]:
-        nothing = Unreleased(jnp.float32(0), jnp.float32(0), jnp.int32(0))
+        nothing = Unreleased(jnp.float32(0), jnp.float32(0), jnp.int32(0), jnp.int32(0))
         return jax.lax.cond(
             state.step < stop,
             lambda now: taken(now, *source_and_batch(x)),
@@ -153,16 +163,16 @@ def _scanned(
 class _Resident:
     """All rows are on the device, or on the devices."""
 
-    def __init__(self, dataset: Dataset, plan: Plan, layout: Layout, drawing: _Drawing) -> None:
+    def __init__(self, dataset: Dataset, plan: Plan, layout: Layout, drawing: _Drawing, at_once: int) -> None:
         self._plan, self._drawing = plan, drawing
         given = brought(layout, dataset, plan)
         places = drawing.places(plan, given.own)
         self.units = given.units
         self._places = _all_places(layout, places.total)
         self._held = held_source(layout, dataset, given, places)
-        self.steps_at_once = _most_steps(plan)
+        self.steps_at_once = at_once
 
-    def many(self, step: Step) -> Many:
+    def many(self, step: Step) -> ManySteps:
         return _resident_steps(step, self._plan.sampler, self._places, self.steps_at_once)
 
     @property
@@ -171,20 +181,21 @@ class _Resident:
 
     def serve(self, steps: range, then: range) -> tuple[Any, Roots]:
         draw = self._drawing
-        return self._held, Roots(draw.sampling(steps), draw.noise(steps), draw.views(steps))  # type: ignore[arg-type]
+        roots = draw.sampling(steps), draw.noise(steps), draw.views(steps), draw.loss(steps)
+        return self._held, Roots(*roots)  # type: ignore[arg-type]
 
     def close(self) -> None:
         pass
 
 
-def _resident_steps(step: Step, sampler: Sampler, places: int, count: int) -> Many:
+def _resident_steps(step: Step, sampler: Sampler, places: int, count: int) -> ManySteps:
     """The steps of one call. They hold no data, so that they can be kept for another run."""
 
-    def steps(state: TrainState, held: Source | Held, stop: jax.Array, raw: Roots) -> Any:
+    def steps(state: TrainState, held: DeviceRows | Held, stop: jax.Array, raw: Roots) -> Any:
         roots = _as_keys(raw)
-        drawn = sampler.draw(roots.sampling, state.step + jnp.arange(count), places)
+        drawn = sampler.draw(roots.sampling, state.step + jnp.arange(count, dtype=jnp.int32), places)
 
-        def source_and_batch(batch: Batch) -> tuple[Source, Batch]:
+        def source_and_batch(batch: Batch) -> tuple[DeviceRows, Batch]:
             source = held.source if isinstance(held, Held) else held
             own = own_part(batch, held.range) if isinstance(held, Held) else batch
             return source, without_empty(own, source.is_taken)
@@ -208,7 +219,9 @@ class _Streamed:
         InvalidArgument: the rows belong to users, or one step alone needs more than the buffer.
     """
 
-    def __init__(self, dataset: Dataset, plan: Plan, layout: Layout, drawing: _Drawing, buffer: int) -> None:
+    def __init__(
+        self, dataset: Dataset, plan: Plan, layout: Layout, drawing: _Drawing, buffer: int, at_once: int
+    ) -> None:
         if dataset.unit != plan.unit or plan.unit != "record":
             raise InvalidArgument(
                 "Rows that stay on disk are records of their own, and these belong to users.",
@@ -223,14 +236,14 @@ class _Streamed:
         self._start = self._own[0].low
         self._all = _all_places(layout, places.total)
         self._places = _places(layout, plan, places.total)
-        fitting = by_all(lambda: self._fitting(buffer))
+        fitting = by_all(lambda: self._fitting(buffer, at_once))
         self.steps_at_once = int(collectives.gather_arrays(fitting).min())
         self._disk = by_all(lambda: DiskRows(self._like))
         self._draw = jax.jit(lambda root, numbers: plan.sampler.draw(root, numbers, self._all))
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reticent-rows")
         self._next: tuple[range, Future[Any]] | None = None
 
-    def _fitting(self, buffer: int) -> int:
+    def _fitting(self, buffer: int, at_once: int) -> int:
         """How many steps a window has, so that all windows fit into the buffer."""
         a_row = sum(array.nbytes // max(len(array), 1) for array in self._like.values())
         a_step = _WINDOWS * a_row * self._places * len(self._own)
@@ -239,12 +252,12 @@ class _Streamed:
                 f"Rows of one step and the next take {a_step} bytes, and the buffer has {buffer}.",
                 remedy="Pass a larger buffer, or a smaller batch_size.",
             )
-        return min(_most_steps(self._plan), buffer // max(a_step, 1))
+        return min(at_once, buffer // max(a_step, 1))
 
-    def many(self, step: Step) -> Many:
+    def many(self, step: Step) -> ManySteps:
         def steps(state: TrainState, window: Window, stop: jax.Array, raw: Roots) -> Any:
             return _scanned(
-                step, state, stop, _as_keys(raw), window, lambda now: (Source(now.rows), now.batch)
+                step, state, stop, _as_keys(raw), window, lambda now: (DeviceRows(now.rows), now.batch)
             )
 
         return steps
@@ -258,14 +271,15 @@ class _Streamed:
             self._next = (steps, self._reader.submit(self._window, steps))
         window = by_all(self._next[1].result)  # a file that one process cannot read stops all
         self._next = (then, self._reader.submit(self._window, then)) if len(then) else None
-        noise, views = self._drawing.noise(steps), self._drawing.views(steps)
+        draw = self._drawing
+        noise, views, loss = draw.noise(steps), draw.views(steps), draw.loss(steps)
         placed = window[0] if self._layout.mesh is None else self._layout.in_pieces(window)
-        return placed, Roots(np.zeros_like(noise), noise, views)  # type: ignore[arg-type]
+        return placed, Roots(np.zeros_like(noise), noise, views, loss)  # type: ignore[arg-type]
 
     def _window(self, steps: range) -> list[Window]:
         """The rows of these steps, for each device of this process."""
         root = jax.random.wrap_key_data(jnp.asarray(self._drawing.sampling(steps)), impl="rbg")
-        numbers = steps.start + jnp.arange(self.steps_at_once)
+        numbers = steps.start + jnp.arange(self.steps_at_once, dtype=jnp.int32)
         drawn = self._draw(root, numbers)
         indices, is_real = np.asarray(drawn.indices), np.asarray(drawn.is_real).copy()
         is_real[len(steps) :] = False  # beyond the last step nothing is read
@@ -275,7 +289,7 @@ class _Streamed:
         is_own = is_real & (indices >= part.low) & (indices < part.high)
         counts = is_own.sum(axis=1)
         if counts.max() > self._places:  # once in 1e25 draws
-            raise DataError("A batch was drawn for which there is no room.", remedy="Go on, or start again.")
+            raise DataError("A batch was drawn that does not fit.", remedy="Resume the run, or start again.")
         order = np.argsort(~is_own, axis=1, kind="stable").astype(np.int32)  # own places first, in order
         order = order[:, : self._places]
         rows = {

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from reticent.training.gradients import Loss, Strategy
+from reticent.training.gradients import LossFunction, Strategy
 from reticent.training.gradients.choices import choices
 from reticent.training.gradients.tracing import every_equation
 
@@ -28,7 +28,7 @@ _HOLDS_GRADIENTS = ("vmap", "explicit", "product")
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-def examples_at_once(loss: Loss, params: Any, example: Any, strategy: Strategy) -> int:
+def examples_at_once(loss: LossFunction, params: Any, example: Any, strategy: Strategy) -> int:
     """How many examples fit, if nothing that is computed for one of them were freed before the end.
 
     Args:
@@ -57,7 +57,7 @@ def _limits_of_group() -> Iterator[int]:
             yield int(text)
 
 
-def _bytes_an_example(loss: Loss, params: Any, example: Any, strategy: Strategy) -> int:
+def _bytes_an_example(loss: LossFunction, params: Any, example: Any, strategy: Strategy) -> int:
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), params)
     traced = jax.make_jaxpr(loss)(shapes, example)
     computed = (value for equation in every_equation(traced.jaxpr) for value in equation.outvars)
@@ -75,4 +75,6 @@ def _bytes_an_example(loss: Loss, params: Any, example: Any, strategy: Strategy)
 
 def _size(value: Any) -> int:
     aval = getattr(value, "aval", value)
-    return int(np.prod(aval.shape)) * np.dtype(aval.dtype).itemsize if hasattr(aval, "dtype") else 0
+    return (
+        int(np.prod(aval.shape)) * aval.dtype.itemsize if hasattr(aval, "dtype") else 0
+    )  # keys have one too

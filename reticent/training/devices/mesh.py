@@ -19,8 +19,8 @@ from reticent.data.dataset import Dataset
 from reticent.data.sampling import Batch
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all
-from reticent.training.contributions import Members, Source, require_unit, user_table
-from reticent.training.devices.exchange import ALONE, Divided, Exchange, Replicated
+from reticent.training.contributions import DeviceRows, Members, require_unit, user_table
+from reticent.training.devices.exchange import ALONE, DividedExchange, Exchange, Replicated
 from reticent.training.places import Places
 from reticent.training.plan import Plan
 from reticent.training.step import TrainState
@@ -80,7 +80,7 @@ class Layout:
             return Replicated(self._axes, self.devices)
         leaves = jax.tree.leaves(params)
         sizes, is_cut = [leaf.size for leaf in leaves], [self._is_cut(leaf) for leaf in leaves]
-        return Divided(self._axes, self.devices, tuple(sizes), tuple(is_cut))
+        return DividedExchange(self._axes, self.devices, tuple(sizes), tuple(is_cut))
 
     def _is_cut(self, leaf: Any) -> bool:
         return self._divides and np.ndim(leaf) > 0 and np.shape(leaf)[0] % self.devices == 0
@@ -174,7 +174,7 @@ class Layout:
 class Held(NamedTuple):
     """What a device holds: some of the places, and which ones."""
 
-    source: Source
+    source: DeviceRows
     range: jax.Array  # (1, 2) int32 on each device
 
 
@@ -202,7 +202,7 @@ def brought(layout: Layout, dataset: Dataset, plan: Plan) -> Brought:
     return Brought(members, own, int(np.sum(everyones)))
 
 
-def held_source(layout: Layout, dataset: Dataset, given: Brought, places: Places) -> Source | Held:
+def held_source(layout: Layout, dataset: Dataset, given: Brought, places: Places) -> DeviceRows | Held:
     """The data on the device or devices, each unit at its place."""
     if layout.mesh is None:
         whole = _piece(dataset, given.members, places, Range(0, places.total), places.total)
@@ -236,7 +236,7 @@ def _piece(
     here = Places(size, places.of_units[is_inside] - part.low)
     if members is None:
         rows: dict[str, Any] = {key: here.laid(_taken(dataset[key], units)) for key in dataset}
-        return Source(rows, None, here.is_taken())  # type: ignore[arg-type]
+        return DeviceRows(rows, None, here.is_taken())  # type: ignore[arg-type]
     table, is_member = members[0][units], members[1][units]
     a_unit = table.shape[1]
     rows = {}
@@ -246,7 +246,7 @@ def _piece(
         rows[key] = here.laid(by_unit).reshape(size * a_unit, *found.shape[1:])
     numbers = np.arange(size * a_unit, dtype=np.int32).reshape(size, -1)
     own = Members(numbers, here.laid(is_member))  # type: ignore[arg-type]
-    return Source(rows, own, here.is_taken())  # type: ignore[arg-type]
+    return DeviceRows(rows, own, here.is_taken())  # type: ignore[arg-type]
 
 
 def _taken(rows: Any, units: np.ndarray) -> np.ndarray:
@@ -333,7 +333,8 @@ def own_part(batch: Batch, held: jax.Array) -> Batch:
     low, high = held[0, 0], held[0, 1]
     is_own = batch.is_real & (batch.indices >= low) & (batch.indices < high)
     places = jnp.flatnonzero(is_own, size=is_own.shape[0], fill_value=0).astype(jnp.int32)
-    is_real = jnp.arange(is_own.shape[0]) < jnp.sum(is_own)
+    count = jnp.sum(is_own, dtype=jnp.int32)
+    is_real = jnp.arange(is_own.shape[0], dtype=jnp.int32) < count
     return Batch(jnp.where(is_real, batch.indices[places] - low, 0), is_real, places)
 
 

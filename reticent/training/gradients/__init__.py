@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from reticent.core import checks, trees
 from reticent.core.errors import InvalidArgument
@@ -35,31 +36,44 @@ from reticent.training.gradients.totals import (
 from reticent.training.gradients.tracing import trace
 
 Strategy = Literal["auto", "vmap", "book-keeping"]
-Loss = Callable[[Any, Any], jax.Array]
+LossFunction = Callable[[Any, Any], jax.Array]
 
 
-class Unreleased(NamedTuple):
+class UnreleasedExamples(NamedTuple):
     """What is known about each example of a batch, and private: to be shown only when asked for.
 
     Padding has norm and loss 0.
     """
 
-    norms: jax.Array
-    losses: jax.Array
+    norms: Float[Array, " examples"]
+    losses: Float[Array, " examples"]
 
 
 @dataclass(frozen=True)
 class GradientSum:
-    """Sums the clipped gradients of a batch; made by `clipped_gradient_sum`."""
+    """Sums the clipped gradients of a batch; made by `clipped_gradient_sum`.
 
-    loss: Loss
+    Example:
+        >>> from reticent.training.clipping import flat
+        >>> summed = clipped_gradient_sum(lambda w, x: w * x, clipping=flat(1.0))
+        >>> total, unreleased = summed(jnp.float32(0.0), jnp.array([0.5, 30.0]), jnp.ones(2, bool))
+        >>> round(float(total), 2), unreleased.norms.round().tolist()
+        (1.5, [1.0, 30.0])
+    """
+
+    loss: LossFunction
     clipping: Clipping
     strategy: Strategy
     microbatch: int | None
 
     def __call__(
-        self, params: Any, batch: Any, is_real: jax.Array, *, max_norm: jax.typing.ArrayLike | None = None
-    ) -> tuple[Any, Unreleased]:
+        self,
+        params: Any,
+        batch: Any,
+        is_real: Bool[Array, " examples"],
+        *,
+        max_norm: jax.typing.ArrayLike | None = None,
+    ) -> tuple[Any, UnreleasedExamples]:
         """The sum in float32, a tree like the parameters, and what is not to be released."""
         rows = jnp.shape(is_real)[0]
         # Three more roundings in each of two neighbours: to a float, times the step, and times the step of
@@ -77,12 +91,12 @@ class GradientSum:
         self,
         params: Any,
         batch: Any,
-        is_real: jax.Array,
+        is_real: Bool[Array, " examples"],
         grid: Grid,
         *,
         max_norm: jax.typing.ArrayLike | None = None,
         margin: float = 0.0,
-    ) -> tuple[Any, Unreleased]:
+    ) -> tuple[Any, UnreleasedExamples]:
         """The sum in steps of a grid: whole numbers, or float32 where the rule `outer` adds up.
 
         Args:
@@ -101,7 +115,7 @@ class GradientSum:
             raise AssertionError(f"a block of {rows} rows on a grid for {grid.largest_block}")
         if not rows:
             nobody = jnp.zeros(0, jnp.float32)
-            return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.int32), params), Unreleased(
+            return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.int32), params), UnreleasedExamples(
                 nobody, nobody
             )
         sum_rows = self._row_sum(params, batch, grid, _steps_per_unit(grid, norm), margin)
@@ -111,7 +125,7 @@ class GradientSum:
 
     def _row_sum(
         self, params: Any, batch: Any, grid: Grid, steps_per_unit: jax.typing.ArrayLike, margin: float
-    ) -> Callable[[Any, jax.Array], tuple[Any, Unreleased]]:
+    ) -> Callable[[Any, jax.Array], tuple[Any, UnreleasedExamples]]:
         """The sum over the rows of one chunk, by the strategy that fits the loss."""
         book = self._book(params, inputs.row_of(batch), grid)
         leaves, structure = jax.tree.flatten(params)
@@ -137,7 +151,7 @@ class GradientSum:
                     by_leaf[leaf] = jnp.where(counts, scale, 0)
             return by_leaf
 
-        def sum_rows(batch: Any, is_real: jax.Array) -> tuple[Any, Unreleased]:
+        def sum_rows(batch: Any, is_real: jax.Array) -> tuple[Any, UnreleasedExamples]:
             if book is None:
                 total, norms, losses = vmapped.clipped_sum(self.loss, params, batch, is_real, scales)
             else:
@@ -176,7 +190,7 @@ def margin_of(book: Book, grid: Grid) -> float:
 
 
 def clipped_gradient_sum(
-    loss: Loss,
+    loss: LossFunction,
     *,
     max_norm: float | None = None,
     clipping: Clipping | None = None,
@@ -244,11 +258,11 @@ def _one_clipping(max_norm: float | None, clipping: Clipping | None) -> Clipping
 
 
 def _in_chunks(
-    sum_rows: Callable[[Any, jax.Array], tuple[Any, Unreleased]],
+    sum_rows: Callable[[Any, jax.Array], tuple[Any, UnreleasedExamples]],
     microbatch: int,
     batch: Any,
     is_real: jax.Array,
-) -> tuple[Any, Unreleased]:
+) -> tuple[Any, UnreleasedExamples]:
     """The same sum, a chunk of rows after the other; the last chunk is filled up with padding."""
     rows = is_real.shape[0]
     missing = -rows % microbatch
@@ -257,7 +271,7 @@ def _in_chunks(
         filled = jnp.concatenate([leaf, jnp.zeros((missing, *leaf.shape[1:]), leaf.dtype)])
         return filled.reshape(-1, microbatch, *leaf.shape[1:])
 
-    def add_chunk(total: Any, chunk: tuple[Any, jax.Array]) -> tuple[Any, Unreleased]:
+    def add_chunk(total: Any, chunk: tuple[Any, jax.Array]) -> tuple[Any, UnreleasedExamples]:
         found, unreleased = sum_rows(*chunk)
         return trees.add(total, found), unreleased
 
@@ -268,5 +282,9 @@ def _in_chunks(
     return total, jax.tree.map(lambda leaf: leaf.reshape(-1)[:rows], unreleased)
 
 
-def _unreleased(norms: jax.Array, losses: jax.Array, is_real: jax.Array) -> Unreleased:
-    return Unreleased(*(jnp.where(is_real, found.astype(jnp.float32), 0) for found in (norms, losses)))
+def _unreleased(
+    norms: Float[Array, " examples"], losses: Float[Array, " examples"], is_real: Bool[Array, " examples"]
+) -> UnreleasedExamples:
+    return UnreleasedExamples(
+        *(jnp.where(is_real, found.astype(jnp.float32), 0) for found in (norms, losses))
+    )

@@ -32,7 +32,7 @@ from reticent.training.gradients.sites import (
     weight_gradients,
 )
 from reticent.training.gradients.totals import FLOOR, Grid, sum_of_squares, whole_total
-from reticent.training.gradients.tracing import Kind, Trace, array_of, evaluate, run
+from reticent.training.gradients.tracing import Dependence, Trace, array_of, evaluate, run
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ def _parameter_values(trace: Trace, leaves: Sequence[Any]) -> dict[Var, Any]:
     """The values that are the same for every example."""
     known: dict[Var, Any] = {**trace.constants, **dict(zip(trace.leaves, leaves, strict=True))}
     for equation in trace.equations:
-        if trace.kind_of_equation(equation) is not Kind.EXAMPLE:
+        if trace.kind_of_equation(equation) is not Dependence.EXAMPLE:
             known |= zip(equation.outvars, evaluate(equation, _read(equation.invars, known)), strict=True)
     return known
 
@@ -136,7 +136,7 @@ def _one_pass(book: Book, known: Mapping[Var, Any], batch: Sequence[jax.Array]) 
         values = {**known, **dict(zip(trace.inputs, example, strict=True))}
         patches: dict[int, jax.Array] = {}
         for equation in trace.equations:
-            if trace.kind_of_equation(equation) is not Kind.EXAMPLE:
+            if trace.kind_of_equation(equation) is not Dependence.EXAMPLE:
                 continue
             site = site_of.get(id(equation))
             if site and site.is_cut:
@@ -170,7 +170,7 @@ def _explicit_gradients(
     trace = book.trace
     operands = _gradients_of_operands(book, known, kept)
     wanted = list(operands)
-    equations = [e for e in trace.equations if trace.kind_of_equation(e) is not Kind.EXAMPLE]
+    equations = [e for e in trace.equations if trace.kind_of_equation(e) is not Dependence.EXAMPLE]
 
     def parameter_part(values: list[jax.Array]) -> list[jax.Array]:
         start = {**trace.constants, **dict(zip(trace.leaves, leaves, strict=True))}

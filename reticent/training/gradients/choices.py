@@ -21,6 +21,8 @@ from reticent.training.gradients.totals import (
     product_error,
 )
 from reticent.training.gradients.tracing import Trace, trace
+from reticent.training.gradients.untrained import in_words, leaves_without_gradient
+from reticent.training.loss_keys import AnyLoss, Keyed, key_use, of_keyed_example
 
 _EXAMPLES = 1024  # in a sum, where nobody says how many
 
@@ -46,18 +48,19 @@ def book_for(traced: Trace, grid: Grid) -> Book:
     return keep_book(traced, shortcuts=SHORTCUTS if product_error(grid) <= MOST_ERROR else ("gram",))
 
 
-def choices(
-    loss: Callable[[Any, Any], Any], params: Any, example: Any, *, examples: int = _EXAMPLES
-) -> list[Choice]:
+def choices(loss: AnyLoss, params: Any, example: Any, *, examples: int = _EXAMPLES) -> list[Choice]:
     """The rule of every parameter; `vmap` for all of them where book-keeping refuses the loss."""
+    loss, example = _with_key(loss, example)
     params, example = jax.tree.map(jnp.asarray, (params, example))
     inputs.check_parameters(params)
-    inputs.check_loss(loss, params, example)
+    unused = leaves_without_gradient(inputs.check_loss(loss, params, example).jaxpr, params)
     traced = trace(loss, params, example)
     book = book_for(traced, grid_for(examples))
     found = []
     for position, (path, leaf) in enumerate(zip(paths_of(params), jax.tree.leaves(params), strict=True)):
-        if traced.refusal:
+        if path in unused:
+            choice = Choice(path, leaf.shape, "unused", 0, 0)
+        elif traced.refusal:
             choice = Choice(path, leaf.shape, "vmap", 2 * leaf.size, 2 * leaf.size)
         elif position in book.fast:
             rule = book.fast[position].rule
@@ -70,11 +73,13 @@ def choices(
     return found
 
 
-def explain(loss: Callable[[Any, Any], Any], params: Any, example: Any, *, examples: int = _EXAMPLES) -> str:
+def explain(loss: AnyLoss, params: Any, example: Any, *, examples: int = _EXAMPLES) -> str:
     """A table of the rule that each parameter gets, and its cost in operations per example.
 
     Rounding is paid for by clipping to a little less than the clipping norm: the last line says how much
     less, for sums over `examples`.
+
+    A leaf that the loss gives no gradient to is called `unused`.
 
     The rules are described in `reticent.training.gradients.rules`. Those called `explicit`, `product`
     and `vmap` hold one gradient an example in memory; the others do not.
@@ -101,7 +106,21 @@ def explain(loss: Callable[[Any, Any], Any], params: Any, example: Any, *, examp
         )
         for row in rows
     ]
-    return "\n".join([*lines, _on_rounding(found, examples)])
+    return "\n".join([*lines, *_on_unused(found), _on_rounding(found, examples)])
+
+
+def _on_unused(found: list[Choice]) -> list[str]:
+    unused = [choice.parameter for choice in found if choice.rule == "unused"]
+    if not unused:
+        return []
+    return [f"No gradient reaches {in_words(unused)}: noise alone would move them. Close over them instead."]
+
+
+def _with_key(loss: AnyLoss, example: Any) -> tuple[Callable[[Any, Any], Any], Any]:
+    """A loss that takes a key, as training sees it: as a function of an example with its own key."""
+    if key_use(loss) == "never" or isinstance(example, Keyed):
+        return loss, example
+    return of_keyed_example(loss), Keyed(example, jnp.zeros(2, jnp.uint32))
 
 
 def _on_rounding(found: list[Choice], examples: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Jaxpr
+from jax.extend.core import ClosedJaxpr
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
@@ -50,8 +50,11 @@ def check_parameters(params: Any) -> None:
             )
 
 
-def check_loss(loss: Callable[[Any, Any], Any], params: Any, row: Any) -> None:
-    """Whether the loss is one number, and it and its gradient keep the examples of a batch apart."""
+def check_loss(loss: Callable[[Any, Any], Any], params: Any, row: Any) -> ClosedJaxpr:
+    """Whether the loss is one number, and it and its gradient keep the examples of a batch apart.
+
+    Returns the program of both.
+    """
     traced, found = _program_of(loss, params, row)
     if not isinstance(found, jax.ShapeDtypeStruct):
         raise InvalidArgument(
@@ -64,19 +67,21 @@ def check_loss(loss: Callable[[Any, Any], Any], params: Any, row: Any) -> None:
             remedy="Sum or average inside the loss; it is given one example, not a batch.",
         )
     parameters = len(jax.tree.leaves(params))
-    check_apart(traced, parameters)
+    check_apart(traced.jaxpr, parameters)
     # Derivatives that a function brings along are seen only here.
-    check_apart(_program_of(jax.value_and_grad(loss), params, row)[0], parameters)
+    both, _ = _program_of(jax.value_and_grad(loss), params, row)
+    check_apart(both.jaxpr, parameters)
+    return both
 
 
-def _program_of(function: Callable[[Any, Any], Any], params: Any, row: Any) -> tuple[Jaxpr, Any]:
+def _program_of(function: Callable[[Any, Any], Any], params: Any, row: Any) -> tuple[ClosedJaxpr, Any]:
     try:
         traced, found = jax.make_jaxpr(function, return_shape=True)(params, row)
     except NameError as error:
         if "axis name" not in str(error):
             raise
         raise joins_devices("a collective operation") from error
-    return traced.jaxpr, found
+    return traced, found
 
 
 def _check_rows(batch: Any, is_real: jax.Array) -> None:

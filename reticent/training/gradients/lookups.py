@@ -16,7 +16,7 @@ from jax.extend.core import JaxprEqn
 from jax.extend.core.primitives import dot_general_p, dynamic_slice_p, gather_p, reduce_sum_p
 
 from reticent.training.gradients.sites import Site, uses_of
-from reticent.training.gradients.tracing import Kind, Trace, array_of
+from reticent.training.gradients.tracing import Dependence, Trace, array_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def bag_of(trace: Trace, site: Site) -> Bag | None:
     if equation.primitive is dot_general_p:
         contracting, batch = equation.params["dimension_numbers"]
         weights = equation.invars[1 - place]
-        is_vector = array_of(weights).ndim == 1 and trace.kind(weights) is Kind.EXAMPLE
+        is_vector = array_of(weights).ndim == 1 and trace.kind(weights) is Dependence.EXAMPLE
         if is_vector and not batch[place] and tuple(contracting[place]) == positions:
             return Bag(equation, (weights,))
     return None

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import JaxprEqn
 from jax.extend.core.primitives import conv_general_dilated_p, dot_general_p
+from jaxtyping import Array, Float
 
 from reticent.training.gradients.sites import Site
 from reticent.training.gradients.tracing import array_of
@@ -74,8 +75,10 @@ def by_patches(site: Site, image: jax.Array, kernel: jax.Array) -> tuple[jax.Arr
     return product.forward(patches, kernel), patches
 
 
-def multiply(a: jax.Array, g: jax.Array) -> jax.Array:
-    """Sums over the length: (heads, length, m) and (heads, length, n) -> (heads, m, n), in full float32."""
+def multiply(
+    a: Float[Array, "heads length n"], g: Float[Array, "heads length m"]
+) -> Float[Array, "heads n m"]:
+    """Sums over the length, in full float32."""
     if a.shape[0] == 1:
         return lax.dot_general(a[0], g[0], (((0,), (0,)), ((), ())), precision=lax.Precision.HIGHEST)[None]
     return lax.dot_general(a, g, (((1,), (1,)), ((0,), (0,))), precision=lax.Precision.HIGHEST)

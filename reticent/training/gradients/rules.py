@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import JaxprEqn
+from jaxtyping import Array, Float
 
 from reticent.training.gradients.lookups import Bag, Lookup, bag_of, lookup_of
 from reticent.training.gradients.pinning import pinned
@@ -79,12 +80,16 @@ class Rule:
         return lax.map(lambda one: self.keep(*one), operands, batch_size=self.at_once)
 
 
-def weighted(values: jax.Array, factor: jax.Array) -> jax.Array:
+def weighted(
+    values: Float[Array, " examples *shape"], factor: Float[Array, " examples"]
+) -> Float[Array, " examples *shape"]:
     """The values of each example times its factor. A factor of 0 gives 0, even for NaN."""
     return jnp.where(_along(factor, values) > 0, values * _along(factor, values), 0)
 
 
-def cleared(values: jax.Array, factor: jax.Array) -> jax.Array:
+def cleared(
+    values: Float[Array, " examples *shape"], factor: Float[Array, " examples"]
+) -> Float[Array, " examples *shape"]:
     """The values of the examples that count for something, 0 for the others."""
     return jnp.where(_along(factor, values) > 0, values, 0)
 
@@ -131,14 +136,14 @@ def _product_rule(product: Product, shortcuts: Sequence[str]) -> Rule:
     return Rule("product", keep, sum_of_squares, total, 2 * (length + 1) * size, 2 * size)
 
 
-Pair = tuple[jax.Array, jax.Array]  # (heads, length, rows), (heads, length, columns)
+FactorPair = tuple[jax.Array, jax.Array]  # (heads, length, rows), (heads, length, columns)
 
 
-def _factors(product: Product) -> Callable[[jax.Array, jax.Array], Pair]:
+def _factors(product: Product) -> Callable[[jax.Array, jax.Array], FactorPair]:
     return lambda saved, cotangent: (product.left(saved), product.right(cotangent))
 
 
-def _outer_squares(kept: Pair, is_real: jax.Array) -> jax.Array:
+def _outer_squares(kept: FactorPair, is_real: jax.Array) -> jax.Array:
     squares = []
     for part in kept:  # (examples, heads, 1, numbers)
         heads = part.reshape(-1, part.shape[-1])
@@ -147,8 +152,8 @@ def _outer_squares(kept: Pair, is_real: jax.Array) -> jax.Array:
     return jnp.sum(squares[0] * squares[1], axis=1) * (1 + terms_rounding(kept[0].shape[1] + 4))
 
 
-def _outer_total(product: Product) -> Callable[[Pair, jax.Array, Grid], jax.Array]:
-    def total(kept: Pair, scale: jax.Array, grid: Grid) -> jax.Array:
+def _outer_total(product: Product) -> Callable[[FactorPair, jax.Array, Grid], jax.Array]:
+    def total(kept: FactorPair, scale: jax.Array, grid: Grid) -> jax.Array:
         # An example that counts for nothing may hold NaN, and 0 * NaN is NaN: both sides are cleared.
         a, g = cleared(kept[0], scale), weighted(kept[1], scale)
         a, g = (jnp.moveaxis(part, 1, 0).reshape(product.heads, -1, part.shape[-1]) for part in (a, g))
@@ -157,7 +162,7 @@ def _outer_total(product: Product) -> Callable[[Pair, jax.Array, Grid], jax.Arra
     return total
 
 
-def _gram_squares(kept: Pair, is_real: jax.Array) -> jax.Array:
+def _gram_squares(kept: FactorPair, is_real: jax.Array) -> jax.Array:
     """From the products of all pairs of positions, which may cancel each other and leave their rounding.
 
     Each of the three sums is off by its number of terms times 2^-24 times the uncancelled terms, which all
@@ -176,8 +181,8 @@ def _gram_squares(kept: Pair, is_real: jax.Array) -> jax.Array:
     return jnp.square(norm + terms_rounding(length + 2) * jnp.sqrt(uncancelled)) * (1 + terms_rounding(8))
 
 
-def _gram_total(product: Product) -> Callable[[Pair, jax.Array, Grid], jax.Array]:
-    def total(kept: Pair, scale: jax.Array, grid: Grid) -> jax.Array:
+def _gram_total(product: Product) -> Callable[[FactorPair, jax.Array, Grid], jax.Array]:
+    def total(kept: FactorPair, scale: jax.Array, grid: Grid) -> jax.Array:
         return product.fold(whole_products(kept[1], kept[0], scale))
 
     return total

@@ -24,7 +24,7 @@ from jax.extend.core.primitives import (
     transpose_p,
 )
 
-from reticent.training.gradients.tracing import Kind, Trace, array_of, evaluate, is_inexact
+from reticent.training.gradients.tracing import Dependence, Trace, array_of, evaluate, is_inexact
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +87,14 @@ def find_sites(trace: Trace) -> tuple[Site, ...]:
     found = []
     for equation in trace.equations:
         kinds = [trace.kind(atom) for atom in equation.invars]
-        if max(kinds, default=Kind.CONSTANT) is not Kind.EXAMPLE:
+        if max(kinds, default=Dependence.CONSTANT) is not Dependence.EXAMPLE:
             continue
         atoms = enumerate(equation.invars)
         site = Site(
             number=len(found),
             equation=equation,
-            weights=tuple(i for i, atom in atoms if kinds[i] is Kind.PARAMETER and is_inexact(atom)),
-            saved=tuple(i for i, kind in enumerate(kinds) if kind is Kind.EXAMPLE),
+            weights=tuple(i for i, atom in atoms if kinds[i] is Dependence.PARAMETER and is_inexact(atom)),
+            saved=tuple(i for i, kind in enumerate(kinds) if kind is Dependence.EXAMPLE),
             outputs=tuple(i for i, result in enumerate(equation.outvars) if is_inexact(result)),
         )
         if site.weights and site.outputs:
@@ -129,7 +129,7 @@ def used_leaves(trace: Trace, sites: Sequence[Site]) -> list[int]:
     """The leaves that reach a site, by position. The others have no gradient."""
     behind: dict[Var, set[int]] = {leaf: {i} for i, leaf in enumerate(trace.leaves)}
     for equation in trace.equations:
-        if trace.kind_of_equation(equation) is Kind.PARAMETER:
+        if trace.kind_of_equation(equation) is Dependence.PARAMETER:
             atoms = [atom for atom in equation.invars if not isinstance(atom, Literal)]
             reached = set().union(*(behind.get(atom, set()) for atom in atoms))
             behind |= dict.fromkeys(equation.outvars, reached)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, Bool, Float, Int
 
 from reticent.training.gradients.pinning import pinned
 from reticent.training.gradients.products import multiply
@@ -29,7 +30,7 @@ _SHORTEST = 32  # numbers: shorter pieces are not worth it
 _ROWS = 16  # examples that a round of a loop adds
 _GROUP = 8  # chunks whose products are added before they meet the others
 _SMALL = 1024  # numbers: leaves below are summed without a loop
-_SMALLEST_CHUNK, _LARGEST_CHUNK = 16, 128
+_SMALLEST_CHUNK, _LARGEST_CHUNK = 16, 256
 _PRODUCT_ERROR = 2.0**-6  # of the clipping norm: what chunks are chosen for where all of them are moved
 MOST_ERROR = 2.0**-4  # beyond which products over examples are not used
 
@@ -70,8 +71,10 @@ def terms_rounding(terms: float) -> float:
     return error / (1 - error)
 
 
-def sum_of_squares(values: jax.Array, is_real: jax.Array) -> jax.Array:
-    """For each example the sum over its squares, or a little more: (examples, ...) -> (examples,).
+def sum_of_squares(
+    values: Float[Array, "examples ..."], is_real: Bool[Array, " examples"]
+) -> Float[Array, " examples"]:
+    """For each example the sum over its squares, or a little more.
 
     At most some thousand numbers are added in one go, and pieces are pinned in between: added one by one, a
     million small squares behind a large one would all be lost.
@@ -88,13 +91,15 @@ def sum_of_squares(values: jax.Array, is_real: jax.Array) -> jax.Array:
     return jnp.sum(found, axis=1) * (1 + slack + terms_rounding(found.shape[1]))
 
 
-def whole(values: jax.Array, scale: jax.Array) -> jax.Array:
+def whole(values: jax.Array, scale: jax.Array) -> Int[Array, " ..."]:
     """Values times a scale, cut towards zero: int32. A scale of 0 gives 0, even for NaN."""
     return jnp.where(scale > 0, values * scale, 0).astype(jnp.int32)
 
 
-def whole_total(values: jax.Array, scale: jax.Array) -> jax.Array:
-    """The sum over the examples of their whole values: (examples, ...) and (examples,) -> int32 (...)."""
+def whole_total(
+    values: Float[Array, " examples *shape"], scale: Float[Array, " examples"]
+) -> Int[Array, "*shape"]:
+    """The sum over the examples of their whole values, in int32."""
     rows, shape = values.shape[0], values.shape[1:]
     values = values.reshape(rows, -1)
     if values.shape[1] <= _SMALL:
@@ -117,8 +122,12 @@ def _plus(total: jax.Array, values: jax.Array, scale: jax.Array) -> jax.Array:
     return total
 
 
-def whole_products(g: jax.Array, a: jax.Array, scale: jax.Array) -> jax.Array:
-    """The sum over examples of their whole products: (examples, heads, length, ...) twice -> (heads, n, m).
+def whole_products(
+    g: Float[Array, "examples heads length n"],
+    a: Float[Array, "examples heads length m"],
+    scale: Float[Array, " examples"],
+) -> Int[Array, "heads n m"]:
+    """The sum over examples of their whole products.
 
     Each product is formed, cut to the grid and added, one example after the other: what cancels within an
     example has cancelled before it meets the others.
@@ -139,8 +148,10 @@ def chunk_of(grid: Grid) -> int:
     return int(min(max(2 ** math.floor(math.log2(fitting)), _SMALLEST_CHUNK), _LARGEST_CHUNK))
 
 
-def chunked_product(g: jax.Array, a: jax.Array, grid: Grid) -> jax.Array:
-    """The sum over examples of products in float32: (heads, examples, n and m) -> (heads, n, m).
+def chunked_product(
+    g: Float[Array, "heads examples n"], a: Float[Array, "heads examples m"], grid: Grid
+) -> Float[Array, "heads n m"]:
+    """The sum over examples of products in float32.
 
     Chunks are added up to groups, and groups to the sum: no number goes through many additions.
 

@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Va
 from jax.extend.core.primitives import call_p, closed_call_p, jit_p, remat_p
 
 
-class Kind(IntEnum):
+class Dependence(IntEnum):
     """What a value depends on. The larger kind wins where two meet."""
 
     CONSTANT = 0
@@ -36,14 +36,14 @@ class Trace:
     leaves: tuple[Var, ...]
     inputs: tuple[Var, ...]
     output: Any
-    kinds: Mapping[Var, Kind]
+    kinds: Mapping[Var, Dependence]
     refusal: str
 
-    def kind(self, atom: Any) -> Kind:
-        return Kind.CONSTANT if isinstance(atom, Literal) else self.kinds[atom]
+    def kind(self, atom: Any) -> Dependence:
+        return Dependence.CONSTANT if isinstance(atom, Literal) else self.kinds[atom]
 
-    def kind_of_equation(self, equation: JaxprEqn) -> Kind:
-        return max((self.kind(atom) for atom in equation.invars), default=Kind.CONSTANT)
+    def kind_of_equation(self, equation: JaxprEqn) -> Dependence:
+        return max((self.kind(atom) for atom in equation.invars), default=Dependence.CONSTANT)
 
 
 def trace(loss: Callable[[Any, Any], Any], params: Any, example: Any) -> Trace:
@@ -55,9 +55,9 @@ def trace(loss: Callable[[Any, Any], Any], params: Any, example: Any) -> Trace:
     )
     jaxpr = flat.jaxpr
     leaf_count = len(jax.tree.leaves(params))
-    kinds = dict.fromkeys(jaxpr.constvars, Kind.CONSTANT)
-    kinds |= dict.fromkeys(jaxpr.invars[:leaf_count], Kind.PARAMETER)
-    kinds |= dict.fromkeys(jaxpr.invars[leaf_count:], Kind.EXAMPLE)
+    kinds = dict.fromkeys(jaxpr.constvars, Dependence.CONSTANT)
+    kinds |= dict.fromkeys(jaxpr.invars[:leaf_count], Dependence.PARAMETER)
+    kinds |= dict.fromkeys(jaxpr.invars[leaf_count:], Dependence.EXAMPLE)
     result = Trace(
         equations=tuple(_live(jaxpr)),
         constants=dict(zip(jaxpr.constvars, flat.consts, strict=True)),
@@ -167,10 +167,10 @@ def _live(jaxpr: Jaxpr) -> list[JaxprEqn]:
     return live[::-1]
 
 
-def _refusal(jaxpr: Jaxpr, output: Kind) -> str:
+def _refusal(jaxpr: Jaxpr, output: Dependence) -> str:
     if jaxpr.effects:
         return f"it has side effects ({', '.join(map(str, jaxpr.effects))})"
-    if output is not Kind.EXAMPLE:
+    if output is not Dependence.EXAMPLE:
         return "its value does not depend on the example"
     # Book-keeping takes derivatives of other inputs than `grad` does, whose program was looked at.
     if any(equation.params.get("symbolic_zeros") for equation in every_equation(jaxpr)):

@@ -9,18 +9,17 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from reticent.core.errors import DataError, InvalidArgument, ReticentError, Unavailable
-from reticent.ledger.chain import START, Entry, Head, Kind, broken_ledger, next_entry
+from reticent.ledger.chain import START, broken_ledger
+from reticent.ledger.storage.interface import COLUMNS, VERSION, Store, Transaction
 
 APPLICATION_ID = 0x52744C67  # "RtLg"
-VERSION = 1
-_LARGEST = 1_000_000  # characters of one payload
 
 _SCHEMA = {
     "entries": """CREATE TABLE entries (
@@ -40,120 +39,70 @@ BEGIN SELECT raise(ABORT, 'entries are never changed'); END""",
     "never_delete": """CREATE TRIGGER never_delete BEFORE DELETE ON entries
 BEGIN SELECT raise(ABORT, 'entries are never deleted'); END""",
 }
-_COLUMNS = "sequence, time, kind, payload, previous, hash"
-
-_inherited: list[sqlite3.Connection] = []  # a connection from before a fork may not even be closed
 
 
-class Transaction:
-    """What may be done between the beginning and the end of one: read entries, and append some."""
-
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection, self._path = connection, path
-        self.appended: list[Entry] = []
-
-    def entries(self, *, after: int = 0) -> Iterator[Entry]:
-        rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM entries WHERE sequence > ? ORDER BY sequence", (after,)
-        )
-        for row in rows:
-            if not all(isinstance(text, str) for text in row[1:]):
-                raise broken_ledger(self._path, f"entry {row[0]} holds something that is not text")
-            yield Entry(**dict(zip(_COLUMNS.split(", "), row, strict=True)))
+class SqliteTransaction(Transaction):
+    """A transaction on the file."""
 
     def entry_hash(self, sequence: int) -> str | None:
-        row = self._connection.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
+        row = self.connection.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
         return row[0] if row else None
 
-    def append(self, head: Head, kind: Kind, values: dict[str, object]) -> Entry:
-        entry = next_entry(head, kind, values)
-        if len(entry.payload) > _LARGEST:
-            raise InvalidArgument(
-                f"An entry of {len(entry.payload):,} characters is too long for a ledger.",
-                remedy=f"Describe it in at most {_LARGEST:,}: what repeats is written once, as Repeated.",
-            )
-        self._connection.execute(
-            f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
-            (entry.sequence, entry.time, entry.kind, entry.payload, entry.previous, entry.hash),
-        )
-        self.appended.append(entry)
-        return entry
-
     def check_pages(self) -> None:
-        """SQLite's own check of every page: damage that no entry shows yet."""
-        found = [row[0] for row in self._connection.execute("PRAGMA integrity_check(1)")]
+        """SQLite's own check of every page."""
+        found = [row[0] for row in self.connection.execute("PRAGMA integrity_check(1)")]
         if found != ["ok"]:
-            raise broken_ledger(self._path, f"SQLite finds its pages damaged ({found[0].splitlines()[-1]})")
+            raise broken_ledger(self._where, f"SQLite finds its pages damaged ({found[0].splitlines()[-1]})")
+
+    def _rows(self, after: int) -> Iterator[tuple[Any, ...]]:
+        return self.connection.execute(
+            f"SELECT {', '.join(COLUMNS)} FROM entries WHERE sequence > ? ORDER BY sequence", (after,)
+        )
+
+    def _insert(self, row: tuple[Any, ...]) -> None:
+        self.connection.execute(f"INSERT INTO entries ({', '.join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-class Store:
-    """A ledger's file, with one connection that is opened when needed and never crosses a fork."""
+class SqliteStore(Store):
+    """A ledger's file on a local disk."""
+
+    errors = (sqlite3.Error, UnicodeDecodeError)
 
     def __init__(self, path: Path, *, timeout: float) -> None:
-        self.path, self._timeout = path, timeout
-        self.lock = threading.RLock()  # one transaction at a time on the one connection
-        self._connection: sqlite3.Connection | None = None
-        self._owner = self._file = None
+        super().__init__(path, timeout=timeout)
+        self.path = path
+        self._file: tuple[int, int] | None = None
 
-    def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        if self._owner == os.getpid():
-            connection.close()
+    def _connection_for(self, *, is_reader: bool) -> sqlite3.Connection:
+        found = _identity(self.path)
+        is_open = self._connection is not None and self._process == os.getpid()
+        if is_open and self._file != found:
+            self.close()
+            raise broken_ledger(self.path, "the file was replaced by another while it was in use")
+        self._file = found
+        return super()._connection_for(is_reader=is_reader)
+
+    def _connect(self, *, is_reader: bool) -> sqlite3.Connection:
+        return connect(self.path, self._timeout, is_reader=is_reader)
+
+    def _begin(self, connection: sqlite3.Connection, *, is_reader: bool) -> SqliteTransaction:
+        if is_reader:
+            connection.execute("BEGIN")
         else:
-            _inherited.append(connection)
+            _begin_writing(connection, self._timeout)
+        _check_schema(connection, self.path)
+        return SqliteTransaction(connection, self.path)
 
-    __del__ = close
-
-    @contextmanager
-    def reading(self) -> Iterator[Transaction]:
-        """A snapshot: whatever others write meanwhile, it stays as it was."""
-        with self._transaction(is_reader=True) as transaction:
-            yield transaction
-
-    @contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        """The only writer. What was appended is on disk when this ends, or else was never there."""
-        with self._transaction(is_reader=False) as transaction:
-            yield transaction
-
-    @contextmanager
-    def _transaction(self, *, is_reader: bool) -> Iterator[Transaction]:
-        with self.lock:
-            try:
-                connection = self._connection_for(is_reader=is_reader)
-                if is_reader:
-                    connection.execute("BEGIN")
-                else:
-                    _begin_writing(connection, self._timeout)
-                _check_schema(connection, self.path)
-                yield Transaction(connection, self.path)
-                connection.execute("COMMIT")
-            except BaseException as error:
-                self._roll_back()
-                if isinstance(error, sqlite3.Error | UnicodeDecodeError):
-                    self.close()
-                    raise explain(error, self.path, self._timeout) from None
-                raise
+    def _commit(self, transaction: SqliteTransaction) -> None:
+        transaction.connection.execute("COMMIT")
 
     def _roll_back(self) -> None:
         if self._connection is not None and self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
 
-    def _connection_for(self, *, is_reader: bool) -> sqlite3.Connection:
-        found = _identity(self.path)
-        if self._connection is not None and (self._owner, self._file) == (os.getpid(), found):
-            return self._connection
-        if self._connection is not None:
-            was_replaced = self._owner == os.getpid()
-            self.close()
-            if was_replaced:
-                raise broken_ledger(self.path, "the file was replaced by another while it was in use")
-        self._connection = connect(self.path, self._timeout, is_reader=is_reader)
-        self._owner, self._file = os.getpid(), found
-        return self._connection
+    def _explain(self, error: Exception) -> ReticentError:
+        return explain(error, self.path, self._timeout)
 
 
 def create(path: Path, values: dict[str, object]) -> None:
@@ -178,7 +127,7 @@ def create(path: Path, values: dict[str, object]) -> None:
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
-        Transaction(connection, path).append(START, "create", values)
+        SqliteTransaction(connection, path).append(START, "create", values)
         connection.execute("COMMIT")
         connection.close()
     except BaseException as error:
@@ -269,7 +218,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
         raise broken_ledger(path, f"its schema was changed ({', '.join(odd)[:80]})")
 
 
-def explain(error: sqlite3.Error | UnicodeDecodeError, path: Path, timeout: float) -> ReticentError:
+def explain(error: Exception, path: Path, timeout: float) -> ReticentError:
     """What SQLite says, as an error of ours. Every one of them means that nothing was recorded."""
     code = getattr(error, "sqlite_errorcode", None)
     match code and code & 0xFF:

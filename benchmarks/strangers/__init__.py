@@ -1,0 +1,1 @@
+"""Tables as strangers bring them: ours beside a private peer and models without privacy, on the same rows."""

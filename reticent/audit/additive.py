@@ -1,0 +1,307 @@
+"""Audits of additive models: canaries in every noisy sum, and the arithmetic of a pass.
+
+A canary is a made-up row with cells of its own in every column. It adds to each sum as much as a row may, in
+places that no other row reaches, so that what is released there is its coin and noise. All of it goes through
+the functions that a fit releases by (`additive.sums`), as often and with as much noise as the plan says. What
+is audited is thrown away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.tight_epsilon import guarantee
+from reticent.additive import bins as binning
+from reticent.additive import sums
+from reticent.additive.bins import ColumnBins
+from reticent.additive.columns import Columns
+from reticent.additive.curves import features_of
+from reticent.additive.plan import AdditivePlan
+from reticent.additive.targets import MOST, UNIT, AdditiveTarget
+from reticent.audit.arithmetic import Arithmetic, arithmetic
+from reticent.audit.bounds import gaussian_estimate, gaussian_one_run, one_run
+from reticent.audit.claim import curve_of_event, refutes
+from reticent.audit.evidence import Evidence
+from reticent.audit.verdict import Verdict, judge
+from reticent.core import checks
+from reticent.core.generators import generator
+from reticent.core.keys import Keys
+from reticent.mechanisms.adjacency import Adjacency
+
+THREAT = "white box, sees every noisy sum, canaries in cells of their own"
+
+_FEWEST, _MOST = 200, 1000  # canaries
+_TRIALS = 5  # simulations of an audit
+_ADJACENCY = Adjacency.ADD_OR_REMOVE
+
+
+class AdditiveRows(NamedTuple):
+    """Rows of an additive model, as its fit takes them.
+
+    Args:
+        x, y: features within [-1, 1], and targets.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    target: AdditiveTarget
+    columns: Columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveAudit:
+    """An audit of an additive model.
+
+    Args:
+        verdict: what the evidence says about the plan's epsilon.
+        evidence: a bound first, then what rests on an assumption, then an estimate.
+        promise: what the plan claims.
+        scores, included: of the canaries, and how their coins fell.
+    """
+
+    verdict: Verdict
+    evidence: tuple[Evidence, ...]
+    promise: Guarantee
+    scores: np.ndarray
+    included: np.ndarray
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict.to_json(),
+            "evidence": [each.to_json() for each in self.evidence],
+            "guarantee": self.promise.to_json(),
+            "canaries": {"gradients": len(self.included), "included": int(self.included.sum())},
+        }
+
+
+def audit_additive(
+    rows: AdditiveRows,
+    plan: AdditivePlan,
+    *,
+    delta: float,
+    canaries: int | None = None,
+    confidence: float = 0.95,
+    keys: Keys | None = None,
+) -> AdditiveAudit:
+    """Makes every release of a plan with canaries among the rows, and tries to contradict its epsilon.
+
+    Args:
+        delta: at which the plan claims an epsilon.
+        canaries: how many; from the claim, if not given.
+
+    Guarantee:
+        Releases that cost what the plan says are contradicted with probability at most 1 - confidence.
+    """
+    checks.inside_unit(confidence=confidence)
+    promise = guarantee(plan.event, delta, _ADJACENCY, distance=plan.distance)
+    count = _enough(promise.epsilon) if canaries is None else canaries
+    checks.count(canaries=count)
+    source = generator(Keys.from_os() if keys is None else keys)
+    included = source.integers(0, 2, count).astype(bool)
+    seen = _CanarySums(rows, plan, included, source)
+    evidence = _evidence(seen.scores, included, delta, confidence)
+    curve = curve_of_event(plan.event, delta, _ADJACENCY)
+    return AdditiveAudit(
+        verdict=judge(
+            promise.epsilon,
+            evidence,
+            power=_simulated(lambda coins, rng: coins + 1e-6 * rng.random(count), count, delta, confidence),
+            expected=_simulated(
+                lambda coins, rng: seen.apart * coins + rng.standard_normal(count), count, delta, confidence
+            ),
+            is_plan_refuted=refutes(seen.scores, included, curve, confidence=confidence),
+        ),
+        evidence=evidence,
+        promise=promise,
+        scores=seen.scores,
+        included=included,
+    )
+
+
+def arithmetic_additive(
+    rows: AdditiveRows, plan: AdditivePlan, *, confidence: float = 0.95, seed: int = 0
+) -> Arithmetic:
+    """The audit of arithmetic for one pass of an additive model, on its own rows and on strange ones.
+
+    Guarantee:
+        As that of `arithmetic`.
+    """
+    found = _bins(rows)
+    tables = _tables(found)
+
+    def one_pass(batch: dict[str, np.ndarray], seed: int, step: int) -> Any:
+        given = rows._replace(x=batch["x"], y=batch["y"])
+        residuals, is_inside = _residuals(given)
+        source = generator(Keys.seeded(1000 * seed + step))
+        released = sums.release_pass(
+            source, _places(given, found), tables, residuals, is_inside, plan.each_pass
+        )
+        return released.columns
+
+    return arithmetic(
+        one_pass,
+        {"x": rows.x, "y": rows.y},
+        max_norm=MOST * sums.longest_row(tables),
+        noise_multiplier=plan.each_pass,
+        divisor=MOST * sums.WEIGHT,
+        confidence=confidence,
+        seed=seed,
+    )
+
+
+class _CanarySums:
+    """Every release of a plan, and for each canary how much what was released speaks for it.
+
+    Attributes:
+        scores: (canaries,) log-likelihood ratios, up to a constant.
+        apart: how many deviations the scores of canaries that are in lie above the others'.
+    """
+
+    def __init__(
+        self, rows: AdditiveRows, plan: AdditivePlan, included: np.ndarray, source: np.random.Generator
+    ) -> None:
+        self._inside, self._source = np.flatnonzero(included), source
+        self._square = 0.0
+        self.scores = np.zeros(len(included))
+        found = _bins(rows)
+        places = _places(rows, found)
+        for multiplier in (plan.first_count, plan.second_count):
+            self._count(places, found, multiplier)
+        self._start(rows, plan.start)
+        tables, (residuals, is_inside) = _tables(found), _residuals(rows)
+        for _ in range(plan.passes):
+            self._pass(places, tables, residuals, is_inside, plan.each_pass)
+
+    @property
+    def apart(self) -> float:
+        return math.sqrt(self._square)
+
+    def _see(self, values: np.ndarray, added: float, deviation: float) -> None:
+        """Takes in what was released where only canaries are.
+
+        Args:
+            added: what one that is in adds there.
+            deviation: of the noise.
+        """
+        self.scores = self.scores + values * (added / deviation**2)
+        self._square += (added / deviation) ** 2
+
+    def _count(self, places: Sequence[np.ndarray], found: Sequence[ColumnBins], multiplier: float) -> None:
+        sizes = [len(bins.mass) for bins in found]
+        own = [np.append(place, size + self._inside) for place, size in zip(places, sizes, strict=True)]
+        wider = [size + len(self.scores) for size in sizes]
+        for noisy, size in zip(sums.release_counts(self._source, own, wider, multiplier), sizes, strict=True):
+            self._see(noisy.values[size:], 1.0, noisy.deviation)
+
+    def _start(self, rows: AdditiveRows, multiplier: float) -> None:
+        parts = np.asarray(rows.target.start_sums(rows.y), np.int64)
+        wide, count = parts.shape[1], len(self.scores)
+        own = np.zeros((len(parts) + len(self._inside), wide + count), np.int64)
+        own[: len(parts), :wide] = parts
+        own[len(parts) + np.arange(len(self._inside)), wide + self._inside] = MOST
+        noisy = sums.release_start(self._source, own, multiplier)
+        self._see(noisy.values[wide:], MOST, noisy.deviation)
+
+    def _pass(
+        self,
+        places: Sequence[np.ndarray],
+        tables: Sequence[np.ndarray],
+        residuals: np.ndarray,
+        is_inside: np.ndarray,
+        multiplier: float,
+    ) -> None:
+        count, inside = len(self.scores), self._inside
+        longest = [math.isqrt(int(np.square(table).sum(axis=1).max())) for table in tables]
+        own_tables = [
+            np.block([
+                [table, np.zeros((len(table), count), np.int64)],
+                [np.zeros((count, table.shape[1]), np.int64), weight * np.eye(count, dtype=np.int64)],
+            ])
+            for table, weight in zip(tables, longest, strict=True)
+        ]  # fmt: skip
+        own_places = [np.append(at, len(table) + inside) for at, table in zip(places, tables, strict=True)]
+        added = np.zeros((len(inside), residuals.shape[1]))
+        added[:, 0] = MOST
+        released = sums.release_pass(
+            self._source,
+            own_places,
+            own_tables,
+            np.concatenate([residuals, added]),
+            np.append(is_inside, np.ones(len(inside), bool)),
+            multiplier,
+        )
+        for part, table, weight in zip(released.columns, tables, longest, strict=True):
+            self._see(part[table.shape[1] :, 0], weight / sums.WEIGHT, released.deviation)
+
+
+def _evidence(
+    scores: np.ndarray, included: np.ndarray, delta: float, confidence: float
+) -> tuple[Evidence, ...]:
+    terms: Mapping[str, Any] = {"delta": delta, "threat": THREAT}
+    found = [
+        one_run(scores, included, confidence=confidence, **terms),
+        gaussian_one_run(scores, included, confidence=confidence, **terms),
+    ]
+    if min(included.sum(), (~included).sum()) >= 4:
+        found.append(gaussian_estimate(scores[included], scores[~included], **terms))
+    return tuple(found)
+
+
+def _simulated(
+    score: Callable[[np.ndarray, np.random.Generator], np.ndarray],
+    count: int,
+    delta: float,
+    confidence: float,
+) -> float:
+    """The median bound that simulated scores show."""
+    rng = np.random.default_rng(0)  # a simulation of ours: nothing here is secret
+
+    def trial() -> float:
+        coins = rng.integers(0, 2, count).astype(bool)
+        return one_run(score(coins, rng), coins, delta=delta, confidence=confidence).epsilon
+
+    return median(trial() for _ in range(_TRIALS))
+
+
+def _enough(epsilon: float) -> int:
+    """So many canaries that they contradict the claim by far if all are guessed."""
+    return int(min(max(40 * math.exp(min(epsilon, 10.0)), _FEWEST), _MOST))
+
+
+def _bins(rows: AdditiveRows) -> list[ColumnBins]:
+    """The bins that a fit would find if its counts had no noise: for whoever holds the data."""
+    found = []
+    for column, cells in enumerate(rows.columns.cells_of(rows.x).T):
+        if not rows.columns.is_number(column):
+            counts = np.bincount(cells, minlength=rows.columns.sizes[column]).astype(np.float64)
+            found.append(binning.bins_of_words(counts, 0.0, most=len(counts)))
+            continue
+        halves = np.bincount(binning.parts_of_numbers()[cells], minlength=binning.PARTS + 1)
+        parts = binning.finer_parts(halves.astype(np.float64), 0.0)
+        counts = np.bincount(parts[cells], minlength=int(parts[-1]) + 1).astype(np.float64)
+        found.append(binning.bins_of_numbers(parts, counts, 0.0, rows=len(rows.x)))
+    return found
+
+
+def _places(rows: AdditiveRows, found: Sequence[ColumnBins]) -> list[np.ndarray]:
+    cells = rows.columns.cells_of(rows.x)
+    return [bins.of_cell[cell] for bins, cell in zip(found, cells.T, strict=True)]
+
+
+def _tables(found: Sequence[ColumnBins]) -> list[np.ndarray]:
+    """The whole features of each bin, all columns weighted alike, as in the first pass."""
+    weights = np.full(len(found), 1 / math.sqrt(len(found)))
+    return sums.whole_tables([features_of(bins).table for bins in found], weights)
+
+
+def _residuals(rows: AdditiveRows) -> tuple[np.ndarray, np.ndarray]:
+    """Of scores of 0, as long as they may be."""
+    scores = np.zeros((len(rows.x), rows.target.outputs), np.int64)
+    return rows.target.residuals(rows.y, scores, UNIT)

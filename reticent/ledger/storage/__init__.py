@@ -1,0 +1,7 @@
+"""Where the entries of a ledger are kept. The rules of a ledger are the same in every place.
+
+interface       a store and its transactions, as the rules see them
+sqlite          a file on a local disk
+postgres        a schema of a PostgreSQL database, for a team
+postgres_schema its tables, triggers, roles and rights
+"""

@@ -1,0 +1,261 @@
+"""Warnings for the holder of a table, before a run is paid for: what spoils a model and is easily mended.
+
+They are found by looking at the first rows as they are, without noise. So they are for whoever holds the
+rows: printed on their screen, kept in the private part of the run, and never part of what is released.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from reticent.core.files import write_whole
+from reticent.core.observer import Observer
+from reticent.data.arrow_cells import Reading, as_numbers, as_words, missing_cells, unreadable_cells
+from reticent.data.domain import Column, Domain, Ignored, Number
+from reticent.data.files import Table
+from reticent.data.kinds import MISSING_MARKERS, quote
+from reticent.runs.private import HOLDER_WARNINGS, PRIVATE, make_private
+
+FOR_HOLDER = "For you only, from rows without noise"
+
+_ROWS, _COLUMNS, _CELLS = 20_000, 1000, 1_000_000  # that are looked at, at most
+_FEWEST_ROWS = 50
+_SENTINELS = {sign * value for value in (99, 999, 9999, 99999, 999999) for sign in (1.0, -1.0)} | {-9.0, -1.0}
+_SENTINEL_SHARE = 0.005
+_UNKNOWN = {"unknown", "unk", "undefined", "unspecified", "missing", "none", "n/a", "na", "-", "--", ".", "?"}
+_UNKNOWN |= {"not available", "not known", "not reported", "not specified", "keine angabe", "unbekannt"}
+_UNKNOWN_SHARE = 0.3
+_IDENTIFIER = re.compile(
+    r"(^|[_\W])(id|ids|key|uuid|guid|nr|number|index)($|[_\W])|[a-z](Id|ID|Key|Nr)$|^(id|ID)"
+)
+_MOST_WORDS = 50  # of a column that may give a label away
+
+
+class _Column(NamedTuple):
+    """The first cells of a column.
+
+    Args:
+        words: the different ones.
+        codes: the position of each cell among them, -1 where missing.
+        numbers: as numbers, NaN where missing; None if most cells are not.
+    """
+
+    name: str
+    words: list[str]
+    codes: np.ndarray
+    numbers: np.ndarray | None
+
+
+def tell_holder(source: Any, observer: Observer) -> tuple[str, ...]:
+    """Says what is in doubt about a table, what a request implies, and what its holder should look at.
+
+    Returns:
+        What is for the holder only.
+    """
+    if source.table is not None and (doubt := source.table.doubt) is not None:
+        observer.warn(doubt)
+    for warning in source.declares.warnings:
+        observer.warn(warning)
+    if source.table is None:
+        return ()
+    request = source.request
+    found = tuple(
+        holder_warnings(
+            source.table, source.declared, target=request.target, ignore=getattr(request, "ignore", ())
+        )
+    )
+    for line in found:
+        observer.warn(line)
+    return found
+
+
+def write_holder_warnings(folder: Path, warnings: tuple[str, ...]) -> None:
+    """Keeps warnings in the private part of a run.
+
+    Raises:
+        DataError: they cannot be written.
+    """
+    if not warnings:
+        return
+    said = {"what": "found in rows without noise: private, not to be shared", "warnings": list(warnings)}
+    make_private(folder)
+    content = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
+    write_whole(folder / PRIVATE / HOLDER_WARNINGS, content.encode(), is_private=True)
+
+
+def holder_warnings(
+    table: Table, declared: Domain | None, *, target: str | None = None, ignore: Collection[str] = ()
+) -> list[str]:
+    """Looks through the first rows of a table; one line for each thing that its holder should know.
+
+    Guarantee:
+        None. Whoever prints the lines for somebody else releases what they say.
+    """
+    known = {} if declared is None else declared.columns
+    used = [
+        name
+        for name in table.names
+        if name not in table.unsupported
+        and name not in ignore
+        and (declared is None or name in known)
+        and not _is_left_out(known.get(name))
+    ]
+    used = [name for at, name in enumerate(used) if at < _COLUMNS or name == target]
+    most = min(_ROWS, _CELLS // max(len(used), 1))
+    columns = _first_cells(table, used, declared, most) if most >= _FEWEST_ROWS else {}
+    if not columns or len(next(iter(columns.values())).codes) < _FEWEST_ROWS:
+        return []
+    goal = columns.get(target or "")
+    said = [line for column in columns.values() for line in _about_column(column, is_target=column is goal)]
+    if goal is not None:
+        said += [
+            line for column in columns.values() if column is not goal for line in _about_leak(column, goal)
+        ]
+    return [f"{FOR_HOLDER}: {line}" for line in said]
+
+
+def _is_left_out(column: Column | None) -> bool:
+    """Whether a column is declared to be ignored; of one that is not declared yet, that is still open."""
+    return isinstance(column, Ignored) and "kind" not in column.looked_up
+
+
+def _first_cells(table: Table, names: list[str], declared: Domain | None, most: int) -> dict[str, _Column]:
+    parts: dict[str, list[pa.Array]] = {name: [] for name in names}
+    rows = 0
+    for batch in table.batches(names):
+        for name in names:
+            parts[name].append(batch.batch.column(name).slice(0, most - rows))
+        rows += batch.batch.num_rows
+        if rows >= most:
+            break
+    markers = MISSING_MARKERS if declared is None else declared.missing_markers
+    known = {} if declared is None else declared.columns
+    found = {}
+    for name, pieces in parts.items():
+        if not pieces:
+            continue
+        column = pa.concat_arrays(pieces)
+        as_declared = known.get(name)
+        is_date = isinstance(as_declared, Number) and as_declared.date
+        found[name] = _column(name, column, markers, table.dialect.reading._replace(is_date=is_date))
+    return found
+
+
+def _column(name: str, column: pa.Array, markers: Collection[str], reading: Reading) -> _Column:
+    missing = missing_cells(column, markers)
+    encoded = as_words(column).dictionary_encode()
+    codes = np.where(missing, -1, encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
+    words = encoded.dictionary.to_pylist()
+    unreadable = unreadable_cells(column, missing, reading)
+    present = len(missing) - int(missing.sum())
+    if not present or 2 * int(unreadable.sum()) > present:
+        return _Column(name, words, codes, None)
+    return _Column(name, words, codes, as_numbers(column, missing | unreadable, reading))
+
+
+def _about_column(column: _Column, *, is_target: bool) -> Iterator[str]:
+    if column.numbers is not None:
+        yield from _about_sentinels(column.name, column.numbers[np.isfinite(column.numbers)])
+        if not is_target:
+            yield from _about_identifier(column.name, column.numbers)
+    yield from _about_unknown(column)
+
+
+def _about_sentinels(name: str, numbers: np.ndarray) -> Iterator[str]:
+    """A number such as -999 that many rows have and that is far from all others."""
+    for value in sorted(_SENTINELS & set(np.unique(numbers).tolist())):
+        times, others = int((numbers == value).sum()), numbers[numbers != value]
+        if times < max(5, _SENTINEL_SHARE * len(numbers)) or len(others) < _FEWEST_ROWS // 2:
+            continue
+        low, high = np.quantile(others, [0.001, 0.999])
+        is_far = max(low - value, value - high) > max(high - low, 1)
+        is_only_negative = value < 0 <= others.min()
+        if is_far or is_only_negative:
+            yield (
+                f"{times:,} of {len(numbers):,} cells of {quote(name)} are {value:g}, and no other is near: "
+                f'a mark for missing cells? Add "{value:g}" to missing_markers in a domain file.'
+            )
+
+
+def _about_identifier(name: str, numbers: np.ndarray) -> Iterator[str]:
+    """A whole number that no two rows share, in a range hardly larger than the table."""
+    if not np.isfinite(numbers).all() or (numbers != np.round(numbers)).any():
+        return
+    if len(np.unique(numbers)) < len(numbers):
+        return
+    is_dense = numbers.max() - numbers.min() < 3 * len(numbers)
+    if is_dense or _IDENTIFIER.search(name):
+        yield (
+            f"{quote(name)} is a whole number that no two rows share: an identifier? It tells nothing about "
+            'new rows. Declare kind = "ignored" for it in a domain file, or, if it names users, pass --user.'
+        )
+
+
+def _about_unknown(column: _Column) -> Iterator[str]:
+    """A word for "not known" that much of a column consists of."""
+    if column.numbers is not None:
+        return
+    for code, word in enumerate(column.words):
+        share = float(np.mean(column.codes == code)) if word.strip().lower() in _UNKNOWN else 0.0
+        if share >= _UNKNOWN_SHARE:
+            yield (
+                f"{share:.0%} of the cells of {quote(column.name)} say {quote(word)}. If that means missing, "
+                f'add "{word}" to missing_markers in a domain file.'
+            )
+
+
+def _about_leak(column: _Column, target: _Column) -> Iterator[str]:
+    """A column from which the target can be told without a mistake."""
+    if _gives_away(column, target):
+        yield (
+            f"{quote(column.name)} alone tells {quote(target.name)} without a mistake: does it hold the "
+            'answer? If so, declare kind = "ignored" for it in a domain file.'
+        )
+
+
+def _gives_away(column: _Column, target: _Column) -> bool:
+    is_known = (column.codes >= 0) & (target.codes >= 0)
+    codes, goals = column.codes[is_known], target.codes[is_known]
+    classes = np.unique(goals)
+    if len(goals) < _FEWEST_ROWS or len(classes) < 2:
+        return False
+    if len(classes) > _MOST_WORDS:
+        if column.numbers is None or target.numbers is None:
+            return False
+        return _is_multiple(column.numbers[is_known], target.numbers[is_known])
+    if column.numbers is not None and np.isfinite(column.numbers[is_known]).all():
+        return _are_apart(column.numbers[is_known], goals)
+    words = len(np.unique(codes))
+    if words > min(_MOST_WORDS, len(goals) // 10):
+        return False
+    return len(np.unique(codes.astype(np.int64) * len(target.words) + goals)) == words
+
+
+def _is_multiple(numbers: np.ndarray, goals: np.ndarray) -> bool:
+    """Whether two columns of numbers are the same up to scale and shift."""
+    known = np.isfinite(numbers) & np.isfinite(goals)
+    a, b = _centred(numbers[known]), _centred(goals[known])
+    scale = float(np.sqrt((a * a).sum() * (b * b).sum()))
+    return scale > 0 and abs(float((a * b).sum())) / scale > 1 - 1e-6
+
+
+def _centred(numbers: np.ndarray) -> np.ndarray:
+    """Of size 1 at most, so that no sum of squares overflows."""
+    numbers = numbers / max(float(np.abs(numbers).max(initial=0.0)), np.finfo(float).tiny)
+    return numbers - numbers.mean()
+
+
+def _are_apart(numbers: np.ndarray, classes: np.ndarray) -> bool:
+    """Whether each class has its own interval of numbers."""
+    ends = sorted(
+        (numbers[classes == each].min(), numbers[classes == each].max()) for each in np.unique(classes)
+    )
+    return all(before[1] < after[0] for before, after in pairwise(ends))

@@ -1,0 +1,123 @@
+"""Which model `auto` stands for: decided by what is public, and said in the record of the run.
+
+Rows, columns, classes, budget and processes are looked at; the rows themselves are not. The rule costs
+nothing, and whoever reads the record can follow it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reticent.accounting.reserve import TRAINING
+from reticent.additive.fit import PER_NUMBER, too_many_columns
+from reticent.additive.plan import affordable_numbers, curve_room, usual_passes
+from reticent.data.domain import Domain
+from reticent.data.kinds import Category, Ignored, Label, classes_of, identifiers_among
+from reticent.distributed import collectives
+from reticent.runs.learners import ModelName
+from reticent.runs.request import Request
+from reticent.runs.source import Source
+from reticent.runs.users import several_rows
+
+_MOST_CELLS = 1 << 26  # rows times columns, above which curves would take too long and too much memory
+_MOST_CLASSES = 51  # of a target whose classes are found privately
+
+
+class ModelChoice(NamedTuple):
+    """A model, and why it was chosen; nothing to say about one that was asked for by name."""
+
+    model: ModelName
+    why: str
+
+
+def choose_model(request: Request, source: Source) -> ModelChoice:
+    """The model of a request: the one it names, or the one that suits what is public about the rows.
+
+    Args:
+        request: with its delta filled in.
+
+    Raises:
+        InvalidArgument: it names an additive model, and there are too many columns for one.
+    """
+    counts = _counts(source)
+    room = _room(request, source, counts)
+    if request.model != "auto":
+        if request.model == "additive" and counts and room < 1:
+            raise too_many_columns(len(counts), _outputs(source), _passes(request, source))
+        return ModelChoice(request.model, "")
+    if source.splits is not None and len(source.splits.train["x"].shape) > 2:
+        return _for_images(source.splits.train["x"].shape[1:])
+    if against := _against_curves(request, source, counts, room):
+        return ModelChoice("linear", against)
+    why = f"columns may bend, and {source.train_rows:,} rows can show that in {len(counts)} of them"
+    return ModelChoice("additive", why)
+
+
+def _for_images(shape: tuple[int, ...]) -> ModelChoice:
+    if len(shape) == 2 and all(side % 4 == 0 and 16 <= side <= 64 for side in shape):
+        return ModelChoice("scattering", "the rows are grey images whose sides are multiples of 4")
+    return ModelChoice("cnn", "the rows are images")
+
+
+def _against_curves(request: Request, source: Source, counts: list[int], room: int) -> str:
+    """Why a linear model is to be trained instead of an additive one; nothing if there is no reason."""
+    if request.method != "auto":
+        return f"the method '{request.method}' does not train additive models"
+    if several_rows(request.rows_per_user) is not None:
+        return "additive models are not proved for users with several rows"
+    if collectives.count() > 1:
+        return "additive models are trained in one process"
+    if not counts:
+        return "nothing is declared about the columns of this dataset"
+    if source.train_rows * len(counts) > _MOST_CELLS:
+        return f"{source.train_rows:,} rows of {len(counts):,} columns are too many for curves"
+    if room < 1:
+        return f"{len(counts):,} columns are too many for curves"
+    return ""
+
+
+def _passes(request: Request, source: Source) -> int:
+    assert request.delta is not None
+    return usual_passes(request.epsilon, request.delta, source.train_rows)
+
+
+def _room(request: Request, source: Source, counts: list[int]) -> int:
+    """How many features the curve of a column may have."""
+    assert request.delta is not None
+    numbers = affordable_numbers(request.epsilon, request.delta, TRAINING)
+    return curve_room(counts, _outputs(source), _passes(request, source), numbers) if counts else 0
+
+
+def _counts(source: Source) -> list[int]:
+    """Of each column that may become a feature, how many cells an additive model would count at most."""
+    if source.splits is not None:
+        domain = source.splits.domain
+        return [] if domain is None else _declared(domain, list(domain.columns), domain.target)
+    assert source.table is not None
+    left_out = {*source.table.unsupported, *identifiers_among(source.table.names, source.request.target)}
+    names = [name for name in source.table.names if name not in left_out]
+    return _declared(source.declared, names, source.request.target)
+
+
+def _declared(domain: Domain | None, names: list[str], target: str | None) -> list[int]:
+    known = {} if domain is None else domain.columns
+    found = []
+    for name in names:
+        column = known.get(name)
+        if name == target or (isinstance(column, Ignored) and "kind" not in column.looked_up):
+            continue
+        words = len(column.values or ()) + 3 if isinstance(column, Category) else 0
+        found.append(max(words, PER_NUMBER))
+    return found
+
+
+def _outputs(source: Source) -> int:
+    """How many scores a row has: one for a number and for two classes."""
+    domain = source.public_domain if source.splits is None else source.splits.domain
+    column = None if domain is None or domain.target is None else domain.columns.get(domain.target)
+    if source.target_kind == "number":
+        return 1
+    if isinstance(column, Label) and column.values:
+        classes = len(classes_of(column))
+        return 1 if classes == 2 else classes
+    return _MOST_CLASSES

@@ -1,0 +1,53 @@
+"""The loss of a run as the steps see it: of one unit, checked, and with what looks wrong about it said."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr
+
+from reticent.data.augmentation import Augment
+from reticent.data.dataset import Dataset
+from reticent.training.contributions import Contribution, first_unit
+from reticent.training.devices.memory import examples_at_once
+from reticent.training.execution import Execution
+from reticent.training.gradients import LossFunction, inputs
+from reticent.training.loss_keys import AnyLoss, key_use
+from reticent.training.plan import Plan
+from reticent.training.step import Blocks
+
+
+def contribution_of(loss: AnyLoss, plan: Plan, augment: Augment | None, views: int) -> Contribution:
+    """What a unit of the data is to the loss."""
+    takes_key = key_use(loss) != "never"
+    return Contribution(rows=plan.rows_per_user or 1, augment=augment, views=views, takes_key=takes_key)
+
+
+class CheckedLoss(NamedTuple):
+    """The loss of one unit, the shapes of one, and the program of the loss and its gradient."""
+
+    loss: LossFunction
+    example: Any
+    program: ClosedJaxpr
+
+
+def checked_loss(
+    contribution: Contribution, loss: AnyLoss, params: Any, data: Dataset, plan: Plan
+) -> CheckedLoss:
+    """The loss that passed all checks."""
+    place, key = jnp.zeros(1, jnp.int32), jax.random.key(0)
+    seeds = contribution.seeds(key, 1, key)
+    found = jax.eval_shape(contribution.fetch, first_unit(data, plan), place, seeds)
+    example, unit_loss = inputs.row_of(found), contribution.loss(loss)
+    inputs.check_parameters(params)
+    return CheckedLoss(unit_loss, example, inputs.check_loss(unit_loss, params, example))
+
+
+def blocks_for(checked: CheckedLoss, params: Any, plan: Plan, how: Execution, devices: int) -> Blocks:
+    """How much of a batch is worked on at once."""
+    microbatch = how.microbatch
+    if microbatch is None:
+        microbatch = examples_at_once(checked.loss, params, checked.example, how.strategy)
+    return Blocks.of(plan, microbatch, devices)
