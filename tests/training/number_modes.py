@@ -64,7 +64,7 @@ def main() -> None:
         PrivateMLPClassifier(epsilon=3.0, delta=1e-4, norm=4.0, classes=[0, 1], steps=3, random_state=0).fit(
             found["x"], found["y"]
         )
-    print("trained", jnp.zeros(1).dtype, jax.config.read("jax_numpy_dtype_promotion"))
+    print("trained", jnp.zeros(1).dtype, jax.config.values["jax_numpy_dtype_promotion"])
 
 
 if __name__ == "__main__":
