@@ -17,6 +17,7 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,7 @@ def fit(
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE,
     pay: Callable[[Event], None] = lambda event: None,
     on_progress: Callable[[float], None] = lambda done: None,
+    releases: sums.Releases = sums.RELEASES,
 ) -> AdditiveFit:
     """Learns one curve per column.
 
@@ -71,6 +73,7 @@ def fit(
         examples: the declared, public number of rows: means are sums over it.
         delta: at which the guarantee is stated.
         pay: is called with the event before anything is released.
+        releases: makes every noisy sum; an audit passes its own, which adds canaries to each.
 
     Guarantee:
         Publishing the model costs `plan.event`. A row takes part in every release by its own bins and its own
@@ -85,8 +88,8 @@ def fit(
     room = _room(columns, target, plan)
     pay(plan.event)
     source, cells = generator(keys), columns.cells_of(rows)
-    found = _find_bins(cells, columns, plan, examples, source, room)
-    start = sums.release_start(source, target.start_sums(y), plan.start)
+    found = _find_bins(cells, columns, plan, examples, partial(releases.counts, source), room)
+    start = releases.start(source, target.start_sums(y), plan.start)
     constant, curvature = target.start(start.values, examples)
     descent = CurveDescent(
         found,
@@ -100,7 +103,9 @@ def fit(
     places = [bins.of_cell[cell] for bins, cell in zip(found, cells.T, strict=True)]
     for at in range(plan.passes):
         residuals, is_inside = target.residuals(y, descent.scores(places), descent.reach)
-        descent.step(sums.release_pass(source, places, descent.tables, residuals, is_inside, plan.each_pass))
+        descent.step(
+            releases.one_pass(source, places, descent.tables, residuals, is_inside, plan.each_pass)
+        )
         on_progress((at + 1) / plan.passes)
     public = (f"the number of records, {examples}, is public", *keys.assumptions)
     promise = guarantee(plan.event, delta, adjacency, assumptions=public, distance=plan.distance)
@@ -133,7 +138,7 @@ def _find_bins(
     columns: Columns,
     plan: AdditivePlan,
     examples: int,
-    source: np.random.Generator,
+    count: Callable[[list[np.ndarray], list[int], float], list[sums.Noisy]],
     room: int,
 ) -> list[ColumnBins]:
     """The bins of every column, from two noisy counts: of all columns, and of finer parts of numbers."""
@@ -146,15 +151,13 @@ def _find_bins(
         binning.PARTS + 1 if is_number else size
         for size, is_number in zip(columns.sizes, are_numbers, strict=True)
     ]
-    first = sums.release_counts(source, places, sizes, plan.first_count)
+    first = count(places, sizes, plan.first_count)
     numbers = [column for column, is_number in enumerate(are_numbers) if is_number]
     parts = {column: binning.finer_parts(*first[column]) for column in numbers}
     second = {}
     if numbers:
         finer = [parts[column][cells[:, column]] for column in numbers]
-        released = sums.release_counts(
-            source, finer, [int(parts[column][-1]) + 1 for column in numbers], plan.second_count
-        )
+        released = count(finer, [int(parts[column][-1]) + 1 for column in numbers], plan.second_count)
         second = dict(zip(numbers, released, strict=True))
     return [
         binning.bins_of_numbers(parts[column], *second[column], rows=examples)

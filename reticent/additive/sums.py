@@ -139,6 +139,32 @@ def release_pass(
     )
 
 
+class Releases:
+    """All that a fit releases, by the functions above. An audit puts canaries into what is released."""
+
+    def counts(
+        self, source: np.random.Generator, places: Sequence[np.ndarray], sizes: Sequence[int], multiplier: float
+    ) -> list[Noisy]:
+        return release_counts(source, places, sizes, multiplier)
+
+    def start(self, source: np.random.Generator, parts: np.ndarray, multiplier: float) -> Noisy:
+        return release_start(source, parts, multiplier)
+
+    def one_pass(
+        self,
+        source: np.random.Generator,
+        bins: Sequence[np.ndarray],
+        tables: Sequence[np.ndarray],
+        residuals: np.ndarray,
+        is_inside: np.ndarray,
+        multiplier: float,
+    ) -> PassSums:
+        return release_pass(source, bins, tables, residuals, is_inside, multiplier)
+
+
+RELEASES = Releases()
+
+
 def require_bounded(parts: np.ndarray) -> None:
     """Checks that rows are whole and no longer than MOST: a bound that the noise rests on."""
     if np.any(parts != np.trunc(parts)) or np.any(np.square(parts).sum(axis=1) > float(MOST) ** 2):

@@ -1,9 +1,10 @@
 """Audits of additive models: canaries in every noisy sum, and the arithmetic of a pass.
 
-A canary is a made-up row with cells of its own in every column. It adds to each sum as much as a row may, in
-places that no other row reaches, so that what is released there is its coin and noise. All of it goes through
-the functions that a fit releases by (`additive.sums`), as often and with as much noise as the plan says. What
-is audited is thrown away.
+An audit makes a whole fit (`additive.fit`) and puts canaries into every sum that the fit releases. A canary is
+a made-up row with cells of its own in every column. It adds to each sum as much as a row may, in places that no
+other row reaches, so that what is released there is its coin and noise. How often and with how much noise is up
+to the fit. The cells and residuals of a canary are given to it, not worked out from features and a target: how
+a row gets them is the subject of the audit of arithmetic. What is fitted is thrown away.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from reticent.additive import sums
 from reticent.additive.bins import ColumnBins
 from reticent.additive.columns import Columns
 from reticent.additive.curves import features_of
+from reticent.additive.fit import fit
 from reticent.additive.plan import AdditivePlan
 from reticent.additive.targets import MOST, UNIT, AdditiveTarget
 from reticent.audit.arithmetic import Arithmetic, arithmetic
@@ -32,7 +34,7 @@ from reticent.audit.evidence import Evidence
 from reticent.audit.verdict import Verdict, judge
 from reticent.core import checks
 from reticent.core.generators import generator
-from reticent.core.keys import Keys
+from reticent.core.keys import Keys, Stream
 from reticent.mechanisms.adjacency import Adjacency
 
 THREAT = "white box, sees every noisy sum, canaries in cells of their own"
@@ -86,14 +88,19 @@ def audit_additive(
     plan: AdditivePlan,
     *,
     delta: float,
+    examples: int | None = None,
     canaries: int | None = None,
     confidence: float = 0.95,
     keys: Keys | None = None,
 ) -> AdditiveAudit:
-    """Makes every release of a plan with canaries among the rows, and tries to contradict its epsilon.
+    """Fits by a plan with canaries among the rows, and tries to contradict its epsilon.
+
+    The fit is `additive.fit`, from the first count to the last pass: bins, curves, residuals and weights are
+    its own. The canaries join where it releases.
 
     Args:
         delta: at which the plan claims an epsilon.
+        examples: the declared number of rows; how many there are, if not given.
         canaries: how many; from the claim, if not given.
 
     Guarantee:
@@ -103,9 +110,20 @@ def audit_additive(
     promise = guarantee(plan.event, delta, _ADJACENCY, distance=plan.distance)
     count = _enough(promise.epsilon) if canaries is None else canaries
     checks.count(canaries=count)
-    source = generator(Keys.from_os() if keys is None else keys)
-    included = source.integers(0, 2, count).astype(bool)
-    seen = _CanarySums(rows, plan, included, source)
+    keys = Keys.from_os() if keys is None else keys
+    included = generator(keys, stream=Stream.ATTACKS).integers(0, 2, count).astype(bool)
+    seen = _CanarySums(included)
+    fit(
+        rows.x,
+        rows.y,
+        rows.target,
+        columns=rows.columns,
+        plan=plan,
+        examples=len(rows.x) if examples is None else examples,
+        delta=delta,
+        keys=keys,
+        releases=seen,
+    )
     evidence = _evidence(seen.scores, included, delta, confidence)
     curve = curve_of_event(plan.event, delta, _ADJACENCY)
     return AdditiveAudit(
@@ -156,31 +174,25 @@ def arithmetic_additive(
     )
 
 
-class _CanarySums:
-    """Every release of a plan, and for each canary how much what was released speaks for it.
+class _CanarySums(sums.Releases):
+    """The releases of a fit with canaries in each, and for each canary how much what was released speaks for it.
+
+    The fit is handed back its own part. Every other canary adds a negative residual, so that together they
+    hardly move the constant.
 
     Attributes:
         scores: (canaries,) log-likelihood ratios, up to a constant.
-        apart: how many deviations the scores of canaries that are in lie above the others'.
     """
 
-    def __init__(
-        self, rows: AdditiveRows, plan: AdditivePlan, included: np.ndarray, source: np.random.Generator
-    ) -> None:
-        self._inside, self._source = np.flatnonzero(included), source
+    def __init__(self, included: np.ndarray) -> None:
+        self._inside = np.flatnonzero(included)
+        self._signs = np.where(np.arange(len(included)) % 2, -1, 1)
         self._square = 0.0
         self.scores = np.zeros(len(included))
-        found = _bins(rows)
-        places = _places(rows, found)
-        for multiplier in (plan.first_count, plan.second_count):
-            self._count(places, found, multiplier)
-        self._start(rows, plan.start)
-        tables, (residuals, is_inside) = _tables(found), _residuals(rows)
-        for _ in range(plan.passes):
-            self._pass(places, tables, residuals, is_inside, plan.each_pass)
 
     @property
     def apart(self) -> float:
+        """How many deviations the scores of canaries that are in lie above the others'."""
         return math.sqrt(self._square)
 
     def _see(self, values: np.ndarray, added: float, deviation: float) -> None:
@@ -193,30 +205,36 @@ class _CanarySums:
         self.scores = self.scores + values * (added / deviation**2)
         self._square += (added / deviation) ** 2
 
-    def _count(self, places: Sequence[np.ndarray], found: Sequence[ColumnBins], multiplier: float) -> None:
-        sizes = [len(bins.mass) for bins in found]
+    def counts(
+        self, source: np.random.Generator, places: Sequence[np.ndarray], sizes: Sequence[int], multiplier: float
+    ) -> list[sums.Noisy]:
         own = [np.append(place, size + self._inside) for place, size in zip(places, sizes, strict=True)]
         wider = [size + len(self.scores) for size in sizes]
-        for noisy, size in zip(sums.release_counts(self._source, own, wider, multiplier), sizes, strict=True):
+        released = super().counts(source, own, wider, multiplier)
+        for noisy, size in zip(released, sizes, strict=True):
             self._see(noisy.values[size:], 1.0, noisy.deviation)
+        return [
+            noisy._replace(values=noisy.values[:size]) for noisy, size in zip(released, sizes, strict=True)
+        ]
 
-    def _start(self, rows: AdditiveRows, multiplier: float) -> None:
-        parts = np.asarray(rows.target.start_sums(rows.y), np.int64)
+    def start(self, source: np.random.Generator, parts: np.ndarray, multiplier: float) -> sums.Noisy:
         wide, count = parts.shape[1], len(self.scores)
-        own = np.zeros((len(parts) + len(self._inside), wide + count), np.int64)
-        own[: len(parts), :wide] = parts
-        own[len(parts) + np.arange(len(self._inside)), wide + self._inside] = MOST
-        noisy = sums.release_start(self._source, own, multiplier)
+        canaries = np.zeros((len(self._inside), wide + count), np.int64)
+        canaries[np.arange(len(self._inside)), wide + self._inside] = MOST
+        own = np.concatenate([np.pad(np.asarray(parts, np.int64), ((0, 0), (0, count))), canaries])
+        noisy = super().start(source, own, multiplier)
         self._see(noisy.values[wide:], MOST, noisy.deviation)
+        return noisy._replace(values=noisy.values[:wide])
 
-    def _pass(
+    def one_pass(
         self,
-        places: Sequence[np.ndarray],
+        source: np.random.Generator,
+        bins: Sequence[np.ndarray],
         tables: Sequence[np.ndarray],
         residuals: np.ndarray,
         is_inside: np.ndarray,
         multiplier: float,
-    ) -> None:
+    ) -> sums.PassSums:
         count, inside = len(self.scores), self._inside
         longest = [math.isqrt(int(np.square(table).sum(axis=1).max())) for table in tables]
         own_tables = [
@@ -226,19 +244,21 @@ class _CanarySums:
             ])
             for table, weight in zip(tables, longest, strict=True)
         ]  # fmt: skip
-        own_places = [np.append(at, len(table) + inside) for at, table in zip(places, tables, strict=True)]
+        own_bins = [np.append(at, len(table) + inside) for at, table in zip(bins, tables, strict=True)]
         added = np.zeros((len(inside), residuals.shape[1]))
-        added[:, 0] = MOST
-        released = sums.release_pass(
-            self._source,
-            own_places,
+        added[:, 0] = MOST * self._signs[inside]
+        released = super().one_pass(
+            source,
+            own_bins,
             own_tables,
             np.concatenate([residuals, added]),
             np.append(is_inside, np.ones(len(inside), bool)),
             multiplier,
         )
         for part, table, weight in zip(released.columns, tables, longest, strict=True):
-            self._see(part[table.shape[1] :, 0], weight / sums.WEIGHT, released.deviation)
+            self._see(self._signs * part[table.shape[1] :, 0], weight / sums.WEIGHT, released.deviation)
+        own = [part[: table.shape[1]] for part, table in zip(released.columns, tables, strict=True)]
+        return released._replace(columns=own)
 
 
 def _evidence(

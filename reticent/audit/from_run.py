@@ -28,8 +28,15 @@ def audit_run(
     """
     if (fitted := _additive(again)) is not None:
         plan, rows = fitted
-        delta = again.record.request.delta
-        return audit_additive(rows, plan, delta=delta, canaries=canaries, confidence=confidence, keys=keys)
+        return audit_additive(
+            rows,
+            plan,
+            delta=again.record.request.delta,
+            examples=again.problem.rows,
+            canaries=canaries,
+            confidence=confidence,
+            keys=keys,
+        )
     recipe = _descent(again, "for a canary to join")
     keys = Keys.from_os() if keys is None else keys
     return train_with_canaries(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from reticent import additive
-from reticent.additive import sums
+from reticent.additive import AdditivePlan, sums
 from reticent.additive.columns import Columns
 from reticent.additive.targets import ClassTarget
 from reticent.audit.additive import AdditiveAudit
@@ -28,6 +28,7 @@ from reticent.runs import Predictor, Request, fit, resume, shapes
 from reticent.runs import folder as folders
 from reticent.runs.attacks.recipes import shadow_recipe
 from reticent.runs.learners import learner
+from reticent.runs.methods import table as methods
 from reticent.runs.problem import Problem, column_kinds, of_table
 from reticent.runs.reopen import Again, reopened
 
@@ -211,6 +212,19 @@ def test_an_audit_contradicts_too_little_noise_and_nothing_else(
     assert apart > 0
     enough = parts_of_one
     monkeypatch.setattr(sums, "parts_of_one", lambda deviation, fine: enough(deviation / 5, fine=fine))
+    worse = audit_run(audited, confidence=0.999, keys=Keys.seeded(1))
+    assert worse.verdict.outcome is Outcome.CONTRADICTED, str(worse.verdict)
+
+
+@pytest.mark.parametrize(("release", "least"), [("each_pass", 5.0), ("second_count", 40.0)])
+def test_an_audit_goes_the_way_of_a_fit(
+    audited: Again, monkeypatch: pytest.MonkeyPatch, release: str, least: float
+) -> None:
+    """The price stays, and the fit asks one release for too little noise."""
+    claim = methods.read(audited.record.recipe).event
+    noise = getattr(AdditivePlan, release).fget
+    monkeypatch.setattr(AdditivePlan, "event", property(lambda plan: claim))
+    monkeypatch.setattr(AdditivePlan, release, property(lambda plan: noise(plan) / least))
     worse = audit_run(audited, confidence=0.999, keys=Keys.seeded(1))
     assert worse.verdict.outcome is Outcome.CONTRADICTED, str(worse.verdict)
 
