@@ -103,9 +103,7 @@ def fit(
     places = [bins.of_cell[cell] for bins, cell in zip(found, cells.T, strict=True)]
     for at in range(plan.passes):
         residuals, is_inside = target.residuals(y, descent.scores(places), descent.reach)
-        descent.step(
-            releases.one_pass(source, places, descent.tables, residuals, is_inside, plan.each_pass)
-        )
+        descent.step(releases.one_pass(source, places, descent.tables, residuals, is_inside, plan.each_pass))
         on_progress((at + 1) / plan.passes)
     public = (f"the number of records, {examples}, is public", *keys.assumptions)
     promise = guarantee(plan.event, delta, adjacency, assumptions=public, distance=plan.distance)

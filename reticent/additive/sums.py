@@ -143,7 +143,11 @@ class Releases:
     """All that a fit releases, by the functions above. An audit puts canaries into what is released."""
 
     def counts(
-        self, source: np.random.Generator, places: Sequence[np.ndarray], sizes: Sequence[int], multiplier: float
+        self,
+        source: np.random.Generator,
+        places: Sequence[np.ndarray],
+        sizes: Sequence[int],
+        multiplier: float,
     ) -> list[Noisy]:
         return release_counts(source, places, sizes, multiplier)
 

@@ -1,10 +1,10 @@
 """Audits of additive models: canaries in every noisy sum, and the arithmetic of a pass.
 
-An audit makes a whole fit (`additive.fit`) and puts canaries into every sum that the fit releases. A canary is
-a made-up row with cells of its own in every column. It adds to each sum as much as a row may, in places that no
-other row reaches, so that what is released there is its coin and noise. How often and with how much noise is up
-to the fit. The cells and residuals of a canary are given to it, not worked out from features and a target: how
-a row gets them is the subject of the audit of arithmetic. What is fitted is thrown away.
+An audit makes a whole fit (`additive.fit`) and puts canaries into every sum that the fit releases. A canary
+is a made-up row with cells of its own in every column. It adds to each sum as much as a row may, in places
+that no other row reaches, so that what is released there is its coin and noise. The fit decides how often,
+and with how much noise. The cells and residuals of a canary are given to it, not computed from features and
+a target: how a row gets them is the subject of the audit of arithmetic. The fitted model is thrown away.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def arithmetic_additive(
 
 
 class _CanarySums(sums.Releases):
-    """The releases of a fit with canaries in each, and for each canary how much what was released speaks for it.
+    """The releases of a fit with canaries in each, and how much each release speaks for every canary.
 
     The fit is handed back its own part. Every other canary adds a negative residual, so that together they
     hardly move the constant.
@@ -206,7 +206,11 @@ class _CanarySums(sums.Releases):
         self._square += (added / deviation) ** 2
 
     def counts(
-        self, source: np.random.Generator, places: Sequence[np.ndarray], sizes: Sequence[int], multiplier: float
+        self,
+        source: np.random.Generator,
+        places: Sequence[np.ndarray],
+        sizes: Sequence[int],
+        multiplier: float,
     ) -> list[sums.Noisy]:
         own = [np.append(place, size + self._inside) for place, size in zip(places, sizes, strict=True)]
         wider = [size + len(self.scores) for size in sizes]
