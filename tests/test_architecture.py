@@ -70,6 +70,31 @@ def test_a_module_says_what_it_is_for():
     assert not silent, listed(silent)
 
 
+def index_of(tree: ast.Module) -> set[str]:
+    """The modules and folders that a package lists in its docstring: `name   what it is`."""
+    rows = re.findall(r"^(\w+(?:, \w+)*)/? {2,}\S", ast.get_docstring(tree) or "", re.MULTILINE)
+    return {name for row in rows for name in row.split(", ")}
+
+
+def contents_of(package: Path) -> set[str]:
+    modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
+    return modules | {path.parent.name for path in package.glob("*/__init__.py")}
+
+
+def test_an_index_names_modules_that_are_there():
+    wrong = []
+    for name, tree in trees().items():
+        known, strange = contents_of((ROOT / name).parent), index_of(tree)
+        is_index = name.endswith("/__init__.py") and len(strange & known) >= len(strange - known)
+        if is_index and strange - known:
+            wrong.append(f"{name}: {sorted(strange - known)}")
+    assert not wrong, listed(wrong)
+
+
+def test_the_index_of_runs_is_complete():
+    assert index_of(trees()["reticent/runs/__init__.py"]) == contents_of(PACKAGE / "runs")
+
+
 def test_a_function_fits_on_a_page():
     too_long = [
         f"{name}: {node.name}"

@@ -2,6 +2,7 @@
 
 losses        losses with the constants that the proofs need
 elementary    exponentials whose error is known
+weighted      records that count less than others: a loss times a weight
 problem       rows scaled to norm 1, with the constant feature; sums whose rounding is known
 minimise      a minimiser with a certificate of how near it came
 output        minimise, then add noise to the weights
@@ -9,6 +10,7 @@ objective     add noise to the objective, then minimise
 exponential   draw weights with a probability that falls with their loss
 statistics    add noise to the sums that squared loss needs, or to each row
 descent       noisy projected gradient descent
+noisy_sums    its sums of clipped gradients, in 64 bits and without a compiler
 noise         noise in whole numbers on a public grid
 terms         what a method receives, and what it returns
 fit           chooses the method, charges the budget, converts to the user's units

@@ -3,12 +3,13 @@
 partition    every record in the shard of one teacher
 teachers     many models, trained at once without noise, which only vote
 votes        what they say, and what was asked: types that cannot be mixed up
-aggregators  noise on the counts, then the largest: four ways
+aggregators  noise on the counts, then the largest: four ways (grid: in whole numbers)
 allowance    how many questions a budget covers, for any votes
 answering    a pool, round by round;  oracle: one record at a time, with a journal
-costs        which costs may be published, and which not (divergence, sensitivity: the theorems)
+costs        which costs may be published, and which not (divergence, sensitivity: the theorems;
+             publishing: the noise on a private cost)
 asking       how many questions, about which public records, with how much noise
-student      learns from the answers and from the unlabelled pool (propagation)
+student      learns from the answers and from the unlabelled pool (propagation, kernel, scaling)
 """
 
 from __future__ import annotations

@@ -6,33 +6,49 @@ request                     what somebody asks for
 lifecycle                   the whole way, for models and generators: open, price, pay, learn, write, resume
 fit                         what a run does that trains a model: `fit` and `resume`
 source                      what the request is about: the rows, and what is public about them
+users                       rows of users: how many of each are used, and whose each row is
+declared                    what the request declares beside its domain file: classes, task, bounds
+holder_warnings             what the holder of a table should look at before anything is paid
 problem                     what is public about a learning problem: all that a default may depend on
+model_choice                which model `auto` stands for, by public rules
 pricing                     the recipe that spends what the request allows, before a record is seen
 payment                     the budget divided, and charged to a ledger once
 largest_affordable_epsilon  which epsilon a ledger still covers, for a run that was refused
 open_run                    the folder and the record at work, and what to say when a run stops
 public_domain               what is public about the table: declared, or found privately
 arrays                      the rows to train on, and those held out
+unclipped                   held-out numbers as they are in the table, to score against
 spill                       rows that are too many for the memory
+row_fingerprint             a keyed fingerprint of the rows, to recognise them later
 learners                    which models there are, and how rows become their inputs
+work                        what a model or a generator is made with, and what that leaves behind
 method                      what a method is to a run: terms, a recipe, inputs, what is trained
 methods/                    the ways to train: one row per method in `table`
-unclipped                   held-out numbers as they are in the table, to score against
 scoring                     how good the result is on held-out rows
 held_out_scores             what a record keeps of that
+
+Before a run, without one, and when it is resumed:
+
 dry_run                     what a run would cost, with nothing charged or written
+forecast                    what to expect of an additive model, from other tables
+resumable                   whether a stopped run may be resumed: the same command, version and data
 
 What is left on the disk, and what is done with it:
 
 record                      `RunRecord`: what run.json holds, with its reader and its writer
 json_values                 values read from JSON, each checked
+table_format                how the table is written, for the synthetic one that looks like it
+consistency                 whether what a record says fits together
 folder                      the files of a run, written whole and read back without trusting them
+origin                      whether a folder is this user's own: only then are its data and ledger opened
 private                     which rows were held out: the part of a folder that may not leave
 predict                     new rows through a finished run
 shapes                      the curves of an additive model, by the names of columns
 weights                     what a linear model looks at, by the names of features
 export                      what of a run may be published, in a folder of its own
-portable                    the same for other programs: onnx_graph, and released_model, which is copied
+portable                    the same for other programs, as arrays and rules
+onnx_graph                  a portable model as an ONNX graph
+released_model              a portable model as scikit-learn knows models; the file is copied
 reopen                      a finished run beside the rows it was made from
 attacks/                    attacks on a finished run, with its own recipe and rows
 sweep                       theory against practice: many models, accounting methods and epsilons

@@ -3,20 +3,13 @@
 generator = rt.synthetic.fit("patients.csv", epsilon=1.0, folder="patients.generator")
 generator.sample(1000)
 
-codes        rows as whole numbers by a public domain, and back (bins: of numbers)
-planning     what will be released and how noisy, decided before the data are seen
-tables       fit a plan to codes; sample from the model (storage: its file)
-measuring    counts of a few columns with Gaussian noise
-selecting    which pairs to count, chosen privately
-merging      values that hardly any row has, counted together
-graphical    the model of all counts, and its samples (junction: the tree it lives on)
-quality      how good a sample is, and what it gives away
-images       a generator of images (embedding: one noisy sum; gan: DP-SGD on the discriminator)
 request      what is asked for, and what it is about
 pricing      the methods, and what each will cost
 pipeline     from a table to a generator in a folder
-generators   sampling from it
-evaluating   all of quality for one generator
+tables/      noisy counts of columns, and a graphical model that explains them
+images/      one noisy sum of features, or a GAN whose discriminator is private
+generators   samples from a finished generator, at no further cost
+quality/     how good a sample is, and what it gives away
 """
 
 from __future__ import annotations

@@ -6,4 +6,6 @@ marginals      noisy counts of combinations; merging: rare codes become one
 selection      which pairs are worth measuring, chosen privately
 graphical      the distribution with the most entropy; junction: the trees it runs on
 table_model    all of it together; storage: the model in a file
+plausibility   which columns are mostly noise, for the card
+writing        rows as a file like the original
 """
