@@ -37,7 +37,8 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
 _SLACK_OF_EXACT = 1e-9  # relative; the closed form is good to ten digits
-_LARGE = 30.0  # an epsilon beyond which a wider bracket is good enough
+_LARGE = 300.0  # an epsilon beyond which a wider bracket is good enough
+_NEXT_TO_NOTHING = 1e-6  # of delta: so much is set aside without a thought
 _NEXT = 1.01  # times a cost: the epsilon at which samplers' dues are found
 
 
@@ -254,9 +255,8 @@ def cost_within(event: Event, epsilon: float, delta: float, neighbours: Neighbou
 @lru_cache(maxsize=1024)
 def bracket_event(event: Event, delta: float, neighbours: Neighbours) -> Bracket:
     """Bounds by the loss distribution alone, over both directions."""
-    parts = _directions(event, neighbours)
-    slack = _slack(parts)
-    return _bracket(parts, delta) if slack == 0 else _bracket_with_slack(parts, delta, slack)
+    priced = _price(_directions(event, neighbours), delta)
+    return _bracket_below(priced, delta)
 
 
 def upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
@@ -276,7 +276,7 @@ def _upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
         parts = _directions(event, neighbours)
     except Unproven:
         return or_infinite(renyi.epsilon_with_slack(event, delta, neighbours))
-    upper = _upper_with_slack(parts, delta, _slack(parts))[0]
+    upper = _price(parts, delta).upper
     return upper if math.isfinite(upper) else _best_other(event, delta, neighbours)[0]
 
 
@@ -293,20 +293,21 @@ def _slack(parts: _Parts) -> float:
     return math.fsum(part.slack * times for part, times in parts)
 
 
-def _bracket(parts: _Parts, delta: float) -> Bracket:
-    upper = _upper(parts, delta)
+def _bracket_below(priced: _Priced, delta: float) -> Bracket:
+    """An upper bound with a lower one beside it, which is sought until the two are close."""
+    upper, parts, reserved = priced
     if not math.isfinite(upper):
         return Bracket(0.0, upper)
-    lower = 0.0
+    lower, most = 0.0, min(delta + reserved, 1 - 1e-12)
     for relative_width in (RELATIVE_WIDTH, RELATIVE_WIDTH / 10):
         # The first direction is mostly the worse one; the finer lattice is for unusual shapes.
         for side in _sides(parts, attained=True):
-            lower = max(lower, lower_epsilon(side, delta, near=upper, relative_width=relative_width))
+            lower = max(lower, lower_epsilon(side, most, near=upper, relative_width=relative_width))
             if upper - lower <= 1.25 * RELATIVE_WIDTH * max(upper, 1e-2):
                 return Bracket(min(lower, upper), upper)
         if upper > _LARGE or any(part.attained != (part.removed, part.added) for part, _ in parts):
             break  # no use for more digits, or bounds from different pairs, which stay apart
-        upper = min(upper, _upper(parts, delta, relative_width=relative_width / 10))
+        upper = min(upper, _upper(parts, delta - reserved, relative_width=relative_width / 10))
     return Bracket(min(lower, upper), upper)
 
 
@@ -327,32 +328,46 @@ def _sides(parts: _Parts, *, attained: bool) -> list[list[RepeatedPair]]:
     return [removed] if removed == added else [removed, added]
 
 
-def _bracket_with_slack(parts: _Parts, delta: float, slack: float) -> Bracket:
-    """Bounds when the real releases are within total variation `slack` of the accounted ones.
+class _Priced(NamedTuple):
+    """An upper bound, the pairs that it is of, and how much of delta was set aside beside them."""
 
-    delta grows by (1 + e^epsilon) slack. The lower bound loses the same amount.
+    upper: float
+    parts: _Parts
+    reserved: float
+
+
+def _price(parts: _Parts, delta: float) -> _Priced:
+    """The upper bound where the real releases may differ a little from the accounted ones.
+
+    Within total variation `slack` of them, delta grows by (1 + e^epsilon) slack. Where that is next to
+    nothing, it is set aside. Otherwise the pairs of the real releases are composed: no factor e^epsilon.
     """
-    upper, reserved = _upper_with_slack(parts, delta, slack)
-    if not math.isfinite(upper):
-        return Bracket(0.0, upper)
-    lower = _bracket(parts, min(delta + reserved, 1 - 1e-12)).lower
-    return Bracket(min(lower, upper), upper)
-
-
-def _upper_with_slack(parts: _Parts, delta: float, slack: float) -> tuple[float, float]:
-    """The upper bound, and how much of delta was set aside for the slack."""
+    slack = _slack(parts)
     if slack == 0:
-        return _upper(parts, delta), 0.0
+        return _Priced(_upper(parts, delta), parts, 0.0)
+    exact = [(part.without_slack or part, times) for part, times in parts]
+    if _slack(exact) != 0:  # NaN too
+        return _price_with_slack(parts, delta, slack)
+    reserved = _NEXT_TO_NOTHING * delta
+    if 2 * slack <= reserved:
+        upper = _upper(parts, delta - reserved)
+        if delta_owed(slack, upper) <= reserved:
+            return _Priced(upper, parts, reserved)
+    return _Priced(_upper(exact, delta), exact, 0.0)
+
+
+def _price_with_slack(parts: _Parts, delta: float, slack: float) -> _Priced:
+    """The same where there is no other way than to set the slack aside."""
     if not 2 * slack < delta:  # NaN too
-        return math.inf, delta
-    reserved = 1e-6 * delta
+        return _Priced(math.inf, parts, delta)
+    reserved = _NEXT_TO_NOTHING * delta
     while reserved < delta:
         upper = _upper(parts, delta - reserved)
-        needed = slack * (1 + math.exp(upper)) if upper <= 700 else math.inf
+        needed = delta_owed(slack, upper)
         if needed <= reserved:
-            return upper, reserved
+            return _Priced(upper, parts, reserved)
         reserved = max(1.5 * needed, 2 * reserved)
-    return math.inf, delta
+    return _Priced(math.inf, parts, delta)
 
 
 def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[float, str]:

@@ -14,7 +14,7 @@ from reticent.accounting import calibrate
 from reticent.accounting.accountants import ACCOUNTANTS
 from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.loss_distribution.dominating import Neighbours, without_truncation
-from reticent.accounting.reserve import TRAINING, delta_left
+from reticent.accounting.reserve import TRAINING, delta_left, delta_left_for
 from reticent.accounting.search import smallest_count
 from reticent.accounting.setting import steps_for
 from reticent.accounting.tight_epsilon import guarantee, upper_bound
@@ -344,7 +344,9 @@ class Plan:
         )
         found = replace(self, noise_multiplier=noise)
         if analysis == "tight":
-            require_spent(epsilon, found.epsilon_after(found.steps, beside), noise)
+            left = delta_left_for(epsilon, self._delta_left)
+            bought = upper_bound(_together(found.event, beside), left, Neighbours(self.adjacency))
+            require_spent(epsilon, bought, noise)
         return found
 
     def _with_noise_of_first_analysis(self, epsilon: float) -> Plan:

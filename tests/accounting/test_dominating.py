@@ -206,7 +206,8 @@ def test_a_capacity_that_cannot_be_passed_hides_no_other_truncation():
     roomy = events.TruncatedPoissonSampled(rate=0.1, capacity=200, examples=100, event=_GAUSSIAN)
     narrow = events.TruncatedPoissonSampled(rate=0.1, capacity=10, examples=100, event=_GAUSSIAN)
     assert dominating.directions(roomy, Neighbours(_ADD)).slack == 0.0
-    assert math.isinf(tight(events.Composed(events=(roomy, narrow)), 1e-5).upper)
+    without = tight(events.Composed(events=(roomy, _poisson(_GAUSSIAN))), 1e-5)
+    assert tight(events.Composed(events=(roomy, narrow)), 1e-5).upper > 1.5 * without.upper
 
 
 def test_truncation_costs_something_and_more_where_it_happens_more():
@@ -219,9 +220,67 @@ def test_truncation_costs_something_and_more_where_it_happens_more():
     untruncated = tight(
         events.Repeated(event=_poisson(events.Gaussian(noise_multiplier=1.1), 256 / 60_000), times=1000), 1e-5
     )
-    assert untruncated.lower <= upper(500) <= upper(380) <= upper(360)
+    assert untruncated.lower <= upper(500) <= upper(380) <= upper(360) <= upper(256)
     assert upper(500) == pytest.approx(untruncated.upper, rel=1e-3)
-    assert math.isinf(upper(256))
+    # A record that pushes another out in every batch moves the sum twice as far.
+    twice = tight(
+        events.Repeated(event=_poisson(events.Gaussian(noise_multiplier=0.55), 256 / 60_000), times=1000),
+        1e-5,
+    )
+    assert 1.5 * untruncated.upper < upper(256) < upper(1) <= 1.001 * twice.upper
+
+
+@pytest.mark.parametrize("rate", [0.4, 0.9])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_truncated_batches_are_dominated_and_attained(adjacency: Adjacency, rate: float):
+    """Every set of coins of four other records, of the worst contributions, against the pair of the event."""
+    noise, capacity = 0.8, 2
+    event = events.TruncatedPoissonSampled(
+        rate=rate, capacity=capacity, examples=4, event=events.Gaussian(noise_multiplier=noise)
+    )
+    found = dominating.directions(event, Neighbours(adjacency)).without_slack
+    assert found is not None
+    changed = {_ADD: None, Adjacency.ZERO_OUT: 0.0, Adjacency.REPLACE: -1.0}[adjacency]
+    grid = np.linspace(-9, 9, 6001)
+    edges = np.linspace(-12, 12, 4801)
+    thresholds = np.exp(np.linspace(-3, 6, 37))
+    for others in ((-1.0,) * 4, (0.0,) * 4, (-1.0, -1.0, 1.0, 1.0)):
+        with_it = _density_of_truncated(1.0, others, rate, capacity, noise, grid)
+        without = _density_of_truncated(changed, others, rate, capacity, noise, grid)
+        for p, q, pair, lower in (
+            (with_it, without, found.removed, found.attained[0]),
+            (without, with_it, found.added, found.attained[1]),
+        ):
+            exact = _hockey_sticks(p, q, thresholds) * (grid[1] - grid[0])
+            masses, least = pair.masses(edges), lower.masses(edges)
+            assert (exact <= _hockey_sticks(masses.p, masses.q, thresholds) + 1e-4).all(), others
+            if not any(others) and adjacency is not Adjacency.REPLACE:
+                assert (exact >= _hockey_sticks(least.p, least.q, thresholds) - 1e-6).all()
+
+
+def _density_of_truncated(
+    value: float | None,
+    others: tuple[float, ...],
+    rate: float,
+    capacity: int,
+    noise: float,
+    grid: np.ndarray,
+) -> np.ndarray:
+    """The noisy sum over a Poisson batch of which a random `capacity` is kept; None stands for no record."""
+    values = [*others, *(() if value is None else (value,))]
+    total = np.zeros_like(grid)
+    for joins in itertools.product((False, True), repeat=len(values)):
+        batch = [item for item, is_in in zip(values, joins, strict=True) if is_in]
+        chance = math.prod(rate if is_in else 1 - rate for is_in in joins)
+        kept = list(itertools.combinations(batch, min(capacity, len(batch))))
+        for some in kept:
+            z = (grid - sum(some)) / noise
+            total += chance / len(kept) * np.exp(-z * z / 2) / (noise * math.sqrt(2 * math.pi))
+    return total
+
+
+def _hockey_sticks(p: np.ndarray, q: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    return np.maximum(p - np.multiply.outer(thresholds, q), 0).sum(axis=1)
 
 
 def test_pairs_of_a_group_are_binomial():

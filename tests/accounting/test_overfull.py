@@ -14,7 +14,7 @@ from reticent.accounting.loss_distribution.dominating import Neighbours, directi
 from reticent.accounting.overfull import overfull
 from reticent.accounting.tight_epsilon import guarantee, tight, upper_bound
 from reticent.mechanisms.adjacency import Adjacency
-from reticent.mechanisms.events import Gaussian, Repeated, TruncatedPoissonSampled
+from reticent.mechanisms.events import Gaussian, PoissonSampled, PureDp, Repeated, TruncatedPoissonSampled
 
 _ALONE = Neighbours(Adjacency.ADD_OR_REMOVE)
 
@@ -81,17 +81,25 @@ def test_a_capacity_below_the_mean_is_exceeded(most: int):
 
 
 @pytest.mark.parametrize("most", [2**31 - 2, 2**31 - 1, 10**13])
-def test_a_full_batch_protects_nobody_however_many_examples_there_are(most: int):
+def test_batches_that_are_always_overfull_cost_twice_the_distance_however_many_examples_there_are(most: int):
     """scipy's own binomial tail is NaN from 2^31 - 1 on."""
 
     def run(mean: float) -> Repeated:
         step = TruncatedPoissonSampled(
-            rate=mean / most, capacity=1000, examples=most - 1, event=Gaussian(noise_multiplier=1.0)
+            rate=mean / most, capacity=1000, examples=most - 1, event=Gaussian(noise_multiplier=0.5)
         )
         return Repeated(event=step, times=100)
 
-    assert math.isinf(tight(run(3000), 1e-5).upper)
-    assert math.isinf(upper_bound(run(3000), 1e-5, _ALONE))
-    assert str(guarantee(run(3000), 1e-5)).startswith("No privacy guarantee")
+    twice = Repeated(event=PoissonSampled(rate=3000 / most, event=Gaussian(noise_multiplier=0.25)), times=100)
+    expected = tight(twice, 1e-12).upper
+    for found in (tight(run(3000), 1e-12).upper, upper_bound(run(3000), 1e-12, _ALONE)):
+        assert expected * (1 - 1e-9) <= found <= expected * 1.01
     assert 0 < directions(run(500).event, _ALONE).slack < 1e-60
-    assert upper_bound(run(500), 1e-5, _ALONE) < 1e-2
+    assert upper_bound(run(500), 1e-12, _ALONE) <= tight(run(3000), 1e-12).upper
+
+
+def test_a_claim_on_batches_that_are_always_overfull_protects_nobody():
+    step = TruncatedPoissonSampled(rate=0.5, capacity=10, examples=1000, event=PureDp(epsilon=0.1))
+    assert math.isinf(tight(step, 1e-5).upper)
+    assert math.isinf(upper_bound(step, 1e-5, _ALONE))
+    assert str(guarantee(step, 1e-5)).startswith("No privacy guarantee")

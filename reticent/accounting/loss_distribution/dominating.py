@@ -18,6 +18,7 @@ from scipy.special import gammaln
 
 from reticent.accounting.loss_distribution.pairs import (
     AtomPair,
+    CoinPair,
     FixedSizePair,
     GaussianPair,
     LaplacePair,
@@ -56,12 +57,14 @@ class Directions(NamedTuple):
 
     attained: pairs that some dataset really produces, for the lower bound. Usually the same.
     slack: total variation by which the real release differs from the one accounted for.
+    without_slack: pairs of the real release itself, where there is a slack and a theorem.
     """
 
     removed: Pair
     added: Pair
     attained: tuple[Pair, Pair]
     slack: float = 0.0
+    without_slack: Directions | None = None
 
 
 def flatten(event: Event) -> Counter[Event]:
@@ -189,7 +192,39 @@ def _(event: events.TruncatedPoissonSampled, neighbours: Neighbours) -> Directio
     # on either neighbour (one of them may have a record more).
     chance = overfull(event.capacity, event.examples + neighbours.group, event.rate)
     whole = _directions(events.PoissonSampled(rate=event.rate, event=event.event), neighbours)
-    return whole._replace(slack=chance)
+    if chance == 0:
+        return whole
+    return whole._replace(slack=chance, without_slack=_truncated(event, whole, neighbours))
+
+
+def _truncated(
+    event: events.TruncatedPoissonSampled, whole: Directions, neighbours: Neighbours
+) -> Directions | None:
+    """The pair of truncated batches: in an overfull one a record may push another out.
+
+    Section 2.5 of docs/accounting.md. The coins of all others are alike on both neighbours. Where they leave
+    room, the release is the untruncated one; where they do not, a record that joins moves the sum by its own
+    contribution and by that of the one it pushes out.
+    """
+    base, rate = sampled_base(event.event), event.rate
+    if not isinstance(base, events.Gaussian) or not rate < 1:
+        return None
+    chance = 1.0
+    if event.capacity >= neighbours.group:
+        chance = overfull(event.capacity - neighbours.group, event.examples, rate)
+    mu = 1 / base.noise_multiplier
+    if neighbours.adjacency is not Adjacency.ADD_OR_REMOVE:
+        if neighbours.group != 1:
+            return None
+        rare = _symmetric(_replacement_under_poisson(rate, 2 * mu))
+    else:
+        rare = _two_sided(_group_under_poisson(rate, 2 * mu, neighbours.group))
+    # Where all other records contribute nothing, truncation is a lower rate, and nothing else.
+    kept = event.rate * max(1 - chance, 0.0) * (1 - 2.0**-50)
+    attained = _directions(events.PoissonSampled(rate=kept, event=base), neighbours).attained
+    return Directions(
+        CoinPair(whole.removed, rare.removed, chance), CoinPair(whole.added, rare.added, chance), attained
+    )
 
 
 @_directions.register

@@ -279,6 +279,34 @@ class MixturePair:
         return high
 
 
+@dataclass(frozen=True)
+class CoinPair:
+    """`rare` with probability `chance` and `usual` otherwise, by a coin that everybody sees.
+
+    That everybody sees it makes the pair worse: hiding the coin is post-processing. So it dominates every
+    mechanism that is dominated by `usual` or by `rare` given something that is alike on both neighbours.
+    """
+
+    usual: Pair
+    rare: Pair
+    chance: float
+
+    def masses(self, edges: np.ndarray) -> Masses:
+        usual, rare = self.usual.masses(edges), self.rare.masses(edges)
+        stays = min(1 - self.chance + UNIT, 1.0)
+        p, q, p_error, q_error = (
+            stays * one + self.chance * other for one, other in zip(usual, rare, strict=True)
+        )
+        return Masses(p, q, p_error + 4 * UNIT * p, q_error + 4 * UNIT * q)
+
+    def span(self) -> tuple[float, float]:
+        usual, rare = self.usual.span(), self.rare.span()
+        return min(usual[0], rare[0]), max(usual[1], rare[1])
+
+    def atoms(self) -> tuple[float, ...]:
+        return self.usual.atoms()
+
+
 def _log_density(z: np.ndarray, weights: tuple[float, ...], means: tuple[float, ...]) -> np.ndarray:
     """ln of the mixture's density over that of N(0, 1)."""
     terms = [np.log(w) + m * z - m * m / 2 for w, m in zip(weights, means, strict=True) if w > 0]
