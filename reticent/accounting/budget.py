@@ -12,7 +12,11 @@ ROWS_BY_THEMSELVES = "whether a row is passed to a fit depends on no other row"
 
 
 class Budget(Protocol):
-    """A limit that releases are charged against."""
+    """A limit that releases are charged against.
+
+    If it has a string `account`, the name of no other account, a run that is resumed in another process knows
+    by it that it has paid. Without one, it is charged again there.
+    """
 
     def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit) -> object:
         """Records the whole cost of an event before anything of it is released.

@@ -15,11 +15,25 @@ from reticent.accounting.tight_epsilon import upper_bound
 from reticent.audit.selection import check_scores, rules
 from reticent.audit.tradeoff import Inverse, is_refuted
 from reticent.core import checks
+from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 from reticent.training.plan import Plan
 
 _DELTAS = np.geomspace(1e-9, 0.3, 20)
+
+
+def require_claim(plan: Plan) -> None:
+    """
+    Raises:
+        InvalidArgument: the plan is a dry run without noise: it claims no epsilon that could be contradicted.
+    """
+    if not plan.is_private:
+        raise InvalidArgument(
+            "A plan without privacy claims nothing, so there is nothing to audit.",
+            remedy="Audit a plan from Plan.for_budget. To see what a model without noise gives away, attack "
+            "it: rt.attacks.",
+        )
 
 
 def curve_of(plan: Plan, steps: int | None = None) -> Inverse:
@@ -33,6 +47,7 @@ def curve_of(plan: Plan, steps: int | None = None) -> Inverse:
         >>> curve(np.array([0.5])).round(2).tolist()
         [0.39]
     """
+    require_claim(plan)
     event = plan.event if steps is None else plan.event_after(steps)
     return curve_of_event(event, plan.delta, plan.adjacency)
 

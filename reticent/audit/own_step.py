@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from reticent.audit.claim import require_claim
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.data.sampling import Batch
@@ -99,8 +100,9 @@ def _pad_batch(batch: Mapping[str, np.ndarray], places: int) -> dict[str, np.nda
 def require_replayable(plan: Plan) -> None:
     """
     Raises:
-        InvalidArgument: what a step of this plan may do is not fixed beforehand.
+        InvalidArgument: what a step of this plan may do is not fixed beforehand, or it claims nothing.
     """
+    require_claim(plan)
     if plan.adaptive is not None or plan.unit != "record":
         raise InvalidArgument(
             "A replay is of records and of a clipping norm that stays.",

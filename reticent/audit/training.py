@@ -21,7 +21,7 @@ from reticent.audit.canaries import (
     plan_with,
     require_room,
 )
-from reticent.audit.claim import curve_of, refutes
+from reticent.audit.claim import curve_of, refutes, require_claim
 from reticent.audit.evidence import Evidence
 from reticent.audit.scoring import log_likelihood_ratio, loss_scores, with_canary_scores
 from reticent.audit.verdict import Verdict, judge
@@ -104,8 +104,12 @@ def train_with_canaries(
     Guarantee:
         The run costs its guarantee, and the audit, which looks only at what the run releases, nothing more. A
         correct trainer is contradicted with probability at most 1 - confidence.
+
+    Raises:
+        InvalidArgument: a plan without privacy, or a loss that takes a key.
     """
     checks.inside_unit(confidence=confidence)
+    require_claim(plan)
     if key_use(loss) != "never":
         raise InvalidArgument(
             "The loss takes a key, and canaries are put into losses of two arguments.",

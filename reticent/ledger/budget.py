@@ -36,6 +36,11 @@ class DatasetBudget:
     def __repr__(self) -> str:
         return f"DatasetBudget('{self.name}' in '{self.ledger.address}')"
 
+    @property
+    def account(self) -> str:
+        """Which account of which ledger: the same in every process, wherever the ledger is moved to."""
+        return f"{self.ledger.id} {self.name}"
+
     def __copy__(self) -> DatasetBudget:
         return self
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import jax
@@ -56,6 +57,9 @@ class Checkpoints:
     history: Path = Path()
     _last: float = field(default=0.0, init=False, repr=False)
     _plan: str = field(default="", init=False, repr=False)
+    _began: str = field(default_factory=lambda: token_hex(16), init=False, repr=False)
+    _paid: list[list[str]] = field(default_factory=list, init=False, repr=False)
+    _moments: list[dict[str, Any]] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.path = Path(self.path)
@@ -81,7 +85,7 @@ class Checkpoints:
         """
         if not force and time.monotonic() - self._last < self.seconds:
             return
-        payload = _packed(state, self.mark, self.assumptions)
+        payload = _packed(state, {"stamp": self.mark, "assumptions": self.assumptions, "began": self._began})
         write_whole(self.path, _MAGIC + digest_of(payload).encode() + b"\n" + payload)
         self._last = time.monotonic()
 
@@ -94,6 +98,7 @@ class Checkpoints:
         try:
             content = tensors.read_known_inside(self.path.parent, self.path.name, _sizes(like))
         except FileNotFoundError:
+            self._began, self._paid, self._moments = token_hex(16), [], []
             return None
         except OSError as error:
             if error.errno == errno.EFBIG:
@@ -104,8 +109,9 @@ class Checkpoints:
         first, _, payload = content.partition(b"\n")
         if first != _MAGIC + digest_of(payload).encode():
             raise _damage_error(self.path)
-        state, said = _unpacked(payload, self.mark, like, self.path)
+        state, said, began = _unpacked(payload, self.mark, like, self.path)
         self.assume(said)
+        self._began, self._paid, self._moments = began, *self._read_private(began)
         return state
 
     def save_history(self, moments: list[dict[str, Any]]) -> None:
@@ -114,34 +120,58 @@ class Checkpoints:
         Raises:
             DataError: it cannot be written.
         """
-        said = {"what": "the history of a run: unreleased", "run": digest_of(self.mark.encode())}
-        content = json.dumps({**said, "moments": moments}, allow_nan=False)
-        self.history.parent.mkdir(mode=0o700, exist_ok=True)
-        write_whole(self.history, content.encode(), is_private=True)
+        self._moments = moments
+        self._save_private()
 
     def load_history(self) -> list[dict[str, Any]]:
         """How the run went before it was interrupted; nothing where that was not kept, or is damaged."""
+        return self._moments
+
+    @property
+    def payments(self) -> list[list[str]]:
+        """What the run that was loaded was charged for; see `reticent.training.payment`."""
+        return self._paid
+
+    def note_payment(self, paid: list[str]) -> None:
+        """Notes that the run was charged, for its owner alone.
+
+        Raises:
+            DataError: it cannot be written.
+        """
+        self._paid.append(paid)
+        self._save_private()
+
+    def _save_private(self) -> None:
+        said = {"what": "the history of a run: unreleased", "run": digest_of(self.mark.encode())}
+        kept = {"began": self._began, "paid": self._paid, "moments": self._moments}
+        self.history.parent.mkdir(mode=0o700, exist_ok=True)
+        write_whole(self.history, json.dumps({**said, **kept}, allow_nan=False).encode(), is_private=True)
+
+    def _read_private(self, began: str) -> tuple[list[list[str]], list[dict[str, Any]]]:
+        """Charges and history of the run that began so; nothing where they were not kept, or are damaged."""
         try:
             found = strict_json.parse_object(read_inside(self.history.parent, self.history.name))
         except (OSError, ValueError):
-            return []
-        is_ours = found.get("run") == digest_of(self.mark.encode())
-        return found["moments"] if is_ours and isinstance(found.get("moments"), list) else []
+            return [], []
+        if found.get("run") != digest_of(self.mark.encode()) or found.get("began") != began:
+            return [], []
+        paid, moments = found.get("paid"), found.get("moments")
+        notes = [note for note in paid if isinstance(note, list)] if isinstance(paid, list) else []
+        return notes, moments if isinstance(moments, list) else []
 
     def assume(self, assumptions: Iterable[str]) -> None:
         """Adds to what the guarantee rests on: a resumed run rests on all of it."""
         self.assumptions = tuple(dict.fromkeys((*self.assumptions, *assumptions)))
 
 
-def _packed(state: TrainState, stamp: str, assumptions: tuple[str, ...]) -> bytes:
+def _packed(state: TrainState, said: dict[str, Any]) -> bytes:
     from safetensors.numpy import save
 
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     named = {
         f"{at:04d} {name}": leaf for at, (name, leaf) in enumerate(zip(paths_of(state), leaves, strict=True))
     }
-    said = json.dumps({"stamp": stamp, "assumptions": assumptions})
-    return save(named, metadata={"run": said})  # one entry: several would come in any order
+    return save(named, metadata={"run": json.dumps(said)})  # one entry: several would come in any order
 
 
 def _sizes(state: TrainState) -> dict[str, int]:
@@ -152,11 +182,12 @@ def _sizes(state: TrainState) -> dict[str, int]:
     }
 
 
-def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple[TrainState, list[str]]:
+def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple[TrainState, list[str], str]:
     with misfits_as(_damage_error(path)):
         found, said = tensors.parse(payload)
         known = strict_json.parse_object(said["run"])
         mark, assumptions = known["stamp"], [str(item) for item in known["assumptions"]]
+        began = str(known.get("began", ""))  # older checkpoints do not say so: a budget is charged again
     if mark != stamp:
         raise IntegrityError(
             f"The checkpoint {path} belongs to a run with another plan, domain or version.",
@@ -170,7 +201,7 @@ def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple
             remedy="Resume with the model and the optimizer that the run was started with.",
         )
     state = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved])
-    return state, assumptions
+    return state, assumptions, began
 
 
 def _damage_error(path: Path) -> IntegrityError:

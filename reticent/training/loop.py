@@ -46,6 +46,7 @@ from reticent.training.execution import Execution
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.gradients.untrained import warn_of_untrained
 from reticent.training.loss_keys import AnyLoss
+from reticent.training.payment import pay
 from reticent.training.places import ROUNDED_ALIKE, require_declared
 from reticent.training.plan import Plan
 from reticent.training.preconditions import agree, as_checkpoints, require_gradient_alone, require_kinds
@@ -145,7 +146,8 @@ def train(
         output: "last" iterate, "mean" of all, or another of `rt.averages`.
         budget: charged with the whole plan before the first noise is drawn.
         keys: by default, fresh ones from the operating system.
-        checkpoints: the file to save the state in and resume from; a resumed run is not charged again.
+        checkpoints: the file to save the state in and resume from. A resumed run is not charged again to the
+            same account for the same rows.
         augment: changes an example at random, given a key and the example.
         views: how many changed copies of an example are averaged before clipping.
         unreleased: also record the training loss and the share of clipped gradients. They are private.
@@ -238,7 +240,7 @@ def _follow(
         look = observer(plan, scores, average, tell, telling.unreleased, beside)
         name = _name_of(how, plan, blocks, feed, layout, (average, contribution))
         begun = _started(name, step, params, optimizer, plan, feed, layout, checkpoints, checked)
-        by_first(lambda: None if begun.is_paid else _charge(budget, plan))
+        pay(budget, plan, data, checkpoints)
         assumptions = _assumed(keys, checkpoints, plan, data)
         keep = keeping(checkpoints, layout, is_told=telling.on_progress is not None)
         shown = bar(plan, is_shown=telling.progress if collectives.is_first() else False)
@@ -293,11 +295,6 @@ def _told(plan: Plan) -> str:
     return json.dumps([events.to_json(plan.event), *terms], sort_keys=True)
 
 
-def _charge(budget: Budget | None, plan: Plan) -> None:
-    if budget is not None:
-        budget.charge(plan.event, adjacency=plan.adjacency, purpose="train", unit=plan.unit)
-
-
 def _name_of(
     how: Execution, plan: Plan, blocks: Blocks, feed: Feed, layout: Layout, used: tuple[Hashable, ...]
 ) -> Hashable | None:
@@ -309,11 +306,10 @@ def _name_of(
 
 
 class _Begun(NamedTuple):
-    """The compiled steps, where to begin, and whether the run was paid for: checkpoints follow the charge."""
+    """The compiled steps, and where to begin."""
 
     many: Callable[..., Any]
     start: Taken
-    is_paid: bool
 
 
 def _started(
@@ -331,11 +327,11 @@ def _started(
     fresh = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=params)
     require_same({"model": str(jax.tree.map(jnp.shape, fresh))})
     saved = None if checkpoints is None else by_first(lambda: checkpoints.load(fresh))
-    is_paid = bool(collectives.broadcast_json(saved is not None))
+    is_resumed = bool(collectives.broadcast_json(saved is not None))
     state = broadcast_tree(fresh if saved is None else saved)
-    history = earlier_history(checkpoints, int(state.step)) if is_paid else []
+    history = earlier_history(checkpoints, int(state.step)) if is_resumed else []
     many = _compiled(name, step, feed, layout, state, has_large_constants(checked.program))
-    return _Begun(many, Taken(layout.placed(state), history, ""), is_paid)
+    return _Begun(many, Taken(layout.placed(state), history, ""))
 
 
 def _compiled(

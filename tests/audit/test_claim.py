@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import reticent as rt
 from reticent import audit
 from reticent.accounting.theorems import gaussian_dp
 from reticent.audit.tradeoff import gaussian, is_refuted, smallest_epsilon
+from reticent.core.errors import InvalidArgument
 
 
 def plan(steps: int = 1) -> rt.Plan:
@@ -65,3 +71,23 @@ def test_one_point_of_a_curve_refutes_less_than_the_curve(correct: int):
     claim = plan().guarantee().epsilon
     if smallest_epsilon(delta=1e-5, **given) > claim:
         assert is_refuted(audit.curve_of(plan()), **given)[0]
+
+
+def loss(params: Any, example: Any) -> Any:
+    return jnp.sum((params - example["x"]) ** 2)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda rows, dry: audit.curve_of(dry),
+        lambda rows, dry: audit.train_with_canaries(loss, jnp.zeros(1), rows, dry, optimizer=optax.sgd(0.1)),
+        lambda rows, dry: audit.replay_plan(loss, jnp.zeros(1), rows, {"x": rows["x"][0]}, dry),
+        lambda rows, dry: audit.arithmetic_plan(loss, jnp.zeros(1), rows, dry),
+    ],
+    ids=["curve", "canaries", "replay", "arithmetic"],
+)
+def test_a_dry_run_claims_nothing_that_could_be_refuted(ask: Callable[[Any, rt.Plan], Any]):
+    dry = rt.Plan.without_privacy(examples=64, sampling="full", steps=3, max_norm=1.0)
+    with pytest.raises(InvalidArgument, match="claims nothing, so there is nothing to audit"):
+        ask({"x": np.ones((64, 1), np.float32)}, dry)
