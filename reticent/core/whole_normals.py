@@ -24,6 +24,7 @@ from jax import lax
 from jaxtyping import Array, Float, Key
 
 from reticent.core.alias import DEVIATION, FIRST_BITS, HALF, normal_table
+from reticent.core.errors import InvalidArgument
 from reticent.core.words import align, key_words, words_at, words_from
 
 _STEP = 256  # what X is multiplied by
@@ -35,6 +36,7 @@ _BITS = (1 << FIRST_BITS) - 1
 _SMOOTHING = 1.6  # the deviation of a discrete normal that hides whether its centre was whole
 
 MOST_MULTIPLE = _STEP**2
+MOST_NUMBERS = 1 << 32  # in a draw: places are counted in 32 bits, and so are the blocks of words they take
 DISTANCE = 2.0**-66
 
 # The purposes of words. Those that decide ties have the two numbers after that of the look-ups.
@@ -67,9 +69,14 @@ def whole_normals(
         multiple: of a third number that is added, at most `MOST_MULTIPLE`; see `floor_deviation`.
         key: of 128 bits, as `Keys` gives them, or of 64; it must be used for nothing else.
         part: the numbers that a longer draw from this key would have there, without drawing the others.
+
+    Raises:
+        InvalidArgument: more numbers in a draw than can be counted: the first would come again.
     """
+    whole = count if part is None else part.of
+    _require_countable(whole)
     words = key_words(key)
-    lanes = _lanes(count if part is None else part.of)
+    lanes = _lanes(whole)
     stretch = lanes * _NUMBERS
     if part is None:
         starts = jnp.arange(-(-count // stretch), dtype=jnp.uint32)
@@ -83,10 +90,20 @@ def whole_normals(
 
 def dither(key: Key[Array, ""], count: int) -> Float[Array, " {count}"]:
     """Numbers in (0, 1), each in the middle of one of 256 equal parts, for rounding up or down by chance."""
+    _require_countable(count)
     four = words_from(key_words(key), 0, align(-(-count // 16)), _DITHER)
     turns = jnp.arange(0, 32, 8, dtype=jnp.uint32)[:, None]
     parts = [((words >> turns) & 0xFF).astype(jnp.float32) for words in four]
     return (jnp.concatenate(parts).reshape(-1)[:count] + 0.5) / 256
+
+
+def _require_countable(count: int) -> None:
+    if not count <= MOST_NUMBERS:
+        raise InvalidArgument(
+            f"A draw of {count:,} numbers from one key is too long: places are counted up to "
+            f"{MOST_NUMBERS:,}, and after them the same numbers would come again.",
+            remedy="Train fewer parameters at once, as docs/finetuning.md shows.",
+        )
 
 
 def _lanes(count: int) -> int:

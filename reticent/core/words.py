@@ -14,6 +14,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Key, UInt32
 
+from reticent.core.errors import InvalidArgument
+
+MOST_BLOCKS = 1 << 32
+
 _ALIGNED = 64
 _PARITY = 0x1BD11BDA
 _EVEN = ((10, 26), (11, 21), (13, 27), (23, 5))  # the rotations of four rounds, and of the four after them
@@ -44,7 +48,15 @@ def words_from(key: UInt32[Array, " 4"], first: jax.typing.ArrayLike, blocks: in
     Args:
         key: four words, as `key_words` gives them.
         purpose: draws with different ones share no counter.
+
+    Raises:
+        InvalidArgument: more blocks than counters.
     """
+    if not blocks <= MOST_BLOCKS:
+        raise InvalidArgument(
+            f"{blocks:,} blocks of words from one key would repeat: there are {MOST_BLOCKS:,} counters.",
+            remedy="Draw fewer at once, each part from a key of its own.",
+        )
     return words_at(key, jnp.asarray(first, jnp.uint32) + jnp.arange(blocks, dtype=jnp.uint32), purpose)
 
 

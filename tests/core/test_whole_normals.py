@@ -13,9 +13,10 @@ from scipy.special import chdtrc, ndtr
 
 from reticent.core import whole_normals as module
 from reticent.core.alias import CELLS, DEVIATION, FIRST_BITS, HALF, normal_masses, normal_table
+from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream, step_key
 from reticent.core.whole_normals import DrawPart, dither, floor_deviation, largest, whole_normals
-from reticent.core.words import threefry, words_from
+from reticent.core.words import MOST_BLOCKS, threefry, words_from
 
 COUNT = 1 << 18
 
@@ -204,6 +205,34 @@ def test_draws_have_any_length_and_keys_of_either_kind() -> None:
     for key, count in ((key_of(4), 0), (key_of(4), 5), (jax.random.key(0), 101)):
         found = jax.eval_shape(lambda key, count=count: whole_normals(key, count), key)
         assert (found.shape, found.dtype) == ((count,), jnp.int32)
+
+
+@pytest.mark.parametrize(
+    ("draw", "most"),
+    [
+        (lambda key, count: whole_normals(key, count), module.MOST_NUMBERS),
+        (lambda key, count: whole_normals(key, 9, part=DrawPart(0, count)), module.MOST_NUMBERS),
+        (lambda key, count: dither(key, count), module.MOST_NUMBERS),
+        (lambda key, count: words_from(jax.random.key_data(key), 0, count, 0), MOST_BLOCKS),
+    ],
+    ids=["normals", "a part", "coins", "words"],
+)
+def test_a_draw_in_which_numbers_would_come_again_is_refused(draw, most: int) -> None:
+    """Counters have 32 bits: those of one draw go round, and the same noise would be on two sums."""
+    traced = lambda count: jax.eval_shape(lambda key: draw(key, count), key_of(0))  # noqa: E731
+    assert traced(most) is not None
+    with pytest.raises(InvalidArgument, match=f"{most + 1:,}"):
+        traced(most + 1)
+
+
+@pytest.mark.parametrize("multiple", [0, 7])
+def test_the_longest_draw_takes_no_counter_twice(multiple: int) -> None:
+    """Its last stretch, and the one after it that a part may begin, end before the counters do."""
+    lanes = module._lanes(module.MOST_NUMBERS)
+    stretches = -(-module.MOST_NUMBERS // (lanes * module._NUMBERS))
+    rows = 2 if multiple else 4
+    at = module._Lanes(jnp.uint32(stretches), jnp.uint32(lanes - 1), lanes)
+    assert int(at.counters(rows)[-1, 0]) == (stretches + 1) * rows * lanes - 1 < 2**32
 
 
 def test_keys_may_be_vectorised_over() -> None:
