@@ -10,7 +10,7 @@ from jax.extend.core import ClosedJaxpr
 
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset
-from reticent.training.contributions import Contribution, first_unit
+from reticent.training.contributions import Contribution, UnitLoss, first_unit
 from reticent.training.devices.memory import examples_at_once
 from reticent.training.execution import Execution
 from reticent.training.gradients import LossFunction, inputs
@@ -21,8 +21,10 @@ from reticent.training.step import Blocks
 
 def contribution_of(loss: AnyLoss, plan: Plan, augment: Augment | None, views: int) -> Contribution:
     """What a unit of the data is to the loss."""
-    takes_key = key_use(loss) != "never"
-    return Contribution(rows=plan.rows_per_user or 1, augment=augment, views=views, takes_key=takes_key)
+    takes_unit = isinstance(loss, UnitLoss)
+    takes_key = takes_unit or key_use(loss) != "never"
+    rows = plan.rows_per_user or 1
+    return Contribution(rows=rows, augment=augment, views=views, takes_key=takes_key, takes_unit=takes_unit)
 
 
 class CheckedLoss(NamedTuple):

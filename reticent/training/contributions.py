@@ -5,6 +5,7 @@ Whatever it is, it has one loss, the mean over its rows, and so one gradient, cl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from reticent.core.errors import DataError, InvalidArgument
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset
 from reticent.training.gradients import LossFunction
-from reticent.training.loss_keys import AnyLoss, Keyed, of_keyed_example
+from reticent.training.loss_keys import AnyLoss, Keyed, of_keyed_example, on_held_out_row
 from reticent.training.plan import Plan
 
 
@@ -47,6 +48,22 @@ class Several(NamedTuple):
     is_real: jax.Array
 
 
+@dataclass(frozen=True)
+class UnitLoss:
+    """A loss of all the rows of a unit at once, whose gradient is what the unit contributes.
+
+    Args:
+        of_unit: of the parameters, the rows, which of them count, and two words of random bits of its own.
+        of_row: the loss of one row, which held-out rows are scored with.
+    """
+
+    of_unit: Callable[[Any, Any, jax.Array, jax.Array], jax.Array]
+    of_row: AnyLoss
+
+    def __call__(self, params: Any, example: Any) -> jax.Array:
+        return on_held_out_row(self.of_row)(params, example, jnp.int32(0))
+
+
 class Seeds(NamedTuple):
     """Random bits for every place of a batch, two words for each row and view."""
 
@@ -63,6 +80,7 @@ class Contribution:
         augment: changes one row at random; its key is fresh for every row, view and step.
         views: how many changed copies of a row are averaged before clipping.
         takes_key: whether the loss draws at random; its key is fresh for every row, view and step.
+        takes_unit: whether the loss is a `UnitLoss`; it has one key for all rows.
 
     Guarantee:
         A unit's example depends on its own rows and on randomness of its own, on nobody else's rows.
@@ -75,6 +93,7 @@ class Contribution:
     augment: Augment | None = None
     views: int = 1
     takes_key: bool = False
+    takes_unit: bool = False
 
     def __post_init__(self) -> None:
         checks.count(rows=self.rows, views=self.views)
@@ -86,10 +105,13 @@ class Contribution:
 
     @property
     def is_one_row(self) -> bool:
-        return self.rows == 1 and self.augment is None
+        return self.rows == 1 and self.augment is None and not self.takes_unit
 
     def loss(self, loss: AnyLoss) -> LossFunction:
         """The loss of a unit as `fetch` returns it."""
+        if isinstance(loss, UnitLoss):
+            of_unit = loss.of_unit
+            return lambda params, unit: of_unit(params, unit.rows.row, unit.is_real, unit.rows.seed[0])
         of_row = of_keyed_example(loss) if self.takes_key else loss
         if self.is_one_row:
             return of_row
@@ -109,7 +131,8 @@ class Contribution:
         views = jax.random.bits(key, (places, 0 if self.augment is None else count, 2), jnp.uint32)
         if loss_key is None or not self.takes_key:
             return Seeds(views, jnp.zeros((places, 0, 2), jnp.uint32))
-        return Seeds(views, jax.random.bits(loss_key, (places, count, 2), jnp.uint32))
+        draws = 1 if self.takes_unit else count
+        return Seeds(views, jax.random.bits(loss_key, (places, draws, 2), jnp.uint32))
 
     def fetch(self, source: DeviceRows, places: jax.Array, seeds: Seeds) -> Any:
         """The units at these places, as examples of `loss`."""

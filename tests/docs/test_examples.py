@@ -88,6 +88,18 @@ def check_own_loop(printed: str, folder: Path) -> None:
     assert right > 70  # noise is fresh each time; about 89 is usual
 
 
+def check_federated(printed: str, folder: Path) -> None:
+    ((epsilon, delta),) = numbers(
+        r"\(([\d.]+), ([\d.e-]+)\)-differential privacy for adding or removing one user", printed
+    )
+    ((rounds, noise),) = numbers(r"(\d+) rounds, noise multiplier ([\d.]+)", printed)
+    assert epsilon <= 2
+    assert is_near(epsilon, epsilon_of_steps((200 / 1800, noise, rounds), delta=delta))
+    assert "the server is trusted" in printed
+    (private,), (plain,) = numbers(r"([\d.]+)% right on rows of other clients", printed)
+    assert 80 < private < plain + 2  # noise is fresh each time; about 86 is usual
+
+
 # The pipeline
 
 
@@ -151,6 +163,7 @@ def check_attack(printed: str, folder: Path) -> None:
 CHECKS: dict[str, Callable[[str, Path], None]] = {
     "audit_saved_probabilities.py": check_attack,
     "equinox_network.py": check_network,
+    "federated_clients.py": check_federated,
     "flax_network.py": check_network,
     "own_training_loop.py": check_own_loop,
     "sklearn_pipeline.py": check_pipeline,

@@ -1,0 +1,25 @@
+"""Federated learning: clients keep their rows, a server adds up what they send, a user is what is protected.
+
+plan = rt.federated.FederatedPlan.for_budget(epsilon=4, delta=1e-5, clients=1000, ...)
+run = rt.federated.train(loss, params, Dataset(rows, users=clients), plan)
+
+local_training   what a client does in a round
+plan             who takes part and what leaves a round, and what that costs
+simulator        all of it on one machine
+splits           clients for data that have none
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reticent.core.pages import open_page
+
+if TYPE_CHECKING:
+    from reticent.federated.local_training import LocalTraining as LocalTraining
+    from reticent.federated.local_training import client_update as client_update
+    from reticent.federated.plan import FederatedPlan as FederatedPlan
+    from reticent.federated.simulator import train as train
+    from reticent.federated.splits import dirichlet_split as dirichlet_split
+
+open_page(__name__)
