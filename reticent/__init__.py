@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reticent import ledger as ledger
     from reticent import mechanisms as mechanisms
     from reticent import models as models
+    from reticent import noise as noise
     from reticent import pate as pate
     from reticent import report as report
     from reticent import runs as runs
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from reticent.mechanisms.adjacency import Adjacency as Adjacency
     from reticent.training import averages as averages
     from reticent.training import callbacks as callbacks
+    from reticent.training import trainable as trainable
     from reticent.training.checkpoint import Checkpoints as Checkpoints
     from reticent.training.execution import Execution as Execution
     from reticent.training.gradients import clipped_gradient_sum as clipped_gradient_sum

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from reticent.training import averages as averages
     from reticent.training import callbacks as callbacks
     from reticent.training import theory as theory
+    from reticent.training import trainable as trainable
     from reticent.training.checkpoint import Checkpoints as Checkpoints
     from reticent.training.clipping import Clipping as Clipping
     from reticent.training.clipping import automatic as automatic
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from reticent.training.gradients import GradientSum as GradientSum
     from reticent.training.gradients import clipped_gradient_sum as clipped_gradient_sum
     from reticent.training.gradients.choices import explain as explain
-    from reticent.training.loop import Run as Run
     from reticent.training.loop import train as train
     from reticent.training.own_loop import OWN_LOOP as OWN_LOOP
     from reticent.training.own_loop import PrivateBatch as PrivateBatch
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from reticent.training.own_loop import private_noise as private_noise
     from reticent.training.places import Places as Places
     from reticent.training.places import places_for as places_for
-    from reticent.training.plan import AdaptiveNorm as AdaptiveNorm
+    from reticent.training.adaptive_norm import AdaptiveNorm as AdaptiveNorm
     from reticent.training.plan import Plan as Plan
     from reticent.training.projection import onto_ball as onto_ball
     from reticent.training.projection import onto_box as onto_box
     from reticent.training.projection import onto_simplex as onto_simplex
     from reticent.training.reporting import Stop as Stop
+    from reticent.training.run import Run as Run
     from reticent.training.step import TrainState as TrainState
     from reticent.training.vectorised import private_recipe as private_recipe
 

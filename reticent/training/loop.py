@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,6 @@ from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
-from reticent.core.html_summary import html_table
 from reticent.core.keys import Keys
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset, RowSource, as_dataset
@@ -46,6 +44,7 @@ from reticent.training.execution import Execution
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.gradients.untrained import warn_of_untrained
 from reticent.training.loss_keys import AnyLoss
+from reticent.training.noise_streams import begin
 from reticent.training.payment import pay
 from reticent.training.places import ROUNDED_ALIKE, require_declared
 from reticent.training.plan import Plan
@@ -54,60 +53,11 @@ from reticent.training.programs import has_large_constants, kept, with_constants
 from reticent.training.progress import bar
 from reticent.training.projection import Projection
 from reticent.training.reporting import Callback, Every, Pace, most_steps, require_every, teller
-from reticent.training.step import Blocks, Step, TrainState, private_step
+from reticent.training.run import Run
+from reticent.training.step import Blocks, Remembering, Step, TrainState, noise_stream, private_step
 from reticent.training.taking_steps import Taken, earlier_history, keeping, take_steps
-
-
-@dataclass(frozen=True, repr=False)
-class Run:
-    """What came out of training.
-
-    Args:
-        params: may be published under `guarantee`.
-        guarantee: of the whole plan, and of what was released beside it, whether the run is complete or not.
-            Who stops a run may do so because of what they saw, and a step chosen by looking is not covered
-            by what that many steps cost; the whole plan covers every moment of stopping.
-        history: how it went, for whoever holds the data: scores on held-out rows are unreleased.
-        is_complete: whether all steps of the plan were taken.
-        stopped_by: who ended the run before its last step, such as the reason given to `rt.Stop`.
-
-    Example:
-        >>> plan = Plan.for_budget(
-        ...     epsilon=2, delta=1e-5, examples=200, sampling="full", steps=4, max_norm=1
-        ... )
-        >>> rows = {"x": jnp.linspace(-1, 1, 200)}
-        >>> loss = lambda w, example: (w - example["x"]) ** 2
-        >>> run = train(loss, jnp.float32(0.5), rows, plan, optimizer=optax.sgd(0.1))
-        >>> run.is_complete, run.guarantee.epsilon <= 2
-        (True, True)
-    """
-
-    params: Any
-    guarantee: Guarantee
-    plan: Plan
-    history: tuple[Moment, ...]
-    state: TrainState
-    is_complete: bool
-    seconds: float
-    stopped_by: str = ""
-
-    def __repr__(self) -> str:
-        return f"Run({', '.join(value for _, value in self._in_words())})"
-
-    def _repr_html_(self) -> str:
-        return html_table("Run", [*self._in_words(), ("in words", str(self.guarantee))])
-
-    def _in_words(self) -> list[tuple[str, str]]:
-        end = "complete" if self.is_complete else f"stopped by {self.stopped_by or 'somebody'}"
-        said = [
-            ("guarantee", self.guarantee.short),
-            ("steps", f"{int(self.state.step)} of {self.plan.steps} steps, {end}"),
-            ("parameters", f"{trees.size(self.params):,} parameters"),
-            ("time", f"{self.seconds:.1f} s"),
-        ]
-        last = self.history[-1].held_out if self.history else {}
-        scores = ", ".join(f"{name} {value:.4g}" for name, value in list(last.items())[:3])
-        return [*said, ("held out", f"held out (unreleased): {scores}")] if scores else said
+from reticent.training.trainable.division import Trainable
+from reticent.training.trainable.part import TrainedPart, part_of
 
 
 def train(
@@ -119,6 +69,7 @@ def train(
     optimizer: optax.GradientTransformation,
     evaluate: Dataset | Mapping[str, Any] | RowSource | None = None,
     metrics: Mapping[str, Metric] | None = None,
+    trainable: Trainable | None = None,
     project: Projection | None = None,
     output: Output = "last",
     budget: Budget | None = None,
@@ -142,6 +93,9 @@ def train(
         data: named arrays, a table, or a source of records with a length and an index (see `rt.Dataset`).
         evaluate: rows that are not in `data`; their mean loss and metrics go into the history, unreleased.
         metrics: functions of the parameters and one example, averaged over `evaluate`.
+        trainable: which of the parameters learn, by default all: a mask, a function of a leaf's name, or one
+            of `rt.trainable`, such as `rt.trainable.last_layer` or `rt.trainable.lora(rank=8)`. The others
+            are constants, without gradient and without noise. `optimizer` and `project` see what learns.
         project: puts the parameters back into a feasible set after each step.
         output: "last" iterate, "mean" of all, or another of `rt.averages`.
         budget: charged with the whole plan before the first noise is drawn.
@@ -170,7 +124,8 @@ def train(
     kept_in, how, average = as_checkpoints(checkpoints), execution or Execution(), as_average(output)
     rows = by_all(lambda: _taken_in(data, evaluate))
     telling = _Telling(metrics or {}, unreleased, progress, on_progress, progress_every)
-    learning = _Learning(loss, jax.tree.map(jnp.asarray, params), optimizer, project, average, augment, views)
+    part = by_all(lambda: part_of(loss, params, rows.data, trainable, augment))
+    learning = _Learning(part, optimizer, project, average, augment, views)
     return _follow(plan, rows, learning, telling, how, shared_keys(keys), kept_in, budget, beside)
 
 
@@ -191,15 +146,15 @@ class _Telling(NamedTuple):
     def listener(self, learning: _Learning, evaluate: Dataset | None) -> Callable[[Moment], str | None]:
         """Tells everybody who wants to know, if what they want to know can be told."""
         require_every(self.every)
-        require_scalars(learning.loss, learning.params, evaluate, self.metrics)
+        model = learning.part.whole(learning.part.params)
+        require_scalars(learning.part.loss_of_whole, model, evaluate, self.metrics)
         return teller(self.on_progress)
 
 
 class _Learning(NamedTuple):
     """What is learned, and how."""
 
-    loss: AnyLoss
-    params: Any
+    part: TrainedPart
     optimizer: optax.GradientTransformation
     project: Projection | None
     average: Average
@@ -220,7 +175,8 @@ def _follow(
 ) -> Run:
     """Checks, pays, and takes the steps."""
     started, (data, evaluate) = time.perf_counter(), rows
-    loss, params, optimizer, project, average, augment, views = learning
+    part, optimizer, project, average, augment, views = learning
+    loss, params = part.loss, part.params
     if checkpoints is not None:
         checkpoints.belong_to(_told(plan))
     options = {"divide_params": how.divide_params, "views": views, "output": average, "beside": beside}
@@ -236,18 +192,22 @@ def _follow(
     at_once = most_steps(telling.every, MOST_STEPS)
     with closing(_checked_feed(data, plan, layout, keys, how.buffer, checkpoints, at_once)) as feed:
         _warn(rows, plan, feed, params, checked)
-        scores = evaluator(loss, evaluate, telling.metrics, how.program)
+        score = evaluator(
+            part.loss_of_whole, evaluate, telling.metrics, None if part.is_divided else how.program
+        )
+        scores = lambda params: score(part.whole(params))  # noqa: E731
         look = observer(plan, scores, average, tell, telling.unreleased, beside)
-        name = _name_of(how, plan, blocks, feed, layout, (average, contribution))
+        # Frozen weights are part of a program, and a name does not tell them apart.
+        name = None if part.is_divided else _name_of(how, plan, blocks, feed, layout, (average, contribution))
         begun = _started(name, step, params, optimizer, plan, feed, layout, checkpoints, checked)
         pay(budget, plan, data, checkpoints)
-        assumptions = _assumed(keys, checkpoints, plan, data)
+        assumptions = _assumed(keys, checkpoints, plan, data, part)
         keep = keeping(checkpoints, layout, is_told=telling.on_progress is not None)
         shown = bar(plan, is_shown=telling.progress if collectives.is_first() else False)
         pace = Pace(plan, telling.every, feed.steps_at_once)
         taken = take_steps(begun.many, begun.start, feed, plan, layout, pace, look, keep, shown)
     promise = plan.guarantee(assumptions=assumptions, beside=beside, numbers=trees.size(params))
-    return _finished(taken, promise, plan, average, time.perf_counter() - started)
+    return _finished(taken, promise, plan, average, part, time.perf_counter() - started)
 
 
 def _warn(rows: _Rows, plan: Plan, feed: Feed, params: Any, checked: CheckedLoss) -> None:
@@ -258,10 +218,14 @@ def _warn(rows: _Rows, plan: Plan, feed: Feed, params: Any, checked: CheckedLoss
         warn_of_copies(rows.data, rows.evaluate)
 
 
-def _finished(taken: Taken, promise: Guarantee, plan: Plan, average: Average, seconds: float) -> Run:
+def _finished(
+    taken: Taken, promise: Guarantee, plan: Plan, average: Average, part: TrainedPart, seconds: float
+) -> Run:
     chosen = average.choose(taken.state.params, taken.state.average)
     is_complete, history = not taken.stopped_by, tuple(taken.history)
-    return Run(chosen, promise, plan, history, taken.state, is_complete, seconds, taken.stopped_by)
+    learned = chosen if part.is_divided else None
+    how = (is_complete, seconds, taken.stopped_by, learned)
+    return Run(part.whole(chosen), promise, plan, history, taken.state, *how)
 
 
 def _taken_in(
@@ -270,11 +234,14 @@ def _taken_in(
     return _Rows(as_dataset(data, "data"), None if evaluate is None else as_dataset(evaluate, "evaluate"))
 
 
-def _assumed(keys: Keys, checkpoints: Checkpoints | None, plan: Plan, data: Dataset) -> tuple[str, ...]:
+def _assumed(
+    keys: Keys, checkpoints: Checkpoints | None, plan: Plan, data: Dataset, part: TrainedPart
+) -> tuple[str, ...]:
     """What the guarantee rests on besides the plan, in all steps, those before a restart too."""
     said = (
         *keys.assumptions,
         *data.assumptions,
+        *part.assumptions,
         *network(),
         *((ROUNDED_ALIKE,) if _moves_others(plan) else ()),
     )
@@ -330,12 +297,14 @@ def _started(
     is_resumed = bool(collectives.broadcast_json(saved is not None))
     state = broadcast_tree(fresh if saved is None else saved)
     history = earlier_history(checkpoints, int(state.step)) if is_resumed else []
-    many = _compiled(name, step, feed, layout, state, has_large_constants(checked.program))
-    return _Begun(many, Taken(layout.placed(state), history, ""))
+    stream = noise_stream(plan)
+    start = state if stream is None else Remembering(state, begin(stream, params, state.step))
+    many = _compiled(name, step, feed, layout, start, has_large_constants(checked.program))
+    return _Begun(many, Taken(layout.placed(start), history, ""))
 
 
 def _compiled(
-    name: Hashable | None, step: Step, feed: Feed, layout: Layout, state: TrainState, is_large: bool
+    name: Hashable | None, step: Step, feed: Feed, layout: Layout, state: Any, is_large: bool
 ) -> Callable[..., Any]:
     """Many steps in one compiled call: that of an earlier run of this name, if there was one."""
     if is_large and layout.mesh is None:

@@ -39,8 +39,7 @@ def warn_of_untrained(program: Jaxpr, params: Any) -> None:
     if unused:
         warnings.warn(
             f"The loss gives no gradient to {in_words(unused)} ({len(unused)} of {len(paths)} leaves). They "
-            "get noise in every step all the same. Let the loss close over what is not trained, and pass the "
-            "other leaves as params.",
+            "get noise in every step all the same. Freeze them: pass trainable= with what is to be trained.",
             UserWarning,
             stacklevel=2,
         )
