@@ -98,7 +98,7 @@ class Battery:
         """
         name = strongest_attack(self._measurements)
         if name is None:
-            raise InvalidArgument("No attack was played.", remedy="Choose attacks that these outputs allow.")
+            raise InvalidArgument("No attack was run.", remedy="Choose attacks that these outputs allow.")
         return self[name]
 
     @property

@@ -51,7 +51,7 @@ class Arithmetic:
         said = {
             Outcome.CONTRADICTED: "what the step computes is not what was proved.",
             Outcome.CONSISTENT: "nothing in the arithmetic of the step contradicts what was proved.",
-            Outcome.UNINFORMATIVE: "nothing contradicts what was proved, but not every check was able to.",
+            Outcome.UNINFORMATIVE: "nothing contradicts what was proved, but some checks could not tell.",
         }[self.outcome]
         return f"{self.outcome}: {said}"
 

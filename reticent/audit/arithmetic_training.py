@@ -47,7 +47,7 @@ def arithmetic_plan(
     require_replayable(plan)
     if plan.clipping.kind == "lipschitz":
         raise InvalidArgument(
-            "A plan with lipschitz clipping cuts nothing: how long a gradient is rests on somebody's word.",
+            "A plan with lipschitz clipping cuts nothing: gradient lengths are declared, not enforced.",
             remedy="Audit a plan that clips.",
         )
     arrays, rng = arrays_of(data, "data"), np.random.default_rng(seed)

@@ -105,6 +105,6 @@ def require_replayable(plan: Plan) -> None:
     require_claim(plan)
     if plan.adaptive is not None or plan.unit != "record":
         raise InvalidArgument(
-            "A replay is of records and of a clipping norm that stays.",
+            "A replay covers plans for records with a fixed clipping norm.",
             remedy="Replay the plan without its adaptive norm, and with unit='record'.",
         )

@@ -22,7 +22,7 @@ from reticent.audit.finding import Claim
 from reticent.audit.replay import Rows
 from reticent.mechanisms.adjacency import Adjacency
 
-RowsRelease = Callable[[Rows], np.ndarray | None]  # under one seed; None if the step did not get through
+RowsRelease = Callable[[Rows], np.ndarray | None]  # under one seed; None if the step failed
 
 _HALVINGS = 60
 _SHORT, _LONG = 0.1, 0.4  # clipping norms: of a record that is not clipped, and is not lost in rounding

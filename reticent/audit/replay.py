@@ -160,12 +160,12 @@ class Runner:
             self.problems.append(ReplayProblem(check=check, what=what))
 
     def run(self, batch: Rows, seed: int, step: int) -> Leaves | None:
-        """The leaves that a step returned, in float64; None, and a problem, if it did not get through."""
+        """The leaves that a step returned, in float64; None, and a problem, if it failed."""
         returned = self.release(batch, seed, step)
         return None if returned is None else flat(returned)
 
     def release(self, batch: Rows, seed: int, step: int) -> Any:
-        """What a step returned, as it is; None, and a problem, if it did not get through."""
+        """What a step returned, as it is; None, and a problem, if it failed."""
         try:
             returned = self.train_step(dict(batch), seed, step)
         except ReticentError:
@@ -174,7 +174,7 @@ class Runner:
             self.report(
                 "control flow",
                 f"the step fails on a batch of {length_of(batch)} rows ({type(error).__name__}: {error}). "
-                "Whether a step gets through must not depend on who is in the batch.",
+                "Whether a step succeeds must not depend on who is in the batch.",
             )
             return None
         if returned is None:
@@ -240,7 +240,7 @@ def _check_noise(runner: Runner, rows: Rows, claimed: _Claim, seeds: int) -> Non
         if problem:
             runner.report("size of the noise", f"on '{name}' {problem}.")
     if not any(sizes.values()) and (problem := shared_noise(draws, claimed.deviation)):
-        runner.report("noise of other parameters", f"{problem}. Draw noise anew for every number.")
+        runner.report("noise of other parameters", f"{problem}. Draw fresh noise for every number.")
     if is_same_noise(drawn[0], drawn[1], claimed.deviation):
         runner.report(
             "noise of other seeds", "two seeds give the same noise: whoever knows the code can subtract it."

@@ -22,7 +22,7 @@ _MOST_BYTES = 1 << 26  # of a batch near a power of two
 
 
 class _NoRelease(Exception):
-    """The step did not get through; its runner knows why."""
+    """The step failed; its runner knows why."""
 
 
 class WatchedStep:
@@ -40,14 +40,14 @@ class WatchedStep:
 
     @property
     def problems(self) -> tuple[Finding, ...]:
-        """Where the step did not get through, whatever was looked at."""
+        """Where the step failed, whatever was looked at."""
         return tuple(
             Finding(check=each.check, outcome=Outcome.CONTRADICTED, what=each.what.rstrip("."))
             for each in self._runner.problems
         )
 
     def release(self, batch: Rows, seed: int = 0) -> np.ndarray | None:
-        """All numbers of a release; None if the step did not get through."""
+        """All numbers of a release; None if the step failed."""
         with np.errstate(all="ignore"):  # strange records overflow, and are meant to
             returned = self._runner.release(batch, seed, 0)
         return None if returned is None else flat_numbers(returned)
@@ -92,7 +92,7 @@ class WatchedStep:
         try:
             return bits.look_at_bits(neighbours, self.claim, confidence=confidence, seeds=seeds)
         except _NoRelease:
-            what = "the step does not get through"
+            what = "the step fails"
             return Finding(check=bits.CHECK, outcome=Outcome.UNINFORMATIVE, what=what)
 
     def _with(self, new: Strange) -> Rows:

@@ -13,7 +13,7 @@ def print_dry_run(wanted: dict[str, Any], *, as_json: bool) -> None:
     if wanted["source"] is None or wanted["epsilon"] is None:
         raise InvalidArgument(
             "A dry run needs a table and an epsilon.",
-            remedy="Say both: reticent train TABLE --target COLUMN --epsilon 1 --dry-run",
+            remedy="Pass both: reticent train TABLE --target COLUMN --epsilon 1 --dry-run",
         )
     preconditions.check_source(wanted["source"])
     from reticent.ledger.address import without_password

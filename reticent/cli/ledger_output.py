@@ -145,7 +145,7 @@ def _limit_in_words(account: Account) -> str:
     limit = account.limit
     said = f"The limit is ({limit.epsilon:g}, {limit.delta:g})"
     return (
-        f"{said}; {cost.share(account):.1%} of what its filters let through is spent."
+        f"{said}; {cost.share(account):.1%} of what its filters allow is spent."
         if limit.adaptive
         else f"{said}."
     )

@@ -34,7 +34,7 @@ def refuse_beside(context: typer.Context, option: str, *, what: str, allowed: Co
     if typed:
         raise InvalidArgument(
             f"{option} {what}, and {', '.join(typed)} would ask for something else.",
-            remedy=f"Leave {'it' if len(typed) == 1 else 'them'} out, or begin anew without {option}.",
+            remedy=f"Leave {'it' if len(typed) == 1 else 'them'} out, or start over without {option}.",
         )
 
 

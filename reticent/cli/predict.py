@@ -33,7 +33,9 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")] = False,
     threshold: Annotated[
         float | None,
-        typer.Option(help="Of two classes, predict the second from this probability on.", show_default="0.5"),
+        typer.Option(
+            help="With two classes: predict the second at this probability or above.", show_default="0.5"
+        ),
     ] = None,
     written: options.Format = None,
     delimiter: options.Delimiter = None,
@@ -67,7 +69,9 @@ def run(
         output.warn(table.doubt)
     rows = list(predictor.table(table, odd, threshold=threshold))
     if threshold is not None:
-        output.note(f"'{predictor.problem.classes[1]}' is predicted from a probability of {threshold:g} on.")
+        output.note(
+            f"'{predictor.problem.classes[1]}' is predicted at a probability of {threshold:g} or more."
+        )
     _warn_of(odd, table.dialect.decimal)
     if as_json:
         output.print_json(rows)

@@ -42,13 +42,13 @@ From = Annotated[
     typer.Option("--from", help="Sample from the generator in this folder: free.", show_default=False),
 ]
 How = Annotated[str, typer.Option(help="auto; mst or aim (tables), embedding or gan (images).")]
-Target = Annotated[str | None, typer.Option(help="A column that matters most.", show_default=False)]
+Target = Annotated[str | None, typer.Option(help="The column that matters most.", show_default=False)]
 Ignore = Annotated[
     str | None, typer.Option(help="Columns to leave out, with commas between.", show_default=False)
 ]
 DomainFile = Annotated[Path | None, typer.Option(help="What is public about the table.", show_default=False)]
 Evaluate = Annotated[
-    bool, typer.Option("--evaluate", help="Keep a fifth of the rows away, and judge by them.")
+    bool, typer.Option("--evaluate", help="Hold out a fifth of the rows, and evaluate on them.")
 ]
 
 
@@ -166,7 +166,7 @@ def _made(
     if wanted["source"] is None or wanted["epsilon"] is None or (write is None and generator is None):
         raise InvalidArgument(
             "Synthetic data need a table, an epsilon and a place to go.",
-            remedy="Say all three: reticent synth TABLE --epsilon 1 -o FILE; or sample: --from FOLDER.",
+            remedy="Pass all three: reticent synth TABLE --epsilon 1 -o FILE; or sample: --from FOLDER.",
         )
     folder = generator if generator is not None else write.with_name(f"{write.stem}.generator")  # type: ignore[union-attr]
     preconditions.check_source(wanted["source"])
@@ -222,7 +222,7 @@ def _judged(found: Generator, data: str | None) -> dict[str, Any]:
     from reticent.runs import folder as folders
     from reticent.synthetic.quality.evaluation import evaluate
 
-    output.note("judging against rows that were kept away")
+    output.note("evaluating against held-out rows")
     quality = evaluate(found, data=data, observer=output.observer())
     outcome = replace(found.record.result, quality=quality)
     found.record = replace(found.record, outcome=outcome)

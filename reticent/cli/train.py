@@ -158,11 +158,11 @@ def class_weights_of(typed: list[str] | None) -> dict[str, float]:
 
 
 def refuse_beside_resume(context: typer.Context, *allowed: str) -> None:
-    """A run goes on as it was ordered: who types another epsilon beside --resume would not get it."""
+    """A run resumes as it was requested: another epsilon beside --resume would have no effect."""
     preconditions.refuse_beside(
         context,
         "--resume",
-        what="goes on with a run as it was ordered",
+        what="resumes a run as it was requested",
         allowed={"resume", "data", "as_json", "coordinator", "processes", "process", *allowed},
     )
 
@@ -174,7 +174,7 @@ def join(coordinator: str | None, processes: int | None, process: int | None) ->
         return
     if coordinator is None or processes is None or process is None:
         raise InvalidArgument(
-            "Processes find each other by three words, and not all were given.",
+            "Several processes need three options, and not all were given.",
             remedy="Pass --coordinator HOST:PORT, --processes N and --process I, or none of them.",
         )
     from reticent import distributed
@@ -200,7 +200,7 @@ def trained(resume: Path | None, write: Path | None, **wanted: Any) -> FinishedR
     if wanted["source"] is None or wanted["epsilon"] is None or write is None:
         raise InvalidArgument(
             "Training needs a table, an epsilon and a folder.",
-            remedy="Say all three: reticent train TABLE --target COLUMN --epsilon 1 -o FOLDER",
+            remedy="Pass all three: reticent train TABLE --target COLUMN --epsilon 1 -o FOLDER",
         )
     preconditions.check_source(wanted["source"])
     preconditions.warn_of_large_epsilon(wanted["epsilon"])

@@ -82,7 +82,7 @@ class Unavailable(ReticentError):
 
 
 class ProcessLost(Unavailable):
-    """Another process of the same run is gone, and this one cannot go on alone."""
+    """Another process of the same run is gone, and this one cannot continue alone."""
 
 
 class OutcomeUnknown(Unavailable):

@@ -61,7 +61,7 @@ def parse_object(content: bytes | str) -> dict[str, Any]:
     """Reads a JSON object strictly.
 
     Raises:
-        ValueError: as `parse`, or it is something else than an object.
+        ValueError: as `parse`, or it is not an object.
     """
     found = parse(content)
     if not isinstance(found, dict):

@@ -43,7 +43,7 @@ def user_key(*, may_create: bool = True) -> bytes:
     if len(key) != _KEY_BYTES:
         raise DataError(
             f"{folder / 'key'} is damaged.",
-            remedy="Delete it: runs can be trusted anew, and journals are lost.",
+            remedy="Delete it: runs can be trusted again, but journals are lost.",
         )
     return key
 

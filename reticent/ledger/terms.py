@@ -194,7 +194,7 @@ def budget_exceeded(account: Account, event: Event) -> BudgetExceeded:
     """A refusal that says what is spent, and what would still fit."""
     limit = account.limit
     if limit.adaptive:
-        spent = f"{cost.share(account):.1%} of what its filters let through is spent"
+        spent = f"{cost.share(account):.1%} of what its filters allow is spent"
     else:
         spent = f"epsilon {cost.round_up(cost.guarantee(account).epsilon):g} of it is spent"
     return BudgetExceeded(

@@ -65,7 +65,7 @@ def _check_owner(accounts: Accounts, owner: str | None) -> None:
         found = "has no owner" if accounts.owner is None else f"has the owner {accounts.owner}"
         raise IntegrityError(
             f"The ledger {accounts.where} {found}, not {owner[:80]}.",
-            remedy="It is another ledger, or somebody wrote it anew: compare it with a copy.",
+            remedy="It is another ledger, or somebody rewrote it: compare it with a copy.",
         )
 
 

@@ -115,8 +115,8 @@ class Oracle:
         found = _secret_of(number)
         if first.get("check") != found[-16:]:
             raise IntegrityError(
-                f"{self._journal.path} was begun with the key of another user.",
-                remedy="Set RETICENT_CONFIG to the folder that holds that key, or begin another journal.",
+                f"{self._journal.path} was started with the key of another user.",
+                remedy="Set RETICENT_CONFIG to the folder that holds that key, or start another journal.",
             )
         return found[:32]
 

@@ -1,6 +1,6 @@
 """Whether what a finished record says fits together: its request, its recipe, its event and its promise.
 
-The promise is priced anew from the event elsewhere (`folder.read_record`). Here the event is compared with
+The promise is priced again from the event elsewhere (`folder.read_record`). Here the event is compared with
 what the record says beside it, so that a reader is not shown a hundred steps and promised the price of one.
 A record that agrees with itself may still be a lie as a whole.
 """
@@ -39,7 +39,7 @@ def _contradictions(record: RunRecord) -> Iterator[str]:
     if not (promise.epsilon <= request.epsilon * (1 + _ROUNDING) or promise.epsilon == math.inf):
         yield f"epsilon {request.epsilon:.4g} was requested and {promise.epsilon:.4g} is promised"
     if promise.adjacency is not Adjacency.ADD_OR_REMOVE or promise.group != 1:
-        yield "a run promises for one person more or less, and this one for something else"
+        yield "a run promises for one person more or less, and this one for another change"
     if (promise.unit, promise.rows_per_user) != (request.unit, request.rows_per_user):
         yield f"a guarantee for one {request.unit} was requested, and the promise is for one {promise.unit}"
     if not (0 < record.rows <= record.records) or (problem is not None and problem.rows != record.rows):

@@ -232,7 +232,7 @@ def read_record(folder: Path) -> RunRecord:
 
 
 def _require_true(folder: Path, record: RunRecord) -> None:
-    """Prices what a record says was released anew, at all of its delta: a promise may not claim less.
+    """Prices again what a record says was released, at all of its delta: a promise may not claim less.
 
     Raises:
         IntegrityError: it does.
@@ -351,7 +351,7 @@ def read_model(folder: Path, digest: str | None, like: dict[str, tuple[int, ...]
         ) from error
     if digest is not None and digest_of(content) != digest:
         raise IntegrityError(
-            f"{path} is not the model that {RUN} tells of: it was changed or damaged.",
+            f"{path} is not the model that {RUN} describes: it was changed or damaged.",
             remedy="Restore both files from the same copy.",
         )
     with misfits_as(IntegrityError(f"{path} is not a safetensors file.", remedy="Restore it from a copy.")):

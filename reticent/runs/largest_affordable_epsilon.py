@@ -17,7 +17,7 @@ _LEAST = 1e-3  # of the limit
 
 
 def affordable(account: Account, price: Callable[[float], Event], refused: float) -> float | None:
-    """The largest epsilon found, in two digits, with which the same run fits; None if there is none.
+    """The largest epsilon found, in two digits, at which the same run fits; None if there is none.
 
     Each is priced and compared with the limit as it would be if it were asked for.
 

@@ -33,7 +33,7 @@ class OpenRun:
 
     @contextmanager
     def said_when_stopped(self, observer: Observer) -> Iterator[None]:
-        """Has an interrupt say what became of the run: whoever is not told starts anew, and pays twice."""
+        """Has an interrupt say what became of the run, so that nobody starts over and pays twice."""
         try:
             yield
         except KeyboardInterrupt:

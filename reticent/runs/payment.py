@@ -252,8 +252,8 @@ def _is_paid(ledger: Ledger, record: RunRecord, part: int) -> bool:
             is_whole = purpose == _purpose(record) and found == events.to_json(record.event)
             if not is_whole and found != events.to_json(event):
                 raise IntegrityError(
-                    f"Run {record.number} was charged to '{record.request.dataset}' for something else than "
-                    "its record says.",
+                    f"Run {record.number} was charged to '{record.request.dataset}' for something other "
+                    "than what its record says.",
                     remedy="The record was changed: restore it from a copy.",
                 )
             is_paid |= is_whole or number == part
@@ -264,7 +264,7 @@ def _what_fits(account: Account, request: Requested, price: PriceFunction | None
     """In words that can be typed, for somebody whose run was refused."""
     raised = "have the limit raised: reticent ledger limit"
     if price is None:
-        return f"Start anew with a smaller --epsilon, or {raised}."
+        return f"Start over with a smaller --epsilon, or {raised}."
     epsilon = affordable(account, price, request.epsilon)
     if epsilon is not None:
         return f"Ask for --epsilon {epsilon:g}, which still fits, or {raised}."

@@ -104,7 +104,7 @@ class Request:
             )
         if (self.method == "pate") != (self.public is not None):
             raise InvalidArgument(
-                "PATE's student learns from public rows, and no other method has a use for them.",
+                "PATE's student learns from public rows, and no other method uses them.",
                 remedy="Pass --method pate and --public TABLE together; --public held-out for an experiment.",
             )
         if self.teachers is not None:

@@ -1,4 +1,4 @@
-"""A keyed fingerprint of the rows that a run was made from, by which a later command knows them again.
+"""A keyed fingerprint of the rows that a run was made from, so that a later command recognises them.
 
 Which rows were held out follows from their numbers. On a table in another order an attack would take members
 for outsiders and find nothing, so the rows are compared before anything is said about them.
@@ -202,7 +202,7 @@ class KnownRows:
             )
         versions = "" if self.version == __version__ else f" (version {self.version} read them then)"
         raise IntegrityError(
-            f"{table} has other rows than those that {self.folder} was made from: as many, but at least "
+            f"{table} does not hold the rows that {self.folder} was made from: as many, but at least "
             f"one cell differs{versions}.",
             remedy="Restore the table as it was, or name the original: --data FILE.",
         )

@@ -31,7 +31,7 @@ from reticent.runs.users import refuse_users, rows_of_users, units_of, with_user
 
 
 class Source:
-    """What an request is about: a table with its domain, or a dataset of the catalog.
+    """What a request is about: a table with its domain, or a dataset of the catalog.
 
     Args:
         is_shared: this process has its own shard of the rows, as each of the others has; see `of`.
@@ -40,7 +40,7 @@ class Source:
         rows: of all processes together; users, where the request is about users.
         first: how many of them come before those of this process.
         split: which rows are held out; None where whoever made the dataset held some out.
-        row_digest: takes in the rows as they are read, if somebody wants to know them again.
+        row_digest: takes in the rows as they are read, so that a later command recognises them.
         why_model: why `auto` became the model that it is.
     """
 
@@ -68,7 +68,7 @@ class Source:
             if request.target is None:
                 raise InvalidArgument(
                     f"Which column of {request.source} is to be predicted?",
-                    remedy=f"Pass --target; there is: {', '.join(self.table.names[:12])}.",
+                    remedy=f"Pass --target. Available columns: {', '.join(self.table.names[:12])}.",
                 )
             self.table.require([request.target])
             if len(self.table.names) == 1:
@@ -100,7 +100,7 @@ class Source:
 
     @classmethod
     def of(cls, request: Request) -> Source:
-        """What an request is about, its rows shared by all processes.
+        """What a request is about, its rows shared by all processes.
 
         Raises:
             InvalidArgument: they see different files, or were given different requests.

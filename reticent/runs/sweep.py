@@ -3,7 +3,7 @@
 For every model, accounting method and epsilon, a handful of models is trained on halves of the rows, by the
 same private steps as `rt.train`. Their accuracies, and the attacks on each by the others, are measured; the
 bound on what any attack can reach comes from epsilon. Cells are kept on disk as they are done, so that a
-sweep goes on where it stopped. The models of a cell are divided over all devices; several processes sweep
+sweep resumes where it stopped. The models of a cell are divided over all devices; several processes sweep
 together into a folder that all of them see.
 
 For measurements only: seeds are fixed, and nothing is charged. A sweep is about public data, or for whoever
@@ -84,7 +84,7 @@ class SweepRequest:
                 raise InvalidArgument(f"No {named} are named.", remedy=f"Known: {', '.join(known)}.")
         checks.inside_unit(delta=self.delta)
         _at_least(100, "rows", self.rows, "rows are too few to attack")
-        _at_least(8, "seeds", self.seeds, "models a cell are too few: each is attacked by the others")
+        _at_least(8, "seeds", self.seeds, "models per cell are too few: each is attacked by the others")
         if self.seeds % 2:
             raise InvalidArgument(
                 f"{self.seeds} models cannot have each record in half of them.",
@@ -307,7 +307,7 @@ def _read(path: Path) -> Cell | None:
 
 
 def as_rows(cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """Flat rows for a table: one a cell, with the accuracy that privacy cost."""
+    """Flat rows for a table: one per cell, with the accuracy that privacy cost."""
     without = {cell.model: cell.accuracy for cell in cells if cell.accounting == "none"}
     rows = []
     for cell in cells:

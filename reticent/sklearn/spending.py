@@ -55,7 +55,7 @@ class Spending:
     Args:
         delta: None for the default for so many records, 0 for pure differential privacy.
         examples: the declared, public number of records; there may be more rows, or fewer.
-        data: rows and targets, by which a second fit to them is noticed where there is no budget.
+        data: rows and targets, to notice a second fit to them where there is no budget.
         owner: the name of the estimator.
     """
 

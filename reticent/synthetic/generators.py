@@ -73,7 +73,7 @@ class Generator:
             raise DataError(f"Cannot read {path}: {error.strerror}.", remedy="Restore it.") from error
         if found != self.record.result.model.digest:
             raise IntegrityError(
-                f"{path} is not the generator that {folders.RUN} tells of.",
+                f"{path} is not the generator that {folders.RUN} describes.",
                 remedy="Restore both files from the same copy.",
             )
 

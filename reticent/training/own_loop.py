@@ -178,6 +178,6 @@ def _require_plain(plan: Plan) -> None:
         )
     if plan.adaptive is not None or plan.unit != "record":
         raise InvalidArgument(
-            "A loop of your own takes plans for records, with a clipping norm that stays.",
+            "A loop of your own takes plans for records, with a fixed clipping norm.",
             remedy="Use rt.train for users and for adaptive norms.",
         )

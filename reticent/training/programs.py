@@ -1,7 +1,7 @@
 """Compiled programs that are kept for the next run of the same kind, which need not wait for a compiler.
 
 A program is known by what it was compiled from. Functions cannot be compared, so whoever trains names them
-(`Execution.program`); runs without a name compile anew.
+(`Execution.program`); runs without a name compile for themselves.
 """
 
 from __future__ import annotations

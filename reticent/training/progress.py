@@ -13,7 +13,7 @@ _WARM_UP = "compiling"
 
 @contextmanager
 def bar(plan: Plan, *, is_shown: bool | None = None) -> Iterator[Callable[[int, str], None]]:
-    """Epoch, steps a second, epsilon and time left, on stderr.
+    """Epoch, steps per second, epsilon and time left, on stderr.
 
     The epsilon is that of a run that was meant from the start to end here, with what was released beside it.
     Whoever stops a run because of what the bar says has spent the whole plan.

@@ -35,7 +35,7 @@ class Stop(Exception):
 def teller(callbacks: Callback | Sequence[Callback] | None) -> Callable[[Moment], str | None]:
     """Tells everybody who wants to know where a run stands; returns why one of them wants it to stop.
 
-    A callback that raises is not called again. The run goes on: it was paid for.
+    A callback that raises is not called again. The run continues: it was paid for.
     """
     left = as_callbacks(callbacks)
 
@@ -78,7 +78,7 @@ def _warn_of_failure(callback: Callback, moment: Moment, error: Exception) -> No
     name = getattr(callback, "__name__", type(callback).__name__)
     warnings.warn(
         f"{name} raised {type(error).__name__} after step {moment.step}: {error}. It is not called again; "
-        "the run goes on.",
+        "the run continues.",
         RuntimeWarning,
         stacklevel=2,
     )

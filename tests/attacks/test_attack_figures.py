@@ -41,5 +41,5 @@ def test_nothing_to_draw_is_said(tmp_path: Path):
         save_roc(tmp_path / "roc.svg", {}, title="attacks")
     with pytest.raises(InvalidArgument, match="2 models show no correlation"):
         save_gap(tmp_path / "gap.svg", POINTS[:2], title="Overfitting", success="AUC")
-    with pytest.raises(InvalidArgument, match="does not end like a picture"):
+    with pytest.raises(InvalidArgument, match="does not have the extension of a picture"):
         save_gap(tmp_path / "gap.txt", POINTS, title="Overfitting", success="AUC")

@@ -75,7 +75,7 @@ def test_a_picture_is_written_and_small(name: str, ending: str, tmp_path: Path):
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_name_that_is_no_picture_is_refused(name: str, tmp_path: Path):
-    with pytest.raises(InvalidArgument, match="does not end like a picture"):
+    with pytest.raises(InvalidArgument, match="does not have the extension of a picture"):
         DRAWINGS[name](tmp_path / "drawing.txt")
 
 

@@ -99,7 +99,7 @@ def test_no_picture_is_left_half_written(reticent, tmp_path: Path) -> None:
         (("--sampling", "fixed", "--adjacency", "add-or-remove"), "no theorem for fixed batches"),
         (("--sampling", "lottery"), "lottery"),
         (("--sampling", "full"), "A full batch holds all 60000"),
-        (("--plot", "curve.txt"), "does not end like a picture"),
+        (("--plot", "curve.txt"), "does not have the extension of a picture"),
     ],
 )
 def test_wrong_input_gets_one_line_and_exit_1(reticent, changes, said: str) -> None:

@@ -92,7 +92,7 @@ def test_a_threshold_moves_predictions_and_nothing_else(reticent, home: Path) ->
         code, out, err = reticent(
             "predict", home / "loose", home / "new.csv", "--threshold", threshold, "--json"
         )
-        assert (code, f"'yes' is predicted from a probability of {threshold:g} on" in err) == (0, True)
+        assert (code, f"'yes' is predicted at a probability of {threshold:g} or more" in err) == (0, True)
         for before, after in zip(usual, json.loads(out), strict=True):
             assert after["probability of yes"] == before["probability of yes"]
             assert after["prediction"] == ("yes" if after["probability of yes"] >= threshold else "no")
@@ -106,7 +106,7 @@ def test_what_lies_behind_a_score_is_shown(reticent, home: Path) -> None:
     assert "Recall by class" in out
     assert "Confusion matrix" in out
     assert "Calibration: how often predictions come true" in out
-    assert "Predicting 'yes' from which probability on" in out
+    assert "Predicting 'yes' by probability threshold" in out
     points = json.loads(reticent("show", home / "loose", "--thresholds", "--json")[1])["thresholds"]
     recalls = [point["recall"] for point in points]
     assert recalls == sorted(recalls, reverse=True)

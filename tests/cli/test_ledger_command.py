@@ -155,7 +155,7 @@ def test_show_one_tells_its_history_the_sentence_and_what_still_fits(reticent, p
 def test_show_one_that_is_adaptive_says_so(reticent, path: Path):
     _, out, _ = reticent("ledger", "show", path, "visits")
     assert "Renyi filters at orders" in out
-    assert "of what its filters let through is spent." in out
+    assert "of what its filters allow is spent." in out
 
 
 def test_a_long_history_is_cut_to_its_end(reticent, path: Path):

@@ -145,7 +145,7 @@ def test_a_run_that_goes_on_is_not_ordered_anew(reticent, tmp_path: Path, words:
         if (command, words[0]) == ("synth", "-o"):
             continue  # where the rows go is no part of the order
         line, _ = one_line(reticent(command, "--resume", tmp_path / "run", *words))
-        assert "--resume goes on with a run as it was ordered, and " in line
+        assert "--resume resumes a run as it was requested, and " in line
         assert {"-o": "--output"}.get(str(words[0]), str(words[0])) in line
 
 

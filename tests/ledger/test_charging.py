@@ -410,7 +410,7 @@ def test_adaptively_charged_is_what_the_filter_lets_through(
                     guard.spend(event)
                 pay(budget, event)
             else:
-                with pytest.raises(BudgetExceeded, match="of what its filters let through"):
+                with pytest.raises(BudgetExceeded, match="of what its filters allow"):
                     pay(budget, event)
         least = min(guard.spent / guard.limit for guard in guards)
         assert cost.share(ledger.account("data")) == pytest.approx(least, rel=1e-9)

@@ -34,7 +34,7 @@ def test_both_panels_name_what_they_show(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_an_ending_that_is_no_picture_is_refused(tmp_path: Path):
-    with pytest.raises(InvalidArgument, match="does not end like a picture"):
+    with pytest.raises(InvalidArgument, match="does not have the extension of a picture"):
         draw(tmp_path / "run.txt")
 
 

@@ -90,7 +90,7 @@ def test_a_callback_that_fails_costs_no_run(usual: rt.training.Run) -> None:
         seen.append(moment.step)
         raise KeyError("accuracy")
 
-    with pytest.warns(RuntimeWarning, match="broken raised KeyError after step 5.*the run goes on"):
+    with pytest.warns(RuntimeWarning, match="broken raised KeyError after step 5.*the run continues"):
         done = run(progress_every=5, on_progress=[broken, lambda moment: seen.append(-moment.step)])
     assert done.is_complete
     assert seen == [5, -5, -10, -12]

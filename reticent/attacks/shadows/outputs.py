@@ -122,7 +122,7 @@ class Shadows:
         if later.fingerprint != self.fingerprint:
             raise DataError(
                 "These shadow models come from different recipes, data or seeds.",
-                remedy="Extend them with the same train_shadows arguments, or start anew.",
+                remedy="Extend them with the same train_shadows arguments, or start over.",
             )
         robustness = None
         if self.robustness is not None and later.robustness is not None:

@@ -190,5 +190,5 @@ def _check_options(declared: DeclaredFormat) -> None:
         checks.one_of(("", "."), thousands=declared.thousands)
     if quote is not None and (len(quote) > 1 or not quote.isascii() or quote in ("\r", "\n", "\0")):
         raise InvalidArgument(
-            f"quote={quote!r} is not one plain character.", remedy="Pass one, or an empty word for none."
+            f"quote={quote!r} is not one plain character.", remedy="Pass one, or an empty string for none."
         )

@@ -48,7 +48,7 @@ def prepare(
 ) -> Prepared:
     """Makes a domain public: keeps what `domain` declares and finds the rest privately.
 
-    Values and kinds that a draft looked up in the data are found anew, as if they were not there. Words that
+    Values and kinds that a draft looked up in the data are found again, as if they were not there. Words that
     differ in case only are one word, unless a given domain says otherwise.
 
     Args:

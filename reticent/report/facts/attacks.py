@@ -116,7 +116,7 @@ def strongest_value(attacks: Mapping[str, Mapping[str, Any]]) -> Value | None:
 
 
 def _decisive_rate(attack: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The smallest false-positive rate that can be measured, by which attacks are compared."""
+    """The smallest false-positive rate that can be measured, at which attacks are compared."""
     return next((rate for rate in attack["tpr_at_fpr"] if rate["is_resolved"]), None)
 
 

@@ -74,7 +74,7 @@ def _record(folder: Path, record: RunRecord) -> Section:
 
 
 def repeat_commands(record: RunRecord, folder: Path) -> str:
-    """The commands that repeat a run, attack it and audit it; noise is drawn anew, so numbers differ."""
+    """The commands that repeat a run, attack it and audit it; fresh noise is drawn, so numbers differ."""
     asked = record.request.to_json()
     words = ["reticent", "train", record.request.source]
     for name in _OPTIONS:

@@ -146,7 +146,7 @@ def class_tables(result: RunResult) -> list[RowsTable]:
     if thresholds := threshold_rows(details):
         tables.append(
             RowsTable(
-                title=f"Predicting '{classes[1]}' from which probability on (unreleased)",
+                title=f"Predicting '{classes[1]}' by probability threshold (unreleased)",
                 headings=("threshold", "predicted so", "precision", "recall"),
                 rows=tuple(thresholds),
             )

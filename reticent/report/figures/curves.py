@@ -15,7 +15,7 @@ FORMATS = (".svg", ".png", ".pdf")
 def save_epsilon_curve(
     path: Path, epochs: Sequence[float], curves: Mapping[str, Sequence[float]], *, title: str
 ) -> None:
-    """Epsilon over epochs, one line an accountant, written whole or not at all."""
+    """Epsilon over epochs, one line per accountant, written whole or not at all."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -65,7 +65,7 @@ def check_format(path: Path) -> None:
     """Refuses a file name whose ending is not a picture's, before anything is computed for it."""
     if path.suffix.lower() not in FORMATS:
         raise InvalidArgument(
-            f"'{path}' does not end like a picture.", remedy=f"End it in {', '.join(FORMATS)}."
+            f"'{path}' does not have the extension of a picture.", remedy=f"End it in {', '.join(FORMATS)}."
         )
 
 

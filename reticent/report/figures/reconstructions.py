@@ -63,7 +63,7 @@ def save_grid(
 
 
 def save_noise_curve(path: Path, curves: Mapping[str, Sequence[LeakAt]], *, title: str) -> None:
-    """How similar the recovered examples are, over the noise multiplier; one line an attack."""
+    """How similar the recovered examples are, over the noise multiplier; one line per attack."""
     if not any(curves.values()):
         raise InvalidArgument("There is no curve to draw.", remedy="Give the rows of at least one attack.")
     figure, axes = _axes(path, (6.4, 4.0))
@@ -88,7 +88,7 @@ def save_noise_curve(path: Path, curves: Mapping[str, Sequence[LeakAt]], *, titl
 
 
 def save_attribute_excess(path: Path, reports: Mapping[str, AttributeReport], *, title: str) -> None:
-    """The excess of every attack over imputation, members beside outsiders, one panel a model."""
+    """The excess of every attack over imputation, members beside outsiders, one panel per model."""
     if not reports:
         raise InvalidArgument("There is no report to draw.", remedy="Give at least one, by the model's name.")
     figure, panels = _axes(path, (3.4 * len(reports) + 1.2, 4.0), (1, len(reports)), share=True)
@@ -113,7 +113,7 @@ def save_attribute_excess(path: Path, reports: Mapping[str, AttributeReport], *,
 
 
 def save_exposure(path: Path, exposures: Mapping[str, Exposure], *, title: str) -> None:
-    """The losses of all secrets that were scored, and where the planted one lies; one panel a model."""
+    """The losses of all secrets that were scored, and where the planted one lies; one panel per model."""
     if not exposures:
         raise InvalidArgument("There is no exposure to draw.", remedy="Give at least one, by name.")
     figure, panels = _axes(path, (6.4, 1.5 * len(exposures) + 0.8), (len(exposures), 1))

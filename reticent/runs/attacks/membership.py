@@ -53,7 +53,7 @@ def attack_run(
     pool = pool_of(again)
     if shadows < 1 or not has_shadows(again):
         if shadows >= 1:
-            observer.say("There are no shadow models for this run: the attacks that need none are played.")
+            observer.say("There are no shadow models for this run: only attacks that need none are run.")
         return _attack_without_shadows(again, pool, attacks)
     found = _train_shadows(again, pool, shadows, minutes, cache, observer)
     logits, robustness = ask_about_pool(again, pool)(again.params)

@@ -1,7 +1,7 @@
 """PATE as a method of a run: teachers on private rows vote on public ones, and a student learns from that.
 
 The whole allowance is paid before the first question. Answers are on the disk, in one piece, before the
-student sees them: a run that was stopped goes on with those, and asks nothing twice.
+student sees them: a stopped run resumes with those, and asks nothing twice.
 """
 
 from __future__ import annotations

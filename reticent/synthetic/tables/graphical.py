@@ -99,7 +99,7 @@ class GraphicalModel:
         """Rows of codes, (rows, columns) int32: each of them a draw from the model.
 
         Node by node, given what is drawn already. Among rows that agree so far the draws are evenly spread
-        over the probabilities, in an order that is shuffled anew for every node: the counts come closer to
+        over the probabilities, in an order that is shuffled again for every node: the counts come closer to
         the model than independent draws would, and columns that the model says are independent, given
         what they share, are so in the sample.
         """

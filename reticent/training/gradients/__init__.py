@@ -206,7 +206,7 @@ def clipped_gradient_sum(
         microbatch: how many examples are in memory at once; the sum is the same up to rounding.
 
     Returns:
-        A function of the parameters, a batch (a tree of arrays with one row an example) and the mask of the
+        A function of the parameters, a batch (a tree of arrays with one row per example) and the mask of the
         rows that are not padding. It returns the sum, a tree like the parameters in float32, and what is
         not to be released. Its own `max_norm` replaces the bound for one call, and may be traced.
 

@@ -87,7 +87,7 @@ def _program_of(function: Callable[[Any, Any], Any], params: Any, row: Any) -> t
 def _check_rows(batch: Any, is_real: jax.Array) -> None:
     if is_real.ndim != 1 or is_real.dtype != jnp.bool_:
         raise InvalidArgument(
-            f"is_real must be one boolean a row, got {is_real.dtype} of shape {is_real.shape}.",
+            f"is_real must be one boolean per row, got {is_real.dtype} of shape {is_real.shape}.",
             remedy="Pass jnp.ones(rows, bool) for a batch without padding.",
         )
     paths, leaves = paths_of(batch), jax.tree.leaves(batch)
@@ -97,5 +97,5 @@ def _check_rows(batch: Any, is_real: jax.Array) -> None:
         if leaf.shape[:1] != is_real.shape:
             raise InvalidArgument(
                 f"The batch has {is_real.shape[0]} rows in is_real and shape {leaf.shape} in '{path}'.",
-                remedy="Give every array of the batch one row an example.",
+                remedy="Give every array of the batch one row per example.",
             )

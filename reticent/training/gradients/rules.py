@@ -74,7 +74,7 @@ class Rule:
     at_once: int | None = None
 
     def keep_all(self, *operands: jax.Array) -> Any:
-        """Of every example of a batch."""
+        """For every example of a batch."""
         if self.at_once is None:
             return jax.vmap(self.keep)(*operands)
         return lax.map(lambda one: self.keep(*one), operands, batch_size=self.at_once)

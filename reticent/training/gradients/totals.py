@@ -44,7 +44,7 @@ class Grid(NamedTuple):
         additions: how many sums of blocks are added, at most.
         rows: of the largest block; all examples unless given. All blocks of a sum are clipped alike, whatever
             their size: a neighbour's examples are in other blocks.
-        moves_others: an example that comes or goes may move the others to other rows.
+        moves_others: adding or removing an example may move the others to other rows.
     """
 
     steps: float
