@@ -73,17 +73,71 @@ def alias_table(masses: Sequence[int]) -> AliasTable:
     """The table of a law given in units of 2^-96, exactly."""
     if len(masses) != CELLS or sum(masses) != CELLS * _CELL or min(masses) < 0:
         raise AssertionError("a law has 8192 masses that add up to 2^96")
+    return _packed(*_aliased(masses, _CELL), FIRST_BITS)
+
+
+def _aliased(masses: Sequence[int], cell_mass: int) -> tuple[list[int], list[int]]:
+    """The alias and the threshold of each cell; all masses together fill the cells."""
     left = list(masses)
-    alias, threshold = list(range(CELLS)), [_CELL - 1] * CELLS  # a whole cell is its own alias
-    small = [cell for cell, mass in enumerate(left) if mass < _CELL]
-    large = [cell for cell, mass in enumerate(left) if mass >= _CELL]
+    alias, threshold = list(range(len(left))), [cell_mass - 1] * len(left)  # a whole cell is its own alias
+    small = [cell for cell, mass in enumerate(left) if mass < cell_mass]
+    large = [cell for cell, mass in enumerate(left) if mass >= cell_mass]
     while small:
         poor, rich = small.pop(), large[-1]
         alias[poor], threshold[poor] = rich, left[poor]
-        left[rich] -= _CELL - left[poor]
-        if left[rich] < _CELL:
+        left[rich] -= cell_mass - left[poor]
+        if left[rich] < cell_mass:
             small.append(large.pop())
+    return alias, threshold
+
+
+def _packed(alias: Sequence[int], threshold: Sequence[int], first_bits: int) -> AliasTable:
     words = [(t >> 64, (t >> 32) & 0xFFFFFFFF, t & 0xFFFFFFFF) for t in threshold]
     first, second, third = (np.array(part, np.uint64) for part in zip(*words, strict=True))
-    packed = (np.array(alias, np.uint64) << np.uint64(FIRST_BITS)) | first
+    packed = (np.array(alias, np.uint64) << np.uint64(first_bits)) | first
     return AliasTable(*(part.astype(np.uint32) for part in (packed, second, third)))
+
+
+ROUNDING = Decimal("1.6")  # the deviation of rounding by chance
+FRACTION_BITS = 8
+OUTCOME_BITS = 5  # of the whole numbers that a fraction is rounded to: from FEWEST on
+FEWEST = -15
+OUTCOME_FIRST_BITS = 32 - OUTCOME_BITS
+
+
+@functools.cache
+def rounding_masses(fraction: int) -> tuple[int, ...]:
+    """P(k) in units of 2^-96, for the whole numbers k from -15 to 16: a normal law around fraction / 256.
+
+    Guarantee:
+        Off the law on all whole numbers by less than 2^-73 in total variation: what lies beyond the ends is
+        16 or more away, ten deviations.
+    """
+    outcomes = range(FEWEST, FEWEST + (1 << OUTCOME_BITS))
+    with localcontext() as context:
+        context.prec = 80
+        wide, slope = 2 * ROUNDING**2, (Decimal(fraction) / (1 << FRACTION_BITS) / ROUNDING**2).exp()
+        # e^(-(k - c)^2 / 2 r^2) is e^(-k^2 / 2 r^2) times the k-th power of e^(c / r^2), times what all have
+        # in common.
+        weights = [_bell(abs(k), wide) * slope**k for k in outcomes]
+        scale = Decimal(1 << 96) / sum(weights)
+        masses = [int((weight * scale).to_integral_value()) for weight in weights]
+    masses[-FEWEST] += (1 << 96) - sum(masses)  # what rounding left over
+    return tuple(masses)
+
+
+@functools.cache
+def _bell(distance: int, wide: Decimal) -> Decimal:
+    return (-(distance**2) / wide).exp()
+
+
+@functools.cache
+def rounding_table() -> AliasTable:
+    """The tables of all fractions, one after the other: the cell of outcome o and fraction f is 32 f + o."""
+    alias: list[int] = []
+    threshold: list[int] = []
+    for fraction in range(1 << FRACTION_BITS):
+        own_alias, own_threshold = _aliased(rounding_masses(fraction), 1 << (96 - OUTCOME_BITS))
+        alias += own_alias
+        threshold += own_threshold
+    return _packed(alias, threshold, OUTCOME_FIRST_BITS)

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from reticent.data.augmentation import chain as chain
     from reticent.data.augmentation import random_flip as random_flip
     from reticent.data.augmentation import random_shift as random_shift
+    from reticent.data.cyclic import Cyclic as Cyclic
+    from reticent.data.cyclic import CyclicPoisson as CyclicPoisson
+    from reticent.data.cyclic import participation_of as participation_of
     from reticent.data.dataset import Dataset as Dataset
     from reticent.data.domain import Domain as Domain
     from reticent.data.drafting import draft as draft

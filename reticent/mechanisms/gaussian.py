@@ -8,7 +8,7 @@ post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -63,12 +63,18 @@ class NoiseGrid(NamedTuple):
     is_wide: bool
 
 
-def noise_grid(noise_multiplier: float, examples: int, block: int = 1) -> NoiseGrid:
+def noise_grid(
+    noise_multiplier: float,
+    examples: int,
+    block: int = 1,
+    largest_noise: Callable[[int], float] = float,
+) -> NoiseGrid:
     """The grid on which noise has its whole-number deviation, or a coarser one where sums would not fit.
 
     Args:
         examples: the most that a sum is over.
         block: how many of them are summed in one word.
+        largest_noise: the size of noise, at most, given that of a number that is drawn.
 
     Raises:
         InvalidArgument: the noise is so small that no sum fits, or so large that it is not drawn.
@@ -82,7 +88,14 @@ def noise_grid(noise_multiplier: float, examples: int, block: int = 1) -> NoiseG
             f"A noise multiplier of {noise_multiplier:g} is too small for sums over {block} examples.",
             remedy=f"Use at least {least:.1g}, which protects nobody either, or a smaller microbatch.",
         )
-    is_wide = shift > 0 or not examples * steps + largest(multiple) < _WORD
+    farthest = largest_noise(largest(multiple))
+    if not farthest < _WORD:
+        raise InvalidArgument(
+            f"Noise of multiplier {noise_multiplier:g} may be {farthest:.3g} steps of its grid, and is kept "
+            "below 2^30.",
+            remedy="Use less noise, or fewer bands.",
+        )
+    is_wide = shift > 0 or not examples * steps + farthest < _WORD
     return NoiseGrid(steps / 2**shift, shift, multiple, is_wide)
 
 
@@ -223,17 +236,24 @@ def add_whole_noise(
         Costs Gaussian(noise_multiplier) of the multiplier that the grid was made for, if neighbours' sums are
         at most `grid.steps` apart, up to `DISTANCE` per number in delta.
     """
-    noise = _noise_like(key, total.low if isinstance(total, Wide) else total, grid.multiple, parts)
-    return _in_units_of_norm(total, noise, grid)
+    return add_noise(total, whole_noise_like(key, total, grid, parts), grid)
+
+
+def whole_noise_like(
+    key: jax.Array, total: Any, grid: NoiseGrid, parts: Sequence[DrawPart] | None = None
+) -> Any:
+    """The noise that `add_whole_noise` adds: a whole number for each of the sum."""
+    return _noise_like(key, total.low if isinstance(total, Wide) else total, grid.multiple, parts)
 
 
 def add_no_noise(total: Any, grid: NoiseGrid) -> Any:
     """The same sum in the same units, as it is: for a dry run, which promises nothing."""
     like = total.low if isinstance(total, Wide) else total
-    return _in_units_of_norm(total, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.int32), like), grid)
+    return add_noise(total, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.int32), like), grid)
 
 
-def _in_units_of_norm(total: Any, noise: Any, grid: NoiseGrid) -> Any:
+def add_noise(total: Any, noise: Any, grid: NoiseGrid) -> Any:
+    """A sum in steps of the grid plus whole noise below 2^30, as float32 in units of the clipping norm."""
     if not grid.is_wide:
         return jax.tree.map(lambda k, x: (k + x).astype(jnp.float32) * (1 / grid.steps), total, noise)
     high, low = carry(total)  # below 2^16, so that it can be shifted; sums over devices may be larger

@@ -27,6 +27,8 @@ class Sampling(StrEnum):
     SHUFFLED = "shuffled"
     FIXED = "fixed"
     FULL = "full"
+    CYCLIC = "cyclic"
+    CYCLIC_POISSON = "cyclic-poisson"
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
@@ -42,6 +44,9 @@ class Sampling(StrEnum):
             Sampling.SHUFFLED: (Adjacency.ZERO_OUT, Adjacency.REPLACE),
             Sampling.FIXED: (Adjacency.REPLACE,),
             Sampling.FULL: (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE),
+            Sampling.CYCLIC: (Adjacency.ZERO_OUT, Adjacency.REPLACE),
+            # A record's part is that of its place, which no other record decides.
+            Sampling.CYCLIC_POISSON: (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE),
         }[self]
 
 

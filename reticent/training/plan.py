@@ -7,7 +7,7 @@ disagree. Nothing in a plan is private: `examples` is a declared number, not a c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from reticent.accounting import calibrate
@@ -22,10 +22,14 @@ from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
 from reticent.core.html_summary import html_table
 from reticent.core.whole_normals import DISTANCE
+from reticent.data.cyclic import correlated_event
 from reticent.data.sampling import SAMPLING_DISTANCE, FullBatch, Sampler, require_sampler
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, Gaussian, NonPrivate
 from reticent.mechanisms.gaussian import DITHER_FAILURE
+from reticent.noise.named import independent
+from reticent.noise.strategies import Strategy
+from reticent.training.adaptive_norm import AdaptiveNorm
 from reticent.training.clipping import Clipping
 from reticent.training.plan_checks import (
     SamplingName,
@@ -37,41 +41,17 @@ from reticent.training.plan_checks import (
     require_theorem,
     sampler_for,
 )
+from reticent.training.plan_noise import (
+    NoiseChoice,
+    bands_of,
+    chosen,
+    error_of,
+    is_correlated,
+    require_length,
+    settled_noise,
+)
 
 Analysis = Literal["tight", "first", "basic", "advanced", "zcdp", "moments", "rdp", "pld"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdaptiveNorm:
-    """A clipping norm that follows a quantile of the gradients' lengths, at a small cost of its own.
-
-    Each step also releases how many examples stayed below the norm, with Gaussian noise; the norm
-    then moves by a factor e^(-rate (share - quantile)).
-
-    Example:
-        >>> plan = Plan.for_budget(
-        ...     epsilon=2,
-        ...     delta=1e-5,
-        ...     examples=1000,
-        ...     sampling="full",
-        ...     steps=10,
-        ...     max_norm=0.1,
-        ...     adaptive=AdaptiveNorm(),
-        ... )
-        >>> plan.adaptive.quantile, plan.guarantee().epsilon <= 2
-        (0.5, True)
-
-    Reference:
-        Andrew, Thakkar, McMahan and Ramaswamy (2021), Algorithm 1, arXiv:1905.03871v5.
-    """
-
-    quantile: float = 0.5
-    rate: float = 0.2
-    noise_multiplier: float = 10.0  # of the centred count, to which an example adds at most 1/2
-
-    def __post_init__(self) -> None:
-        checks.probability(quantile=self.quantile)
-        checks.positive(rate=self.rate, noise_multiplier=self.noise_multiplier)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -86,6 +66,7 @@ class Plan:
             of a user make one clipped contribution.
         rows_per_user: the most rows that a user contributes.
         is_private: False for a dry run without noise, which promises nothing; see `without_privacy`.
+        noise: whether the noise of a step takes back some of that of earlier ones; see `rt.noise`.
 
     Example:
         >>> plan = Plan.for_budget(
@@ -109,6 +90,7 @@ class Plan:
     rows_per_user: int | None = None
     adaptive: AdaptiveNorm | None = None
     is_private: bool = True
+    noise: Strategy = field(default_factory=independent)
 
     def __post_init__(self) -> None:
         if self.is_private:
@@ -135,6 +117,9 @@ class Plan:
                 f"An adaptive norm goes with flat clipping, not with {self.clipping.kind}.",
                 remedy="Pass max_norm, or leave out adaptive.",
             )
+        is_adaptive = self.adaptive is not None
+        noise = settled_noise(self.noise, self.sampler, self.steps, is_adaptive=is_adaptive)
+        object.__setattr__(self, "noise", noise)
 
     @classmethod
     def for_budget(
@@ -157,6 +142,7 @@ class Plan:
         adaptive: AdaptiveNorm | None = None,
         analysis: Analysis = "tight",
         beside: Event | None = None,
+        noise: NoiseChoice | None = None,
     ) -> Plan:
         """The plan that spends (epsilon, delta) and hardly less.
 
@@ -173,13 +159,17 @@ class Plan:
                 they add more noise than is needed, and the guarantee shows what it really bought.
                 `first` is the course's first analysis of gradient descent.
             beside: another release that the same budget pays for, such as private preparation.
+            noise: independent unless given, or "auto" for the least expected error at this privacy. With
+                bands, Poisson batches are drawn from as many parts in turn.
 
         Raises:
             CannotMeet: no noise, or not even one step, fits the budget.
             Unproven: no theorem covers the sampler.
         """
         checks.positive(epsilon=epsilon)
-        sampler = sampler_for(sampling, examples, batch_size, largest_batch)
+        noise = independent() if noise is None else noise
+        require_length(noise, noise_multiplier)
+        sampler = sampler_for(sampling, examples, batch_size, largest_batch, bands_of(noise))
         if sum(given is not None for given in (epochs, steps, noise_multiplier)) != 1:
             raise InvalidArgument(
                 "Either the length of the run or its noise is fixed.",
@@ -197,10 +187,14 @@ class Plan:
             unit=unit,
             rows_per_user=rows_per_user,
             adaptive=adaptive,
+            noise=independent() if noise == "auto" else noise,
         )
         checks.one_of(get_args(Analysis), analysis=analysis)
         if noise_multiplier is not None:
             return draft._until(epsilon, beside)
+        if noise == "auto" and adaptive is None and draft.steps:
+            found = chosen(sampler, draft.steps, epsilon, delta, draft.adjacency)
+            draft = replace(draft, noise=found.noise, sampler=found.sampler)
         return draft._with_noise_for(epsilon, analysis, beside)
 
     @classmethod
@@ -257,6 +251,8 @@ class Plan:
         """What the first `steps` steps release."""
         if not self.is_private:
             return NonPrivate()
+        if is_correlated(self.noise, self.steps):
+            return correlated_event(self.noise, self.noise_multiplier, self.sampler, steps)
         release: Event = Gaussian(noise_multiplier=self.noise_multiplier)
         if self.adaptive is not None:
             release = Composed(events=(release, Gaussian(noise_multiplier=self.adaptive.noise_multiplier)))
@@ -274,8 +270,18 @@ class Plan:
 
     @property
     def noise_deviation(self) -> float:
-        """The standard deviation of the noise on every entry of a mean gradient."""
+        """The standard deviation of the noise on every entry of a mean gradient, if each step has its own."""
+        if is_correlated(self.noise, self.steps):
+            raise InvalidArgument(
+                "Correlated noise has no one deviation: that of a step is taken back later.",
+                remedy="Ask plan.expected_error, or use noise=rt.noise.independent().",
+            )
         return self.noise_multiplier * self.clipping.sensitivity / self.sampler.batch_size
+
+    @property
+    def expected_error(self) -> float:
+        """The noise on an entry of the sum of all gradients so far, in clipping norms: root mean square."""
+        return error_of(self.noise, self.noise_multiplier, self.sampler, self.steps)
 
     @property
     def assumptions(self) -> tuple[str, ...]:

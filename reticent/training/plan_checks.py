@@ -7,19 +7,27 @@ from typing import Any, Literal, get_args
 
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
+from reticent.data.cyclic import Cyclic, CyclicPoisson
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Sampler, Shuffled, require_sampler
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training.clipping import Clipping, flat
 
-SamplingName = Literal["poisson", "fixed", "shuffled", "full"]
+SamplingName = Literal["poisson", "fixed", "shuffled", "full", "cyclic", "cyclic-poisson"]
 
 _NEARLY = 0.99  # of the epsilon that was asked for; calibration comes within a thousandth
 
 
 def sampler_for(
-    sampling: SamplingName | Sampler, examples: int | None, batch_size: int | None, largest_batch: int | None
+    sampling: SamplingName | Sampler,
+    examples: int | None,
+    batch_size: int | None,
+    largest_batch: int | None,
+    bands: int = 1,
 ) -> Sampler:
     """The sampler of this name, or the one that was given.
+
+    Args:
+        bands: of the noise; random batches are then drawn from as many parts in turn.
 
     Raises:
         InvalidArgument: something is missing, or said twice.
@@ -48,9 +56,13 @@ def sampler_for(
         return FullBatch(examples=examples)
     if batch_size is None:
         raise InvalidArgument("batch_size is missing.", remedy="Pass it, for example batch_size=1024.")
+    if bands > 1 and sampling == "poisson" and largest_batch is None:
+        sampling = "cyclic-poisson"
+    if sampling == "cyclic-poisson":
+        return CyclicPoisson(examples=examples, batch_size=batch_size, parts=bands)
     if sampling == "poisson":
         return Poisson(examples=examples, batch_size=batch_size, largest=largest_batch)
-    kind = FixedSize if sampling == "fixed" else Shuffled
+    kind = {"fixed": FixedSize, "shuffled": Shuffled, "cyclic": Cyclic}[sampling]
     return kind(examples=examples, batch_size=batch_size)
 
 
@@ -64,7 +76,7 @@ def one_clipping(max_norm: float | None, clipping: Clipping | None) -> Clipping:
         return flat(max_norm)
     if clipping is None or max_norm is not None:
         raise InvalidArgument(
-            "How gradients are clipped must be said once.", remedy="Pass either max_norm or clipping."
+            "Exactly one of max_norm and clipping is needed.", remedy="Pass either max_norm or clipping."
         )
     return clipping
 
@@ -129,9 +141,10 @@ def plan_in_words(plan: Any) -> list[tuple[str, str]]:
     """What decides a run and its cost, each with a name, for somebody who looks at a plan."""
     sampler, clipping = plan.sampler, plan.clipping
     kind = "" if clipping.kind == "flat" else f"{clipping.kind} "
-    noise = f"noise {plan.noise_multiplier:.4g}" if plan.is_private else "no noise"
+    kind_of_noise = "noise" if plan.noise.name == "independent" else plan.noise.in_words
+    noise = f"{kind_of_noise} {plan.noise_multiplier:.4g}" if plan.is_private else "no noise"
     said = [
-        ("batches", f"{type(sampler).__name__} {sampler.batch_size} of {sampler.examples}"),
+        ("batches", f"{type(sampler).__name__} {sampler.batch_size} of {sampler.examples}{_parts(sampler)}"),
         ("length", f"{plan.steps} steps"),
         ("noise", noise),
         ("clipping", f"{kind}clipping {clipping.sensitivity:g}"),
@@ -143,3 +156,7 @@ def plan_in_words(plan: Any) -> list[tuple[str, str]]:
     if plan.rows_per_user is not None:
         said.insert(-1, ("rows", f"{plan.rows_per_user} rows per user"))
     return said if plan.is_private else [("privacy", "NonPrivate"), *said[:4]]
+
+
+def _parts(sampler: Any) -> str:
+    return f" from {sampler.parts} parts" if hasattr(sampler, "parts") else ""

@@ -8,12 +8,24 @@ from typing import Any
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, suggest
+from reticent.data.cyclic import Cyclic, CyclicPoisson
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.noise.named import from_json as noise_from_json
+from reticent.noise.named import independent
+from reticent.noise.named import to_json as noise_to_json
+from reticent.training.adaptive_norm import AdaptiveNorm
 from reticent.training.clipping import Clipping
-from reticent.training.plan import AdaptiveNorm, Plan
+from reticent.training.plan import Plan
 
-_SAMPLERS = {"poisson": Poisson, "fixed": FixedSize, "shuffled": Shuffled, "full": FullBatch}
+_SAMPLERS = {
+    "poisson": Poisson,
+    "fixed": FixedSize,
+    "shuffled": Shuffled,
+    "full": FullBatch,
+    "cyclic": Cyclic,
+    "cyclic-poisson": CyclicPoisson,
+}
 _NAMES = {kind: name for name, kind in _SAMPLERS.items()}
 
 
@@ -30,6 +42,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "rows_a_user": plan.rows_per_user,  # the name it has in every stored run
         "adaptive": None if plan.adaptive is None else asdict(plan.adaptive),
         **({} if plan.is_private else {"is_private": False}),
+        **({} if plan.noise == independent() else {"noise": noise_to_json(plan.noise)}),
     }
 
 
@@ -60,6 +73,8 @@ def from_json(value: Any) -> Plan:
         "adjacency": Adjacency(adjacency),
         "adaptive": adaptive and _made(AdaptiveNorm, dict(_object(adaptive, "'adaptive'")), "'adaptive'"),
     }
+    if "noise" in given:
+        given["noise"] = noise_from_json(given["noise"])
     return _made(Plan, given, "a plan")
 
 

@@ -13,9 +13,11 @@ import optax
 from reticent.accounting.budget import Budget
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
+from reticent.data.cyclic import CyclicPoisson
 from reticent.data.dataset import Dataset, have_rows_in_common
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all, require_same
+from reticent.mechanisms.adjacency import Adjacency
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.plan import Plan
 
@@ -85,6 +87,7 @@ def agree(
             differ in more than their rows: they would compute different things, or wait for each other.
     """
     by_all(lambda: _check_apart(data, evaluate))
+    by_all(lambda: _require_parts_stay(plan))
     by_all(lambda: _require_budget_of_first(budget, is_there=collectives.broadcast_json(budget is not None)))
     facts = {
         "plan": {field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)},
@@ -94,6 +97,16 @@ def agree(
         **options,
     }
     require_same({name: str(value) for name, value in facts.items()})
+
+
+def _require_parts_stay(plan: Plan) -> None:
+    """Several processes keep records in the order they came: one less would move others to other parts."""
+    has_parts = isinstance(plan.sampler, CyclicPoisson) and plan.sampler.parts > 1
+    if has_parts and collectives.count() > 1 and plan.adjacency is Adjacency.ADD_OR_REMOVE:
+        raise InvalidArgument(
+            "Several processes cannot keep records in their parts while one is added or removed.",
+            remedy="Make the plan with adjacency=rt.Adjacency.ZERO_OUT, or train in one process.",
+        )
 
 
 def _require_budget_of_first(budget: Budget | None, *, is_there: bool) -> None:

@@ -15,6 +15,7 @@ from reticent.core import trees
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import step_key
 from reticent.core.whole_normals import floor_deviation, whole_normals
+from reticent.data.cyclic import participation_of
 from reticent.data.sampling import Batch
 from reticent.mechanisms.gaussian import (
     MOST_PARTS,
@@ -22,19 +23,22 @@ from reticent.mechanisms.gaussian import (
     Wide,
     add_blocks,
     add_no_noise,
-    add_whole_noise,
+    add_noise,
     dither_growth,
     multiple_for,
     noise_grid,
     round_by_chance,
     to_block_sum,
+    whole_noise_like,
 )
 from reticent.training.contributions import Contribution, DeviceRows, Seeds
 from reticent.training.devices.exchange import ALONE, Exchange
 from reticent.training.gradients import GradientSum
 from reticent.training.gradients.totals import Grid
+from reticent.training.noise_streams import Draws, Memory, NoiseStream, largest_noise, stream_of
 from reticent.training.places import place_count
 from reticent.training.plan import Plan
+from reticent.training.plan_noise import is_correlated
 from reticent.training.projection import Projection
 
 Tree = TypeVar("Tree")
@@ -42,7 +46,8 @@ Tree = TypeVar("Tree")
 _LARGEST = 2**30  # of a noisy count
 _DRY_RUN = 0.01  # without noise, sums are on the grid of this noise multiplier
 
-_GRADIENT, _COUNT, _DITHER = 0, 1, 2  # what of a step's key the noise on each is made from, and public coins
+# What of a step's key the noise on each is made from, public coins, and coins for rounding noise.
+_GRADIENT, _COUNT, _DITHER, _ROUNDING = 0, 1, 2, 3
 
 
 class TrainState(NamedTuple):
@@ -53,6 +58,22 @@ class TrainState(NamedTuple):
     opt_state: Any
     max_norm: Float[Array, ""]  # the clipping norm; it moves only when it is adaptive
     average: Any  # of the iterates, if one is kept
+
+
+class Remembering(NamedTuple):
+    """The state of a run with correlated noise, and what it keeps of it: never saved or released."""
+
+    state: TrainState
+    memory: Memory
+
+    @property
+    def step(self) -> Int[Array, ""]:
+        return self.state.step
+
+
+def safe_state(state: TrainState | Remembering) -> TrainState:
+    """What may be saved."""
+    return state.state if isinstance(state, Remembering) else state
 
 
 class Unreleased(NamedTuple):
@@ -73,7 +94,7 @@ class Roots(NamedTuple):
     loss: Key[Array, ""] | None = None  # for losses that draw at random
 
 
-Step = Callable[[TrainState, DeviceRows, Batch, Roots], tuple[TrainState, Unreleased]]
+Step = Callable[[Any, DeviceRows, Batch, Roots], tuple[Any, Unreleased]]
 
 
 def private_step(
@@ -96,6 +117,9 @@ def private_step(
         exchange: what the devices that take the step together tell each other.
         moves_others: a unit that comes or goes may move the others to other rows of a batch.
 
+    Returns:
+        A function of a `TrainState`, or of a `Remembering` if the noise of the plan is correlated.
+
     Guarantee:
         The new state is a post-processing of the old one and of `plan.event_after(1)`: the noise is that
         of the plan times the norm that clipped, whoever is in the batch, even nobody.
@@ -104,7 +128,8 @@ def private_step(
         Abadi et al. (2016), Algorithm 1, arXiv:1607.00133v2.
     """
 
-    grid = noise_grid(plan.noise_multiplier or _DRY_RUN, plan.sampler.capacity, blocks.main)
+    stream = noise_stream(plan)
+    grid = _grid(plan, stream, blocks)
     additions = blocks.additions  # on each device, whose sum is whole before it meets the others
     sums = Grid(grid.steps, plan.sampler.capacity, additions, rows=blocks.main, moves_others=moves_others)
 
@@ -114,6 +139,7 @@ def private_step(
         units = contribution.fetch(source, batch.indices, seeds)
         # Whichever leaves are rounded by chance: no more than there are.
         growth = dither_growth(trees.size(params), grid.steps, exchange.devices)
+        growth += 0.0 if stream is None else stream.margin(trees.size(params))
         total, unreleased = gradient_sum.on_grid(
             params, units, batch.is_real, sums, max_norm=max_norm, margin=growth
         )
@@ -122,9 +148,8 @@ def private_step(
         bad = _count(batch.is_real & ~jnp.isfinite(unreleased.losses))
         return total, _Seen(jnp.sum(unreleased.losses), below, _count(batch.is_real), bad)
 
-    def step(
-        state: TrainState, source: DeviceRows, batch: Batch, roots: Roots
-    ) -> tuple[TrainState, Unreleased]:
+    def step(given: Any, source: DeviceRows, batch: Batch, roots: Roots) -> tuple[Any, Unreleased]:
+        state, memory = _opened(given, stream)
         key = step_key(roots.noise, state.step)
         whole_params = exchange.whole(state.params)
         total, seen = _summed(
@@ -136,7 +161,8 @@ def private_step(
         total = round_by_chance(exchange.own_key(jax.random.fold_in(key, _DITHER)), total, grid)
         total, seen = _exchanged(exchange, total, seen)
         parts = exchange.parts(total.low if isinstance(total, Wide) else total)
-        noisy = _with_noise(plan, jax.random.fold_in(key, _GRADIENT), total, grid, parts)
+        noise, memory = _noise(plan, stream, memory, roots.noise, state.step, total, grid, parts)
+        noisy = add_no_noise(total, grid) if noise is None else add_noise(total, noise, grid)
         # In units of the norm that clipped, so that no other norm can reach the noise.
         mean = trees.scale(trees.scale(noisy, state.max_norm), 1 / plan.sampler.batch_size)
         mean = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), mean, state.params)
@@ -145,16 +171,60 @@ def private_step(
         params = project(params) if project is not None else params
         max_norm = _next_norm(plan, state.max_norm, seen, key)
         average = keep_average(state.average, params, state.step)
-        return TrainState(state.step + 1, params, opt_state, max_norm, average), seen.means()
+        state = TrainState(state.step + 1, params, opt_state, max_norm, average)
+        return state if memory is None else Remembering(state, memory), seen.means()
 
     return step
 
 
-def _with_noise(plan: Plan, key: jax.Array, total: Any, grid: NoiseGrid, parts: Any) -> Any:
-    """The sum in units of the norm, with the noise of the plan; a plan without privacy has none."""
+def noise_stream(plan: Plan) -> NoiseStream | None:
+    """How the noise of a plan is made from step to step; None where every step has its own."""
+    if not plan.is_private or not is_correlated(plan.noise, plan.steps):
+        return None
+    reach = plan.noise.sensitivity(plan.steps, participation_of(plan.sampler, plan.steps))
+    steps_of_grid = floor_deviation(multiple_for(plan.noise_multiplier)) / plan.noise_multiplier
+    return stream_of(plan.noise, plan.steps, reach, steps_of_grid)
+
+
+def _grid(plan: Plan, stream: NoiseStream | None, blocks: Blocks) -> NoiseGrid:
+    return noise_grid(
+        plan.noise_multiplier or _DRY_RUN,
+        plan.sampler.capacity,
+        blocks.main,
+        largest_noise=lambda largest: largest_noise(stream, largest),
+    )
+
+
+def _opened(given: Any, stream: NoiseStream | None) -> tuple[TrainState, Memory | None]:
+    if isinstance(given, Remembering) != (stream is not None):
+        raise InvalidArgument(
+            "The noise of this plan takes back some of that of earlier steps, and this step is taken alone.",
+            remedy="Use rt.train, or a plan with noise=rt.noise.independent().",
+        )
+    return (given.state, given.memory) if isinstance(given, Remembering) else (given, None)
+
+
+def _noise(
+    plan: Plan,
+    stream: NoiseStream | None,
+    memory: Memory | None,
+    root: jax.Array,
+    at: jax.Array,
+    total: Any,
+    grid: NoiseGrid,
+    parts: Any,
+) -> tuple[Any, Memory | None]:
+    """The noise of a step, and what is kept of it; a plan without privacy has none."""
     if not plan.is_private:
-        return add_no_noise(total, grid)
-    return add_whole_noise(key, total, grid, parts=parts)
+        return None, None
+
+    def fresh(step: jax.Array) -> Any:
+        return whole_noise_like(jax.random.fold_in(step_key(root, step), _GRADIENT), total, grid, parts)
+
+    if stream is None or memory is None:
+        return fresh(at), None
+    coins = jax.random.fold_in(step_key(root, at), _ROUNDING)
+    return stream.next(memory, at, Draws(fresh, coins, parts))
 
 
 def _exchanged(exchange: Exchange, total: Any, seen: _Seen) -> tuple[Any, _Seen]:

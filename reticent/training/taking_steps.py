@@ -18,7 +18,7 @@ from reticent.training.devices.mesh import Layout
 from reticent.training.evaluation import Moment
 from reticent.training.plan import Plan
 from reticent.training.reporting import Pace
-from reticent.training.step import TrainState, Unreleased
+from reticent.training.step import TrainState, Unreleased, safe_state
 
 KEYBOARD = "the keyboard"
 
@@ -29,10 +29,11 @@ class Taken(NamedTuple):
     """Where a run came to.
 
     Args:
+        state: with what is kept of correlated noise, as long as the run goes on.
         stopped_by: who ended it before the last step; empty if nobody did.
     """
 
-    state: TrainState
+    state: Any
     history: list[Moment]
     stopped_by: str
 
@@ -63,7 +64,7 @@ def take_steps(
     is_first = True
     coming = pace.call_from(int(state.step))
     try:
-        keep.state(state, force=True)
+        keep.state(safe_state(state), force=True)
         with collectives.watch_peers(), shown as advance:
             while len(coming):
                 steps, coming = coming, pace.call_from(coming.stop)
@@ -73,20 +74,20 @@ def take_steps(
                     warn_of_bad_losses(private)
                 is_first = False
                 is_due = pace.is_due(steps)
-                keep.state(state, force=steps.stop == plan.steps, is_looked_at=is_due)
+                keep.state(safe_state(state), force=steps.stop == plan.steps, is_looked_at=is_due)
                 if is_due:
-                    moment, stopped_by = look(steps.stop, layout.copied(state), private)
+                    moment, stopped_by = look(steps.stop, layout.copied(safe_state(state)), private)
                     history.append(moment)
                     keep.history(history)
                     if stopped_by is not None and steps.stop < plan.steps:
-                        keep.state(state, force=True)
-                        return Taken(layout.fetched(state), history, stopped_by)
+                        keep.state(safe_state(state), force=True)
+                        return Taken(layout.fetched(safe_state(state)), history, stopped_by)
                 advance(steps.stop, _worth_saying(plan, history))
     except KeyboardInterrupt:
         if not layout.is_spread_out:  # the others may not be interrupted, and would not bring their part
-            keep.state(state, force=True, alone=True)
-        return Taken(layout.fetched(state), history, KEYBOARD)
-    return Taken(layout.fetched(state), history, "")
+            keep.state(safe_state(state), force=True, alone=True)
+        return Taken(layout.fetched(safe_state(state)), history, KEYBOARD)
+    return Taken(layout.fetched(safe_state(state)), history, "")
 
 
 def _worth_saying(plan: Plan, history: list[Moment]) -> str:
@@ -123,7 +124,7 @@ class _Kept:
 def keeping(checkpoints: Checkpoints | None, layout: Layout, *, is_told: bool) -> Keep:
     """Saves a run as the first process sees it; the others have nothing to write.
 
-    What somebody is told about is saved before, or a crash would draw it anew, and tell it.
+    What a callback is told is saved first: after a crash it would be drawn, and told, a second time.
     """
     is_told = bool(collectives.gather_arrays(is_told).any())
     return _Nothing() if checkpoints is None else _Kept(checkpoints, layout, is_told)

@@ -23,7 +23,7 @@ from reticent.training.contributions import DeviceRows, Members, require_unit, u
 from reticent.training.devices.exchange import ALONE, DividedExchange, Exchange, Replicated
 from reticent.training.places import Places
 from reticent.training.plan import Plan
-from reticent.training.step import TrainState
+from reticent.training.step import Remembering
 
 
 def chosen_mesh(mesh: Mesh | None, batch_size: int) -> Mesh | None:
@@ -88,6 +88,21 @@ class Layout:
     def _spec(self, leaf: Any) -> PartitionSpec:
         return PartitionSpec(self._axes) if self._is_cut(leaf) else PartitionSpec()
 
+    def _specs(self, state: Any) -> Any:
+        """How each leaf of a state is cut: what is kept of noise as its parameter is."""
+
+        def kept(leaf: Any) -> PartitionSpec:
+            is_cut = np.ndim(leaf) > 0 and self._is_cut(leaf[0])
+            return PartitionSpec(None, self._axes) if is_cut else PartitionSpec()
+
+        if not isinstance(state, Remembering):
+            return jax.tree.map(self._spec, state)
+        own, memory = state
+        kept_specs = jax.tree.map(kept, memory.kept)
+        return Remembering(
+            jax.tree.map(self._spec, own), memory._replace(begun=PartitionSpec(), kept=kept_specs)
+        )
+
     @property
     def is_spread_out(self) -> bool:
         """Whether no process has all of the parameters."""
@@ -99,11 +114,11 @@ class Layout:
         assert self.mesh is not None
         return [device for device in self.mesh.devices.flat if device.process_index == collectives.number()]
 
-    def compiled(self, function: Callable[..., Any], state: TrainState) -> Callable[..., Any]:
+    def compiled(self, function: Callable[..., Any], state: Any) -> Callable[..., Any]:
         """`function(state, held, stop, roots)` on every device, each with what it holds."""
         if self.mesh is None:
             return jax.jit(function)
-        specs = jax.tree.map(self._spec, state)
+        specs = self._specs(state)
         whole, held = PartitionSpec(), PartitionSpec(self._axes)
         return jax.jit(
             jax.shard_map(
@@ -115,18 +130,19 @@ class Layout:
             )
         )
 
-    def placed(self, state: TrainState) -> TrainState:
+    def placed(self, state: Any) -> Any:
         """The state on the devices; every process has the same one."""
         if self.mesh is None:
             return state
         mesh = self.mesh
 
-        def one(leaf: Any) -> jax.Array:
+        def one(leaf: Any, spec: PartitionSpec) -> jax.Array:
             host = np.asarray(leaf)
-            sharding = NamedSharding(mesh, self._spec(leaf))
-            return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+            return jax.make_array_from_callback(
+                host.shape, NamedSharding(mesh, spec), lambda index: host[index]
+            )
 
-        return jax.tree.map(one, state)
+        return jax.tree.map(one, state, self._specs(state))
 
     def fetched(self, tree: Any) -> Any:
         """A tree as arrays of one device, or as it is where it may be too large for one."""
@@ -189,7 +205,7 @@ class Brought(NamedTuple):
 def brought(layout: Layout, dataset: Dataset, plan: Plan) -> Brought:
     """
     Raises:
-        DataError: the plan protects something else than the data have, or users are not named well.
+        DataError: the plan protects another unit than the data have, or users are not named well.
     """
     require_unit(dataset, plan)
     own, members = len(dataset), None
