@@ -46,11 +46,11 @@ def test_the_list_says_where_a_dataset_was_found_and_how_much_of_it(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "data" / "cifar10").mkdir(parents=True)
-    for file in catalog.describe("cifar10").forms[1].files:
+    for file in catalog.describe("cifar10").forms[2].files:
         (tmp_path / "data" / "cifar10" / file.name).touch()
     monkeypatch.setenv("RETICENT_DATA", str(tmp_path / "data"))
     _, out, _ = run("datasets", "list")
-    (line,) = [line for line in out.splitlines() if line.startswith("cifar10")]
+    (line,) = [line for line in out.splitlines() if line.startswith("cifar10 ")]
     assert "30,000 of 60,000" in line
     assert line.rstrip().endswith("RETICENT_DATA")
 

@@ -80,8 +80,18 @@ def test_cifar10_has_1000_test_images_of_each_kind_as_in_krizhevsky_2009(load: L
     splits = load("cifar10")
     assert splits.test is not None
     assert np.bincount(splits.test["y"]).tolist() == [1000] * 10
-    assert splits.train["x"].shape == (20_000, 32, 32, 3)
+    assert np.bincount(splits.train["y"]).tolist() == [5000] * 10
+    assert splits.train["x"].shape == (50_000, 32, 32, 3)
     assert splits.train["x"].dtype == np.uint8
+    means = splits.train["x"].mean(axis=(0, 1, 2)) / 255
+    assert means.round(4).tolist() == [0.4914, 0.4822, 0.4465]
+
+
+def test_cifar100_has_500_images_of_each_kind_and_the_published_means(load: Load):
+    train = load("cifar100").train
+    assert np.bincount(train["y"]).tolist() == [500] * 100
+    assert (train["x"].mean(axis=(0, 1, 2)) / 255).round(5).tolist() == [0.50708, 0.48655, 0.44092]
+    assert (train["x"].std(axis=(0, 1, 2)) / 255).round(5).tolist() == [0.26733, 0.25644, 0.27615]
 
 
 def test_adult_has_the_class_and_missing_counts_of_adult_names(load: Load):

@@ -68,6 +68,8 @@ def test_files_are_found_zipped_or_not(root: Path):
 def test_another_form_is_found_too_and_says_how_many_rows_it_holds(root: Path):
     put(root / "data" / "cifar10", "data_batch_1.webp.npz", "data_batch_2.webp.npz", "test_batch.webp.npz")
     assert located(catalog.describe("cifar10")).form.rows.train == 20_000
+    put(root / "data" / "cifar10", *(f"data_batch_{number}.webp.npz" for number in range(3, 6)))
+    assert located(catalog.describe("cifar10")).form.rows.train == 50_000
     put(root / "data" / "cifar10", "cifar-10-binary.tar.gz")
     assert located(catalog.describe("cifar10")).form.rows.train == 50_000
 

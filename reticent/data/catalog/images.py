@@ -1,4 +1,4 @@
-"""Pictures: the idx files of MNIST, and CIFAR-10 in two forms.
+"""Pictures: the idx files of MNIST, CIFAR-10 in two forms, and CIFAR-100.
 
 Pixels stay bytes, 0 to 255, as they were published: a float image takes four times the memory, and
 how to scale is for the model to say.
@@ -77,12 +77,11 @@ def _cifar_dataset(entry: CatalogEntry, records: np.ndarray) -> Dataset:
 def read_cifar_strips(entry: CatalogEntry, paths: Mapping[str, Path]) -> Splits:
     """Lossless WebP strips in npz archives: x (n, 32, 32, 3) uint8, y (n,) int32."""
     parts = {name: _read_strips(path) for name, path in paths.items()}
-    test_images, test_labels = parts.pop("test_batch.webp.npz")
+    test = parts.pop("test_batch.webp.npz", None)
     images = np.concatenate([images for images, _ in parts.values()])
     labels = np.concatenate([labels for _, labels in parts.values()])
-    return Splits(
-        train=_as_dataset(entry.name, images, labels), test=_as_dataset(entry.name, test_images, test_labels)
-    )
+    held_out = None if test is None else _as_dataset(entry.name, *test)
+    return Splits(train=_as_dataset(entry.name, images, labels), test=held_out)
 
 
 def _read_strips(path: Path) -> tuple[np.ndarray, np.ndarray]:
