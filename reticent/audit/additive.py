@@ -130,8 +130,10 @@ def audit_additive(
         verdict=judge(
             promise.epsilon,
             evidence,
-            power=_simulated(lambda coins, rng: coins + 1e-6 * rng.random(count), count, delta, confidence),
-            expected=_simulated(
+            power=_simulate_bounds(
+                lambda coins, rng: coins + 1e-6 * rng.random(count), count, delta, confidence
+            ),
+            expected=_simulate_bounds(
                 lambda coins, rng: seen.apart * coins + rng.standard_normal(count), count, delta, confidence
             ),
             is_plan_refuted=refutes(seen.scores, included, curve, confidence=confidence),
@@ -278,7 +280,7 @@ def _evidence(
     return tuple(found)
 
 
-def _simulated(
+def _simulate_bounds(
     score: Callable[[np.ndarray, np.random.Generator], np.ndarray],
     count: int,
     delta: float,

@@ -57,10 +57,10 @@ def _strange(shape: tuple[int, ...], rng: np.random.Generator) -> Iterator[tuple
         yield f"random numbers of {size:.0e}", size * rng.normal(size=shape)
         for axis, along in enumerate(shape):
             if along > 1:
-                yield from _cancelling(shape, axis, size, rng)
+                yield from _draw_cancelling(shape, axis, size, rng)
 
 
-def _cancelling(
+def _draw_cancelling(
     shape: tuple[int, ...], axis: int, size: float, rng: np.random.Generator
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Numbers that cancel, or nearly, along one axis of an array."""

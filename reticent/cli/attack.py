@@ -148,8 +148,8 @@ def _attack_run(folder: Path, request: AttackRequest, data: str | None) -> list[
 
     observer = output.observer()
     again = reopened(folder, observer=observer, data=data)
-    column = _required_column(again, request.column) if "attribute" in request.kinds else ""
-    wanted: Any = _required_property(again, request.property_) if "property" in request.kinds else None
+    column = _require_column(again, request.column) if "attribute" in request.kinds else ""
+    wanted: Any = _require_property(again, request.property_) if "property" in request.kinds else None
     effort = {"shadows": request.shadows, "minutes": request.minutes, "observer": observer}
     plays: dict[str, Callable[[], AttackOutput]] = {
         "membership": lambda: tables.membership(attack_run(again, attacks=request.single, **effort)),
@@ -164,7 +164,7 @@ def _attack_run(folder: Path, request: AttackRequest, data: str | None) -> list[
     return [plays[kind]() for kind in request.kinds]
 
 
-def _required_column(again: Again, column: str | None) -> str:
+def _require_column(again: Again, column: str | None) -> str:
     from reticent.runs.attacks.membership import categories, sensitive_column
 
     if column is None:
@@ -177,7 +177,7 @@ def _required_column(again: Again, column: str | None) -> str:
     return column
 
 
-def _required_property(again: Again, words: str | None) -> Any:
+def _require_property(again: Again, words: str | None) -> Any:
     from reticent.runs.attacks.membership import categories
     from reticent.runs.attacks.property import Property
 

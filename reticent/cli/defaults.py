@@ -71,7 +71,7 @@ def defaults_for(arguments: Sequence[str], root: Any) -> dict[str, Any]:
                 f"{where}: not an option of that command.", remedy=suggest(key, options) or _REMEDY
             )
         where = f"{FILE}, [{'.'.join(path)}], key '{key}'"
-        values[options[key].name] = _checked(command, options[key], value, where)
+        values[options[key].name] = _check(command, options[key], value, where)
     listed = ", ".join(f"{key} = {value!r}" for key, value in found.items())
     output.note(f"Defaults from {FILE}: {listed}.")
     for word in reversed(path):
@@ -108,7 +108,7 @@ def _options(command: Any) -> dict[str, Any]:
     return {name: parameter for name, parameter in named.items() if name not in _TYPED_ONLY}
 
 
-def _checked(command: Any, option: Any, value: Any, where: str) -> Any:
+def _check(command: Any, option: Any, value: Any, where: str) -> Any:
     """
     Raises:
         DataError: the option does not take this value.

@@ -57,7 +57,7 @@ def print_all(shown: list[dict[str, Any]], ledger: Ledger) -> None:
     rows = [
         (
             fact["dataset"],
-            _spent(fact),
+            _describe_spending(fact),
             f"{fact['limit']['epsilon']:g}",
             f"{fact['limit']['delta']:g}",
             f"{fact['charges']:,}",
@@ -76,7 +76,7 @@ def print_all(shown: list[dict[str, Any]], ledger: Ledger) -> None:
     output.print_line(rights_in_words(ledger))
 
 
-def _spent(fact: dict[str, Any]) -> str:
+def _describe_spending(fact: dict[str, Any]) -> str:
     from reticent.ledger.cost import round_up
 
     if fact["adaptive"]:

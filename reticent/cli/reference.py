@@ -77,14 +77,14 @@ def _synopsis(title: str, command: Any) -> str:
 
 def _options(command: Any) -> list[str]:
     rows = [
-        f"| {_spelled(parameter)} | {_cell(parameter.help)} | {_cell(_default(parameter))} |"
+        f"| {_spell(parameter)} | {_cell(parameter.help)} | {_cell(_default(parameter))} |"
         for parameter in command.params
         if parameter.name != "help"
     ]
     return ["| argument or option | what it is | default |", "|---|---|---|", *rows, ""]
 
 
-def _spelled(parameter: Any) -> str:
+def _spell(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return f"`{_name(parameter)}`"
     spelled = ", ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts])

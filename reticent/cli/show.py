@@ -68,7 +68,7 @@ def print_card(folder: Path, record: RunRecord) -> None:
     rows.append(("method", f"{recipe.method}: {recipe.in_words}"))
     if recipe.why:
         rows.append(("chosen", recipe.why))
-    rows += _spent(record)
+    rows += _spending_rows(record)
     if record.state == "failed":
         rows.append(("state", f"failed for good: {record.failure}"))
     elif record.outcome is None:
@@ -189,7 +189,7 @@ def _print_class_tables(folder: Path, record: RunRecord, *, only_thresholds: boo
         output.print_table(table.title, sides, list(table.rows))
 
 
-def _spent(record: RunRecord) -> list[tuple[str, str]]:
+def _spending_rows(record: RunRecord) -> list[tuple[str, str]]:
     """Where the budget went."""
     request, preparation = record.request, record.preparation
     rows = [("budget", f"epsilon {request.epsilon:g}, delta {request.delta:g}")]

@@ -109,13 +109,13 @@ def run(
             "user": user,
             "rows_per_user": rows_per_user,
         }
-        take_from = _made(wanted, resume, write, generator, data).folder
+        take_from = _make_or_resume(wanted, resume, write, generator, data).folder
     found = Generator(take_from)
     count = rows if rows is not None else found.record.rows
-    with _said_when_stopped(take_from):
+    with _explain_interrupts(take_from):
         if write is not None:
             _sample(found, write, count)
-        judged = _judged(found, data) if evaluate else None
+        judged = _evaluate(found, data) if evaluate else None
     if as_json:
         output.print_json(
             {
@@ -147,7 +147,7 @@ def _refuse_beside(context: typer.Context, resume: Path | None, take_from: Path 
         train.refuse_beside_resume(context, *_SAMPLED)
 
 
-def _made(
+def _make_or_resume(
     wanted: dict[str, Any],
     resume: Path | None,
     write: Path | None,
@@ -176,7 +176,7 @@ def _made(
 
 
 @contextmanager
-def _said_when_stopped(folder: Path) -> Iterator[None]:
+def _explain_interrupts(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
@@ -218,7 +218,7 @@ def _check_rows(rows: int | None) -> None:
         )
 
 
-def _judged(found: Generator, data: str | None) -> dict[str, Any]:
+def _evaluate(found: Generator, data: str | None) -> dict[str, Any]:
     from reticent.runs import folder as folders
     from reticent.synthetic.quality.evaluation import evaluate
 
@@ -245,7 +245,7 @@ def _print(found: Generator, count: int, write: Path | None, judged: dict[str, A
         _print_quality(judged)
 
 
-def _scored(one: dict[str, Any]) -> str:
+def _describe_scores(one: dict[str, Any]) -> str:
     said = f"accuracy {one['accuracy']:.3f}"
     return said if one["auroc"] is None else f"{said}, AUROC {one['auroc']:.3f}"
 
@@ -256,7 +256,7 @@ def _print_quality(judged: dict[str, Any]) -> None:
         if name == "label":
             continue
         if fact["kind"] == "usefulness":
-            rows += [(name, one["classifier"], _scored(one)) for one in fact["scores"]]
+            rows += [(name, one["classifier"], _describe_scores(one)) for one in fact["scores"]]
         elif fact["kind"] == "distances":
             found = f"one column {fact['single_mean']:.3f}, two {fact['pair_mean']:.3f}"
             rows.append((name, "total variation", found))

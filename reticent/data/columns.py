@@ -167,7 +167,7 @@ def _from_tensor(value: Any, name: str, key: str) -> np.ndarray:
     """Through DLPack where NumPy knows the kind of number, else through JAX: it knows bfloat16 as well."""
     if hasattr(value, "detach"):  # torch
         value = value.detach().cpu()
-        value = value.to_dense() if value.layout != _strided(value) else value
+        value = value.to_dense() if value.layout != _strided_layout(value) else value
     try:
         return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
     except (BufferError, TypeError, RuntimeError, ValueError):
@@ -182,7 +182,7 @@ def _from_tensor(value: Any, name: str, key: str) -> np.ndarray:
         ) from error
 
 
-def _strided(tensor: Any) -> Any:
+def _strided_layout(tensor: Any) -> Any:
     import sys
 
     return sys.modules["torch"].strided

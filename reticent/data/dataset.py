@@ -159,7 +159,7 @@ def _is_read_by_code(reader: Any) -> bool:
 def _named_arrays(data: Any, name: str, names: Sequence[str] | None) -> dict[str, Any]:
     """The arrays of named columns, of a table or of a source of records."""
     if isinstance(data, Mapping):
-        return {key: as_column(value, name, key) for key, value in _chosen(data, name, names).items()}
+        return {key: as_column(value, name, key) for key, value in _choose_arrays(data, name, names).items()}
     if is_query(data):
         raise refuse_iterable(data, name)
     if is_table(data):
@@ -179,7 +179,7 @@ def _named_arrays(data: Any, name: str, names: Sequence[str] | None) -> dict[str
     )
 
 
-def _chosen(data: Mapping[str, Any], name: str, names: Sequence[str] | None) -> Mapping[str, Any]:
+def _choose_arrays(data: Mapping[str, Any], name: str, names: Sequence[str] | None) -> Mapping[str, Any]:
     for key in names or ():
         if key not in data:
             raise DataError(f"'{name}' has no array '{key}'.", remedy=suggest(key, data))

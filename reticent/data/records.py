@@ -71,7 +71,7 @@ class RecordReader:
             source = source.with_format("numpy")
 
         def read(rows: np.ndarray) -> _Columns:
-            columns = self._named(source[rows.tolist()], int(rows[0]))
+            columns = self._name_parts(source[rows.tolist()], int(rows[0]))
             where = f"among the records {rows.min()} to {rows.max()}"
             found = {key: self._numbers(value, key) for key, value in columns.items()}
             return {key: self._as_first(array, key, where, (len(rows),)) for key, array in found.items()}
@@ -80,7 +80,7 @@ class RecordReader:
 
     def _parts(self, record: Any, row: int) -> _Columns:
         """A copy of the parts of one record, each brought to its kind without a look at other records."""
-        named = {key: self._numbers(value, key) for key, value in self._named(record, row).items()}
+        named = {key: self._numbers(value, key) for key, value in self._name_parts(record, row).items()}
         return {key: self._as_first(array, key, f"in record {row}") for key, array in named.items()}
 
     def _as_first(self, array: np.ndarray, key: str, where: str, rows: tuple[int, ...] = ()) -> np.ndarray:
@@ -97,7 +97,7 @@ class RecordReader:
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is infinite, and no warning
             return array.astype(like.dtype)
 
-    def _named(self, record: Any, row: int) -> Mapping[str, Any]:
+    def _name_parts(self, record: Any, row: int) -> Mapping[str, Any]:
         """A record, or many in columns, as named parts."""
         if isinstance(record, Mapping):
             if missing := [key for key in self._names or () if key not in record]:

@@ -122,7 +122,7 @@ def _gather_guests(
     place: MeetingPoint, hello: dict[str, Any], guests: dict[int, socket.socket], stack: ExitStack
 ) -> ReticentError | None:
     """Fills `guests` with all other processes; or says why not. Nobody listens any more afterwards."""
-    with _listening(place) as listener:
+    with _listen(place) as listener:
         while len(guests) < hello["processes"] - 1:
             listener.settimeout(place.left)
             try:
@@ -185,7 +185,7 @@ def _is_there(guest: socket.socket) -> bool:
         guest.settimeout(_STRANGER)
 
 
-def _listening(place: MeetingPoint) -> socket.socket:
+def _listen(place: MeetingPoint) -> socket.socket:
     try:
         if socket.has_dualstack_ipv6():
             return socket.create_server(("", place.port), family=socket.AF_INET6, dualstack_ipv6=True)

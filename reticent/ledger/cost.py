@@ -75,7 +75,7 @@ def guarantee(account: Account) -> Guarantee:
     """
     limit = account.limit
     if not limit.adaptive:
-        cost, is_exact = _spent(account)
+        cost, is_exact = _spent_cost(account)
         lower, upper, accountant = cost.lower, cost.upper, cost.name
         assumptions = (PLANNED,) if account.charges > 1 else ()
     else:
@@ -102,7 +102,7 @@ def share(account: Account) -> float:
     """How much of its limit an account has used: of epsilon, or of the filter that has most room."""
     limit = account.limit
     if not limit.adaptive:
-        return _spent(account).cost.upper / limit.epsilon
+        return _spent_cost(account).cost.upper / limit.epsilon
     if not account.charges:
         return 0.0
     event = account.event()
@@ -243,7 +243,7 @@ def _filters(limit: Limit) -> tuple[RenyiFilter, ...]:
     return make_filters(limit.shares, epsilon=limit.epsilon, delta=left, adjacency=limit.adjacency)
 
 
-def _spent(account: Account) -> SettledCost:
+def _spent_cost(account: Account) -> SettledCost:
     """What an account has spent: by Renyi accounting where that is within the limit and else takes long."""
     limit, event = account.limit, account.event()
     if not _is_quick_to_show(account):

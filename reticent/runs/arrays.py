@@ -66,11 +66,11 @@ def divided_by(
     Args:
         scratch: a folder for rows that are too many for the memory.
     """
-    divided = _divided(source, domain, observer, scratch)
+    divided = _divide(source, domain, observer, scratch)
     return divided._replace(problem=with_class_weights(divided.problem, source.request.class_weights))
 
 
-def _divided(source: Source, domain: Domain | None, observer: Observer, scratch: Path | None) -> DividedRows:
+def _divide(source: Source, domain: Domain | None, observer: Observer, scratch: Path | None) -> DividedRows:
     rows, split = source.train_rows, source.split
     if source.splits is not None:
         return of_catalog(source, source.splits)
@@ -95,7 +95,7 @@ def _divided(source: Source, domain: Domain | None, observer: Observer, scratch:
             unclipped=unclipped,
             take_in=source.take_in,
         )
-        numbers = _taken_numbers(held_out, unclipped, problem)
+        numbers = _take_numbers(held_out, unclipped, problem)
         owners = None if users is None else UsersOfRows(users[~split.is_held_out(0, len(users))])
         return DividedRows(problem, train_on, held_out, are_inputs=True, numbers=numbers, users=owners)
     return of_file(source, source.table, domain, split, observer)
@@ -168,7 +168,7 @@ def of_file(source: Source, table: Table, domain: Domain, split: RowSplit, obser
     kept = {key: column[known] for key, column in held_out.items()}
     del train_on["unclipped"]
     owners = None if users is None else UsersOfRows(train_on.pop("user"), kept.pop("user"))
-    numbers = _taken_numbers(kept, unclipped, problem)
+    numbers = _take_numbers(kept, unclipped, problem)
     return DividedRows(problem, train_on, kept, numbers=numbers, users=owners)
 
 
@@ -176,7 +176,7 @@ def _users_of(table: Table) -> np.ndarray | None:
     return table.users if isinstance(table, RowsOfUsers) else None
 
 
-def _taken_numbers(held_out: Arrays, unclipped: Unclipped, problem: Problem) -> HeldOutNumbers:
+def _take_numbers(held_out: Arrays, unclipped: Unclipped, problem: Problem) -> HeldOutNumbers:
     """Takes the targets before clipping out of the held-out rows: no model is given them."""
     targets = held_out.pop("unclipped")
     return HeldOutNumbers(

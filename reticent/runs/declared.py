@@ -80,7 +80,9 @@ def declare(
     if isinstance(classes, tuple):
         known = _with_column(table, known, target, Label(values=classes, lenient=True))
     for name, (low, high) in (bounds or {}).items():
-        known = _with_column(table, known, name, _bounded(known, name, low, high, is_target=name == target))
+        known = _with_column(
+            table, known, name, _with_bounds(known, name, low, high, is_target=name == target)
+        )
     if known is not None and not _is_open(known.columns.get(target)):
         known = known.with_target(target)
     return found._replace(domain=known)
@@ -107,7 +109,7 @@ def _with_column(table: Table, domain: Domain | None, name: str, column: Column)
     return replace(domain, columns={**domain.columns, name: column}, target=target)
 
 
-def _bounded(domain: Domain | None, name: str, low: float, high: float, *, is_target: bool) -> Column:
+def _with_bounds(domain: Domain | None, name: str, low: float, high: float, *, is_target: bool) -> Column:
     known = None if domain is None else domain.columns.get(name)
     if isinstance(known, Integer):
         return replace(known, bounds=(low, high), looked_up=known.looked_up - {"bounds", "kind"})
@@ -121,7 +123,7 @@ def _bounded(domain: Domain | None, name: str, low: float, high: float, *, is_ta
 def assume_public(table: Table, domain: Domain | None, target: str | None) -> Declared:
     """Everything that a draft reads off the data, taken as public; what a file declares goes first."""
     drafted = draft(table, target)
-    columns = {name: _taken_as_public(column) for name, column in drafted.columns.items()}
+    columns = {name: _as_public(column) for name, column in drafted.columns.items()}
     if domain is not None:
         declared = {name: column for name, column in domain.columns.items() if not column.looked_up}
         columns = {name: declared.get(name, column) for name, column in columns.items()}
@@ -134,7 +136,7 @@ def assume_public(table: Table, domain: Domain | None, target: str | None) -> De
     return Declared(replace(drafted, columns=columns, target=target), (sentence,))
 
 
-def _taken_as_public(column: Column) -> Column:
+def _as_public(column: Column) -> Column:
     column = replace(column, looked_up=frozenset())
     if isinstance(column, Integer):
         column = Number(bounds=column.bounds, missing=column.missing, whole=True)

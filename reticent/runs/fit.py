@@ -126,7 +126,7 @@ class ModelProduct:
         train_on, held_out = parts_as_inputs(learn, divided, work.keys, observer)
         domain = work.domain.to_toml() if work.domain else ""
         stamp = stamp_of(record.recipe.to_json(), events.to_json(record.event), domain, record.number)
-        trained = _released(run.folder, learn) or recipe.follow(
+        trained = _read_released(run.folder, learn) or recipe.follow(
             Inputs(
                 learner=learn,
                 problem=divided.problem,
@@ -208,7 +208,7 @@ def _require_classes(run: OpenRun, problem: Problem) -> None:
     raise error
 
 
-def _released(folder: Path, learn: Learner) -> Trained | None:
+def _read_released(folder: Path, learn: Learner) -> Trained | None:
     """The model that a process wrote before it was stopped: it is out, and is not drawn a second time."""
     assumptions = collectives.broadcast_json(by_first(lambda: folders.assumptions_of_model(folder)))
     if assumptions is None:

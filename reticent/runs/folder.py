@@ -120,7 +120,7 @@ def held(folder: Path) -> Iterator[None]:
     Raises:
         DataError: another process has it.
     """
-    descriptor = _locked(folder)
+    descriptor = _lock(folder)
     try:
         yield
     finally:
@@ -130,7 +130,7 @@ def held(folder: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _locked(folder: Path) -> int | None:
+def _lock(folder: Path) -> int | None:
     try:
         import fcntl
     except ImportError:

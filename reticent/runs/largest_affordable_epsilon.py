@@ -29,7 +29,7 @@ def affordable(account: Account, price: Callable[[float], Event], refused: float
     low, high, guess = 0.0, refused, min(left, refused)
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
-        tried = _rounded_down(min(guess, 0.999 * high))
+        tried = _round_down(min(guess, 0.999 * high))
         if tried <= low or tried < _LEAST * account.limit.epsilon:
             break
         low, high = (tried, high) if _fits(account, price, tried) else (low, tried)
@@ -46,6 +46,6 @@ def _fits(account: Account, price: Callable[[float], Event], epsilon: float) -> 
         return False
 
 
-def _rounded_down(value: float) -> float:
+def _round_down(value: float) -> float:
     scale = 10.0 ** (1 - math.floor(math.log10(value))) if value > 0 else 1.0
     return float(f"{math.floor(value * scale) / scale:.2g}")

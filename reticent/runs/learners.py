@@ -70,12 +70,12 @@ def learner(name: ModelName, problem: Problem) -> Learner:
             return _on_rows(models.mlp(sizes, jnp.tanh), problem)
         case "cnn":
             _require_images(name, problem, _fits_network(problem), "28 x 28 grey images with 10 classes")
-            return _made("cnn", models.tanh_cnn(), problem, _as_they_are)
+            return _make("cnn", models.tanh_cnn(), problem, _as_they_are)
         case "scattering":
             _require_images(
                 name, problem, _fits_scattering(problem), "grey images whose sides are multiples of 4"
             )
-            made = _made("scattering", _bare(_KEPT, problem.outputs), problem, _Whitened(problem.shape[0]))
+            made = _make("scattering", _bare(_KEPT, problem.outputs), problem, _Whitened(problem.shape[0]))
             return replace(made, rounds_by_place=True)
         case _:
             raise InvalidArgument(
@@ -96,15 +96,15 @@ def _on_rows(model: Model, problem: Problem) -> Learner:
         rows = np.asarray(x).reshape(len(x), math.prod(x.shape[1:]))
         return (rows / 255 if rows.dtype == np.uint8 else rows).astype(np.float32) * np.float32(problem.scale)
 
-    return _made(model.name, model, problem, inputs)
+    return _make(model.name, model, problem, inputs)
 
 
-def _made(name: str, model: Model, problem: Problem, inputs: InputTransform) -> Learner:
+def _make(name: str, model: Model, problem: Problem, inputs: InputTransform) -> Learner:
     if problem.is_classification:
         return Learner(
             name=name,
             model=model,
-            loss=_weighted(models.classification_loss(model), problem.class_weights),
+            loss=_weight_loss(models.classification_loss(model), problem.class_weights),
             inputs=inputs,
             scores=model.apply,
         )
@@ -123,7 +123,7 @@ def _made(name: str, model: Model, problem: Problem, inputs: InputTransform) -> 
     return Learner(name=name, model=model, loss=loss, inputs=inputs, scores=scores)
 
 
-def _weighted(loss: LossFunction, weights: tuple[float, ...]) -> LossFunction:
+def _weight_loss(loss: LossFunction, weights: tuple[float, ...]) -> LossFunction:
     """The loss times the weight of the row's class. It is clipped afterwards, so what a row can do is not."""
     if not weights:
         return loss

@@ -187,7 +187,7 @@ def start(
         if noise is None:
             rows = by_all(lambda: product.read_rows(source, source.public_domain, observer, scratch))
         by_first(lambda: folders.create(folder))
-        with _held_by_first(folder), run.said_when_stopped(observer):
+        with _hold_by_first(folder), run.said_when_stopped(observer):
             by_first(lambda: source.split and write_split(folder, source.split))
             by_first(lambda: write_holder_warnings(folder, warned))
             price = partial(_event_for, product, source)
@@ -218,7 +218,7 @@ def resume(
     record = _record_of_first(folder)
     require_kind(product.kind, folder, record)
     if record.state != "finished":
-        with _held_by_first(folder), spill.scratch() as scratch:
+        with _hold_by_first(folder), spill.scratch() as scratch:
             return _resume(product, folder, shared_keys(keys), observer, began, scratch, data)
     if collectives.is_first():
         with suppress(DataError), folders.held(folder):
@@ -272,7 +272,7 @@ def _event_for(product: RunProduct, source: RunSource, epsilon: float) -> Event:
 
 
 @contextmanager
-def _held_by_first(folder: Path) -> Iterator[None]:
+def _hold_by_first(folder: Path) -> Iterator[None]:
     """The folder, kept by the first process for all."""
     with ExitStack() as stack:
         by_first(lambda: stack.enter_context(folders.held(folder)))

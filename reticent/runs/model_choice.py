@@ -92,14 +92,14 @@ def _counts(source: Source) -> list[int]:
     """Of each column that may become a feature, how many cells an additive model would count at most."""
     if source.splits is not None:
         domain = source.splits.domain
-        return [] if domain is None else _declared(domain, list(domain.columns), domain.target)
+        return [] if domain is None else _declared_cells(domain, list(domain.columns), domain.target)
     assert source.table is not None
     left_out = {*source.table.unsupported, *identifiers_among(source.table.names, source.request.target)}
     names = [name for name in source.table.names if name not in left_out]
-    return _declared(source.declared, names, source.request.target)
+    return _declared_cells(source.declared, names, source.request.target)
 
 
-def _declared(domain: Domain | None, names: list[str], target: str | None) -> list[int]:
+def _declared_cells(domain: Domain | None, names: list[str], target: str | None) -> list[int]:
     known = {} if domain is None else domain.columns
     found = []
     for name in names:

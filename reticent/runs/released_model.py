@@ -55,7 +55,7 @@ class _Released(BaseEstimator):
         if hasattr(rows, "columns"):
             cells = {str(name): list(rows[name]) for name in rows.columns}
             rows = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
-        found = [_encoded(row, self._spec) for row in rows]
+        found = [_encode(row, self._spec) for row in rows]
         return np.array(found, np.float32).reshape(len(found), self.n_features_in_)
 
     def _scores(self, x: Any) -> np.ndarray:
@@ -138,7 +138,7 @@ def _cells(x: np.ndarray, kinds: Iterable[int]) -> np.ndarray:
     return np.stack(found, axis=1)
 
 
-def _encoded(row: Mapping[str, Any], spec: Mapping[str, Any]) -> list[float]:
+def _encode(row: Mapping[str, Any], spec: Mapping[str, Any]) -> list[float]:
     features: list[float] = []
     for column in spec["columns"]:
         cell = _cell(row, column["name"], spec["missing_markers"])

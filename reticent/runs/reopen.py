@@ -85,7 +85,7 @@ def reopened(folder: Path, *, observer: Observer = NOBODY, data: Path | str | No
     else:
         known.require_same(known.digest.total(), source.request.source)
     if divided.problem != predictor.problem:
-        raise _changed(folder)
+        raise _changed_data(folder)
     learner = predictor.learner
     train_on, held_out = (inputs_of(learner, part, observer) for part in (divided.train_on, divided.held_out))
     if domain is None and source.splits is not None:
@@ -105,7 +105,7 @@ def reopened(folder: Path, *, observer: Observer = NOBODY, data: Path | str | No
     )
 
 
-def _changed(folder: Path) -> IntegrityError:
+def _changed_data(folder: Path) -> IntegrityError:
     return IntegrityError(
         f"The data of {folder} are not those it was trained on.", remedy="Put them back as they were."
     )

@@ -74,7 +74,8 @@ def shapes(folder: Path) -> list[ColumnShape]:
     )
     columns = _columns(folders.read_domain(folder), len(kinds))
     return [
-        _named(shape, name, column) for shape, (name, column) in zip(model.shapes(), columns, strict=True)
+        _name_curve(shape, name, column)
+        for shape, (name, column) in zip(model.shapes(), columns, strict=True)
     ]
 
 
@@ -85,7 +86,7 @@ def _columns(domain: Domain | None, count: int) -> list[tuple[str, Any]]:
     return [(name, column) for name, column, _ in curve_columns(domain)]
 
 
-def _named(shape: CurveShape, name: str, column: Any) -> ColumnShape:
+def _name_curve(shape: CurveShape, name: str, column: Any) -> ColumnShape:
     if isinstance(column, Category):
         words = (*(column.values or ()), *[OTHER] * column.other, *[MISSING] * column.missing)
         groups = [tuple(words[cell] for cell in group if cell < len(words)) for group in shape.cells]

@@ -96,7 +96,7 @@ class Source:
         self.split: Split | None = None
         self.row_digest: RowDigest | None = None
         self.why_model = ""
-        self.public = None if request.public in (None, HELD_OUT) else self._opened_public(request.public)
+        self.public = None if request.public in (None, HELD_OUT) else self._open_public(request.public)
 
     @classmethod
     def of(cls, request: Request) -> Source:
@@ -124,7 +124,7 @@ class Source:
             "content at the ends of the table": digest_of_ends(self.table.path),
         }
 
-    def _opened_public(self, path: str) -> Table:
+    def _open_public(self, path: str) -> Table:
         """Unlabelled rows with the same columns; if the target is among theirs, it is not read."""
         if self.table is None:
             raise InvalidArgument(

@@ -97,7 +97,7 @@ def written(
                 for key, array in (("x", inputs[~is_held_out]), ("y", y[~is_held_out])):
                     if key not in outputs:
                         file = stack.enter_context(open_new(paths[key], is_private=True))
-                        outputs[key] = _begun(file, (rows, *array.shape[1:]), array.dtype)
+                        outputs[key] = _begin_file(file, (rows, *array.shape[1:]), array.dtype)
                     outputs[key].write(np.ascontiguousarray(array).data)
             places = np.flatnonzero(is_held_out)
             is_kept = (passed + np.arange(len(places))) % keep == 0
@@ -112,7 +112,7 @@ def written(
     return mapped, {key: array[known] for key, array in kept.items()}
 
 
-def _begun(file: BinaryIO, shape: tuple[int, ...], dtype: Any) -> BinaryIO:
+def _begin_file(file: BinaryIO, shape: tuple[int, ...], dtype: Any) -> BinaryIO:
     """A file in NumPy's format whose rows are still to come."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_2_0(file, header)

@@ -116,7 +116,7 @@ class Generator:
         Images go into an .npz file with `x` and `y`.
         """
         checks.count(rows=n)
-        write_whole(path, self._npz(n, seed) if self.is_images else self._delimited(n, seed))
+        write_whole(path, self._npz(n, seed) if self.is_images else self._write_delimited(n, seed))
         card = path.with_name(f"{path.name}.card.json")
         write_whole(card, (json.dumps(self.card(n), indent=2) + "\n").encode())
 
@@ -164,7 +164,7 @@ class Generator:
         np.savez_compressed(buffer, x=x, y=y)
         return buffer.getvalue()
 
-    def _delimited(self, n: int, seed: int | None) -> bytes:
+    def _write_delimited(self, n: int, seed: int | None) -> bytes:
         source = np.random.default_rng(seed)
         sizes = (min(_AT_ONCE, n - start) for start in range(0, n, _AT_ONCE))
         return writing.delimited(self._format, self.coder, (self.sample(size, seed=source) for size in sizes))

@@ -143,7 +143,7 @@ class GeneratorProduct:
             inputs = GeneratorInputs(
                 source=source,
                 coder=rows.coder,
-                rows=_kept(source, rows.arrays),
+                rows=_keep_training_rows(source, rows.arrays),
                 keys=work.keys,
                 checkpoints=_checkpoints(work),
                 observer=work.observer,
@@ -207,7 +207,7 @@ def _checkpoints(work: Work) -> Checkpoints:
     return Checkpoints(path=folder / folders.CHECKPOINT, stamp=stamp, history=folder / PRIVATE / HISTORY)
 
 
-def _kept(source: SynthSource, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _keep_training_rows(source: SynthSource, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The rows that the generator may see."""
     if source.split is None:
         return arrays

@@ -178,12 +178,12 @@ def image_plan(
     # Directions in which drawings that nobody made differ; for what is not a square picture, others.
     prior = "strokes" if len(shape) == 2 and shape[0] == shape[1] else "waves" if len(shape) > 1 else "none"
     if source.request.method == "gan":
-        declared = _declared(source.rows, rows)
+        declared = _declared_records(source.rows, rows)
         return gan.plan(epsilon=epsilon, delta=delta, examples=declared, prior=prior)
     return embedding.plan(epsilon=epsilon, delta=delta, examples=rows, prior=prior)
 
 
-def _declared(records: int, rows: int) -> int:
+def _declared_records(records: int, rows: int) -> int:
     """How many records batches are planned for: as many as are expected to be learned from, or a few more.
 
     So many that whatever coins leave has room: never does a draw of the coins stop a run.

@@ -123,18 +123,18 @@ class Clipping:
         for layer in self.layers(paths_of(tree)):
             bound = layer.max_norm * stretch
             part = [leaves[position] for position in layer.leaves]
-            part = self._fitted(part, bound)
+            part = self._fit_to_norm(part, bound)
             for position, leaf in zip(layer.leaves, part, strict=True):
                 clipped[position] = leaf
         return jax.tree.unflatten(structure, clipped)
 
-    def _fitted(self, leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[jax.Array]:
+    def _fit_to_norm(self, leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[jax.Array]:
         if self.kind == "automatic":
-            return self._brought_to(leaves, max_norm)
-        return _shortened(leaves, max_norm)
+            return self._bring_to(leaves, max_norm)
+        return _shorten(leaves, max_norm)
 
-    def _brought_to(self, leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[jax.Array]:
-        unit, ratio, in_units = _measured(leaves)
+    def _bring_to(self, leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[jax.Array]:
+        unit, ratio, in_units = _measure(leaves)
         factor = max_norm / (ratio + self.stability / unit)
         return _zero_unless(jnp.isfinite(ratio), [leaf * factor for leaf in in_units])
 
@@ -240,7 +240,7 @@ def clip_to_norm(tree: Tree, max_norm: jax.typing.ArrayLike) -> Tree:
     if not isinstance(max_norm, jax.Array):
         checks.positive(max_norm=max_norm)  # type: ignore[arg-type]  # a traced bound cannot be looked at
     leaves, structure = jax.tree.flatten(tree)
-    return jax.tree.unflatten(structure, _shortened(leaves, max_norm))
+    return jax.tree.unflatten(structure, _shorten(leaves, max_norm))
 
 
 def paths_of(tree: Any) -> tuple[str, ...]:
@@ -249,8 +249,8 @@ def paths_of(tree: Any) -> tuple[str, ...]:
     return tuple(jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in paths)
 
 
-def _shortened(leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[jax.Array]:
-    unit, ratio, in_units = _measured(leaves)
+def _shorten(leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[jax.Array]:
+    unit, ratio, in_units = _measure(leaves)
     # Not norm <= max_norm: the norm of the very longest gradients is beyond float32, unit and ratio are not.
     is_short = ratio <= max_norm / unit
     factor = max_norm / jnp.maximum(ratio, 1e-3)
@@ -260,7 +260,7 @@ def _shortened(leaves: list[jax.Array], max_norm: jax.typing.ArrayLike) -> list[
     return _zero_unless(jnp.isfinite(ratio), kept)
 
 
-def _measured(leaves: list[jax.Array]) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
+def _measure(leaves: list[jax.Array]) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
     """The leaves in units of about their largest entry, that unit, and their norm in it."""
     wide = [_wide(leaf) for leaf in leaves]
     largest = jnp.max(jnp.stack([jnp.float32(0), *(jnp.max(jnp.abs(leaf)) for leaf in wide if leaf.size)]))

@@ -33,6 +33,7 @@ from reticent.mechanisms.gaussian import add_gaussian_noise
 from reticent.training.contributions import require_unit
 from reticent.training.places import places_for, require_declared
 from reticent.training.plan import Plan
+from reticent.training.plan_noise import is_correlated
 
 OWN_LOOP = "the training loop uses each batch for one clipped sum and each sum for one step"
 
@@ -77,10 +78,10 @@ def private_batches(
     require_declared(plan, len(dataset))
     places = places_for(plan, len(dataset), keys.place_key())
     root = keys.take(Stream.SAMPLING, steps=range(plan.steps))
-    return _drawn(dataset, plan, places.unit_at(), root)
+    return _draw_batches(dataset, plan, places.unit_at(), root)
 
 
-def _drawn(
+def _draw_batches(
     dataset: Dataset, plan: Plan, unit_at: Int[np.ndarray, " places"], root: jax.Array
 ) -> Iterator[PrivateBatch]:
     for start in range(0, plan.steps, _DRAWN_AT_ONCE):
@@ -90,10 +91,10 @@ def _drawn(
             units = unit_at[indices]  # (capacity,)
             is_real = is_drawn & (units >= 0)
             found = dataset.read(units[is_real])
-            yield PrivateBatch({key: _laid(rows, is_real) for key, rows in found.items()}, is_real)
+            yield PrivateBatch({key: _lay(rows, is_real) for key, rows in found.items()}, is_real)
 
 
-def _laid(rows: np.ndarray, is_real: np.ndarray) -> np.ndarray:
+def _lay(rows: np.ndarray, is_real: np.ndarray) -> np.ndarray:
     """Rows of a batch at their places: (capacity, ...); zeros where nobody is."""
     found = np.zeros((len(is_real), *rows.shape[1:]), rows.dtype)
     found[is_real] = rows
@@ -175,6 +176,11 @@ def _require_plain(plan: Plan) -> None:
         raise InvalidArgument(
             "A plan without privacy has no noise to add in a loop of your own.",
             remedy="Use rt.train for a dry run, or make a plan with Plan.for_budget.",
+        )
+    if is_correlated(plan.noise, plan.steps):
+        raise InvalidArgument(
+            "A loop of your own adds independent noise, and the noise of this plan is correlated.",
+            remedy="Use rt.train, or make the plan with noise=rt.noise.independent().",
         )
     if plan.adaptive is not None or plan.unit != "record":
         raise InvalidArgument(

@@ -238,7 +238,7 @@ def test_generators_are_made_however_many_rows_are_left(tmp_path: Path, coins: C
     ("records", "rows"), [(60_000, 48_000), (1797, 1438), (50, 40), (50, 25), (100, 100)]
 )
 def test_batches_of_a_gan_have_room_for_every_draw_of_the_coins(records: int, rows: int) -> None:
-    declared = pricing._declared(records, rows)
+    declared = pricing._declared_records(records, rows)
     room = Poisson(examples=declared, batch_size=1).most
     assert room >= records or binom.sf(room, records, rows / records) <= 1e-25
     assert rows <= declared <= records

@@ -20,7 +20,7 @@ from reticent.runs.export import export
 from reticent.runs.fit import fit
 from reticent.runs.portable import _column
 from reticent.runs.predict import Predictor
-from reticent.runs.released_model import _encoded
+from reticent.runs.released_model import _encode
 from reticent.runs.request import Request
 
 DOMAIN = """
@@ -213,5 +213,5 @@ def test_dates_and_ordered_words_are_encoded_alike(tmp_path: Path) -> None:
         "missing_markers": domain.missing_markers,
         "ignore_case": False,
     }
-    alone = [_encoded(row, spec) for row in rows]
+    alone = [_encode(row, spec) for row in rows]
     np.testing.assert_allclose(alone, encode(open_table(path, header=True), domain)["x"], atol=1e-6)

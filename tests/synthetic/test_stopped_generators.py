@@ -128,13 +128,13 @@ def leave_half_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     halves = [folder / ".generator.model.17.partial", folder / f".{image_model.TENSORS}.partial"]
     for half in halves:
         half.write_bytes(b"noisy counts that nobody paid for a second time")
-    kept = pipeline._kept
+    kept = pipeline._keep_training_rows
 
     def looking(*given: Any) -> Any:  # the last thing before a fit
         assert not any(half.exists() for half in halves)
         return kept(*given)
 
-    monkeypatch.setattr(pipeline, "_kept", looking)
+    monkeypatch.setattr(pipeline, "_keep_training_rows", looking)
 
 
 @of("gan")

@@ -67,7 +67,7 @@ class ExcelTable(Table):
         check_names(path, self.names)
         start = head.title + head.has_header
         self._numbers = [number for number, _ in numbered[start:]]
-        self._rows = [self._fitted(number, cells) for number, cells in numbered[start:]]
+        self._rows = [self._fit_to_columns(number, cells) for number, cells in numbered[start:]]
         if not self._rows:
             raise DataError(
                 f"{path}, sheet {quote(self._sheet)} has a header and no rows.",
@@ -93,7 +93,7 @@ class ExcelTable(Table):
     def place(self, row: int) -> str:
         return f"row {self._numbers[row]} of sheet {quote(self._sheet)}"
 
-    def _fitted(self, number: int, cells: list[str | None]) -> list[str | None]:
+    def _fit_to_columns(self, number: int, cells: list[str | None]) -> list[str | None]:
         width = len(self.names)
         if any(cell for cell in cells[width:]):
             raise DataError(

@@ -104,9 +104,9 @@ class JsonLinesTable(Table):
             lines = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8", newline="\n")
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    yield number, self._parsed(line, number), stream.position
+                    yield number, self._parse(line, number), stream.position
 
-    def _parsed(self, line: str, number: int) -> dict[str, Any]:
+    def _parse(self, line: str, number: int) -> dict[str, Any]:
         try:
             found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
         except (ValueError, RecursionError):

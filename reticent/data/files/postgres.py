@@ -62,7 +62,7 @@ class PostgresTable(DelimitedTable):
         self._uri = postgres.parse_uri(address, whose=WHOSE).uri
         self._copy = PrivateFolder()  # shards share it, so it stays while one of them is in use
         path = self._copy.path / "rows.csv"
-        with _reported(self._uri), _snapshot(self._uri) as database:
+        with _translate_errors(self._uri), _snapshot(self._uri) as database:
             if query is None:
                 query = _select(database, self._uri, table)
             self._query = query.strip().rstrip(";").rstrip()
@@ -134,7 +134,7 @@ def _select(database: Any, uri: str, table: str | None) -> str:
         )
     if not chosen:
         raise DataError(f"{uri} has no table {quote(table)}.", remedy=suggest(str(table), known))
-    return f"select * from {'.'.join(map(_quoted, chosen[0]))}"
+    return f"select * from {'.'.join(map(_quote, chosen[0]))}"
 
 
 def _columns(database: Any, query: str) -> tuple[list[str], list[str]]:
@@ -154,7 +154,7 @@ def _columns(database: Any, query: str) -> tuple[list[str], list[str]]:
 
 def _copy(database: Any, query: str, names: Sequence[str], without: Sequence[str], path: Path) -> int:
     """Writes the result of a query to a file, and says how many rows it has."""
-    cells = ", ".join("''" if name in without else f"reticent_rows.{_quoted(name)}::text" for name in names)
+    cells = ", ".join("''" if name in without else f"reticent_rows.{_quote(name)}::text" for name in names)
     chosen = f'select {cells} from (\n{query}\n) as reticent_rows order by reticent_rows::text collate "C"'
     try:
         with open_new(path, is_private=True) as file, database.cursor() as cursor:
@@ -170,16 +170,16 @@ def _copy(database: Any, query: str, names: Sequence[str], without: Sequence[str
         ) from error
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
 def _csv_cell(name: str) -> str:
-    return name if name.isidentifier() else _quoted(name)
+    return name if name.isidentifier() else _quote(name)
 
 
 @contextmanager
-def _reported(uri: str) -> Iterator[None]:
+def _translate_errors(uri: str) -> Iterator[None]:
     """Turns what the server or its driver says into an error of ours."""
     psycopg = postgres.psycopg_for(WHOSE)
     try:
@@ -187,10 +187,10 @@ def _reported(uri: str) -> Iterator[None]:
     except ReticentError:
         raise
     except psycopg.Error as error:
-        raise _explained(error, uri) from None
+        raise _explain(error, uri) from None
 
 
-def _explained(error: Exception, uri: str) -> ReticentError:
+def _explain(error: Exception, uri: str) -> ReticentError:
     code, said = getattr(error, "sqlstate", None) or "", postgres.first_line(error, uri)
     if code.startswith("28") or "password" in said:
         return Unavailable(

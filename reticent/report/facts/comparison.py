@@ -46,7 +46,7 @@ def compare_runs(folder_names: Sequence[Path]) -> list[ComparedRun]:
     Raises:
         DataError: a folder holds no run. IntegrityError: something in it is damaged.
     """
-    return [_compared(folder) for folder in folder_names]
+    return [_read_run(folder) for folder in folder_names]
 
 
 def comparison_rows(runs: Sequence[ComparedRun]) -> list[tuple[str, ...]]:
@@ -55,7 +55,7 @@ def comparison_rows(runs: Sequence[ComparedRun]) -> list[tuple[str, ...]]:
     return [(name, *(run.facts.get(name, "-") for run in runs)) for name in names]
 
 
-def _compared(folder: Path) -> ComparedRun:
+def _read_run(folder: Path) -> ComparedRun:
     record = folders.read_record(folder)
     request, preparation = record.request, record.preparation
     facts = {

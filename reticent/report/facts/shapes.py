@@ -114,12 +114,12 @@ def shape_chart(shape: ColumnEffect, number: int, *, several: bool = False) -> C
         return Bars(
             id=f"curve{number}",
             title=title,
-            description="; ".join(f"{shape.words[at]}: {_signed(shape.values[at])}" for at in order[:5]),
+            description="; ".join(f"{shape.words[at]}: {_with_sign(shape.values[at])}" for at in order[:5]),
             unit="size of the effect",
-            names=tuple(_shortened(shape.words[at]) for at in order),
+            names=tuple(_shorten(shape.words[at]) for at in order),
             amounts=tuple(abs(shape.values[at]) for at in order),
             notes=tuple(
-                f"{_signed(shape.values[at])} ± {plain_number(shape.deviations[at], digits=2)}"
+                f"{_with_sign(shape.values[at])} ± {plain_number(shape.deviations[at], digits=2)}"
                 for at in order
             ),
         )
@@ -130,12 +130,12 @@ def shape_chart(shape: ColumnEffect, number: int, *, several: bool = False) -> C
     )
     places = range(len(shape.values))
     lowest, highest = (choose(places, key=shape.values.__getitem__) for choose in (min, max))
-    missing = "" if shape.missing is None else f" A missing cell adds {_signed(shape.missing)}."
+    missing = "" if shape.missing is None else f" A missing cell adds {_with_sign(shape.missing)}."
     return Chart(
         id=f"curve{number}",
         title=title,
-        description=f"From {_signed(shape.values[lowest])} near {plain_number(_centre(shape, lowest))} to "
-        f"{_signed(shape.values[highest])} near {plain_number(_centre(shape, highest))}.{missing}",
+        description=f"From {_with_sign(shape.values[lowest])} near {plain_number(_centre(shape, lowest))} to "
+        f"{_with_sign(shape.values[highest])} near {plain_number(_centre(shape, highest))}.{missing}",
         x_label=shape.column,
         y_label=f"effect on '{shape.output}'",
         lines=(Line(name="effect", x=x, y=middle),),
@@ -158,9 +158,9 @@ def _range(low: tuple[float, ...], high: tuple[float, ...]) -> tuple[float, floa
     return bottom - room, top + room
 
 
-def _signed(value: float) -> str:
+def _with_sign(value: float) -> str:
     return f"{'+' if value >= 0 else '-'}{plain_number(abs(value), digits=3)}"
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= 34 else f"{name[:33]}…"

@@ -45,7 +45,7 @@ def weight_sections(folder: Path, record: RunRecord) -> list[Section]:
                     description="; ".join(f"{each.feature}: {show_effect(each)}" for each in shown[:5]),
                     unit="size of the effect",
                     names=tuple(
-                        _shortened(f"{each.feature} ({each.output})" if several else each.feature)
+                        _shorten(f"{each.feature} ({each.output})" if several else each.feature)
                         for each in shown
                     ),
                     amounts=tuple(abs(each.effect) for each in shown),
@@ -56,7 +56,7 @@ def weight_sections(folder: Path, record: RunRecord) -> list[Section]:
     ]
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     """A name that fits beside a bar."""
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 

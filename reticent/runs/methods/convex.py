@@ -97,11 +97,11 @@ class Convex(NamedTuple):
 def method(name: str, description: str) -> Method:
     """The row of a convex method."""
     return Method(
-        description=description, price=_priced(name), read=_read, has_shadows=True, claims_delta=True
+        description=description, price=_price_with(name), read=_read, has_shadows=True, claims_delta=True
     )
 
 
-def _priced(name: str) -> Callable[[Terms], Convex]:
+def _price_with(name: str) -> Callable[[Terms], Convex]:
     def price(terms: Terms) -> Convex:
         require_enough(terms)
         if terms.model != "linear":

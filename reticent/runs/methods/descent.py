@@ -82,7 +82,7 @@ class Descent(NamedTuple):
                 execution=Execution(program=self._program(inputs)),
             )
         if not run.is_complete:
-            raise _interrupted(int(run.state.step), self.plan.steps)
+            raise _interruption(int(run.state.step), self.plan.steps)
         return Trained(
             run.params, run.guarantee.assumptions, tuple(_history_point(moment) for moment in run.history)
         )
@@ -149,7 +149,7 @@ def _plan(terms: Terms, max_norm: float, steps: int, batch: int | None) -> Plan:
     )
 
 
-def _interrupted(done: int, steps: int) -> Interrupted:
+def _interruption(done: int, steps: int) -> Interrupted:
     if not done:
         return Interrupted(f"Interrupted before the first of {steps} steps.", remedy=WHOLE_PLAN)
     return Interrupted(

@@ -141,7 +141,9 @@ class Pate(NamedTuple):
         inputs.observer.say(
             f"{len(answers)} of {answers.asked} questions about {len(view.pool):,} public rows were answered"
         )
-        return answers, _seen(votes, Questions(rows=questions[: answers.asked]), answers, noise, self.delta)
+        return answers, _describe_agreement(
+            votes, Questions(rows=questions[: answers.asked]), answers, noise, self.delta
+        )
 
     def _votes(self, inputs: Inputs, view: _View) -> Votes:
         y = inputs.train_on["y"]
@@ -177,7 +179,7 @@ def method() -> Method:
     """The row of PATE in the table of methods."""
     return Method(
         description=METHOD_DESCRIPTION,
-        price=_priced,
+        price=_price,
         read=_read_recipe,
         needs_classes=True,
         is_for_users=True,
@@ -185,7 +187,7 @@ def method() -> Method:
     )
 
 
-def _priced(terms: Terms) -> Pate:
+def _price(terms: Terms) -> Pate:
     require_enough(terms)
     if terms.public < 2:
         raise CannotMeet(
@@ -228,7 +230,7 @@ def _assumptions(rows: int, has_users: bool) -> tuple[str, ...]:
     )
 
 
-def _seen(
+def _describe_agreement(
     votes: Votes, questions: Questions, answers: Answers, noise: GaussianMax | Confident, delta: float
 ) -> dict[str, Any]:
     """What only the holder of the data may look at: how far the teachers agree, and what that would cost."""

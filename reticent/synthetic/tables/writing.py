@@ -82,7 +82,7 @@ def differences(written_as: TableFormat, coder: Coder) -> list[str]:
     if written_as.compression:
         said.append(f"the original is compressed ({written_as.compression}), this is not")
     encoding = encoding_for(written_as, coder)
-    if written_as.encoding and codecs.lookup(encoding) != _known(written_as.encoding):
+    if written_as.encoding and codecs.lookup(encoding) != _find_codec(written_as.encoding):
         said.append(f"the original is in {written_as.encoding}, this is in {encoding}")
     if written_as.has_quoted_names:
         said.append(f"words are in {written_as.quote}, numbers are not")
@@ -95,7 +95,7 @@ def differences(written_as: TableFormat, coder: Coder) -> list[str]:
     return said
 
 
-def _known(encoding: str) -> codecs.CodecInfo | None:
+def _find_codec(encoding: str) -> codecs.CodecInfo | None:
     try:
         return codecs.lookup(encoding)
     except LookupError:
