@@ -212,15 +212,15 @@ def test_every_dotted_name_that_a_page_names_exists(page: Path):
     assert sorted(name for name in named if not exists(name)) == []
 
 
-def test_the_architecture_page_names_every_folder_and_types_where_they_are():
-    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+def test_the_pages_of_the_architecture_name_every_folder_and_types_where_they_are():
+    page, types_page = ((DOCS / name).read_text(encoding="utf-8") for name in ("architecture.md", "types.md"))
     folders = [
         path.parent.relative_to(ROOT / "reticent") for path in (ROOT / "reticent").glob("*/**/__init__.py")
     ]
     shown = page.partition("## The folders")[2].partition("\n## ")[0]
     assert [str(folder) for folder in folders if f"`{folder}/" not in shown] == []
     rows = re.findall(
-        r"^\| (`\w+`.*?) \| (`.*?`) \|", page.partition("## The types that matter")[2], re.MULTILINE
+        r"^\| (`\w+`.*?) \| (`.*?`) \|", types_page.partition("## The types that matter")[2], re.MULTILINE
     )
     assert len(rows) > 20
     for types, modules in rows:
