@@ -10,10 +10,12 @@ _LARGEST, _SMALLEST = 1e15, 1e-9  # beyond these an exponent is easier to read
 def plain_number(value: float, *, digits: int = 4) -> str:
     """A number with at least so many significant digits, thousands separated, and no exponent.
 
-    >>> [plain_number(number) for number in (14457.3, 0.00312, -2.5, 0.0, 99.996, 1e300)]
+    >>> [plain_number(number) for number in (14457.3, 0.00312, -2.5, -0.0, 99.996, 1e300)]
     ['14,457', '0.00312', '-2.5', '0', '100', '1e+300']
     """
-    if value == 0 or not math.isfinite(value):
+    if value == 0:
+        return "0"  # of minus zero too
+    if not math.isfinite(value):
         return f"{value:g}"
     if not (_SMALLEST <= abs(value) < _LARGEST):
         return f"{value:.{digits}g}"

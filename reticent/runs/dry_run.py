@@ -98,7 +98,7 @@ def dry_run(request: Request) -> DryRun:
         unit=kept.unit,
         rows_per_user=kept.rows_per_user,
         arithmetic=method.sampler_share * asked.delta,
-        assumptions=_assumptions(source),
+        assumptions=(f"the number of {kept.unit}s, {source.rows}, is public", *_assumptions(source)),
     )
     return DryRun(
         request=asked,

@@ -11,17 +11,16 @@ import re
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from reticent.core.files import write_whole
 from reticent.core.observer import Observer
-from reticent.data.arrow_cells import Reading, as_numbers, as_words, missing_cells, unreadable_cells
-from reticent.data.domain import Column, Domain, Ignored, Number
+from reticent.data.domain import Column, Domain, Ignored, Integer, Label, Number
 from reticent.data.files import Table
-from reticent.data.kinds import MISSING_MARKERS, quote
+from reticent.data.kinds import format_bound, identifiers_among, quote
+from reticent.runs.first_cells import FirstCells, first_cells
 from reticent.runs.private import HOLDER_WARNINGS, PRIVATE, make_private
 
 FOR_HOLDER = "For you only, from rows without noise"
@@ -37,21 +36,7 @@ _IDENTIFIER = re.compile(
     r"(^|[_\W])(id|ids|key|uuid|guid|nr|number|index)($|[_\W])|[a-z](Id|ID|Key|Nr)$|^(id|ID)"
 )
 _MOST_WORDS = 50  # of a column that may give a label away
-
-
-class _Column(NamedTuple):
-    """The first cells of a column.
-
-    Args:
-        words: the different ones.
-        codes: the position of each cell among them, -1 where missing.
-        numbers: as numbers, NaN where missing; None if most cells are not.
-    """
-
-    name: str
-    words: list[str]
-    codes: np.ndarray
-    numbers: np.ndarray | None
+_UNDECLARED_SHARE = 0.05  # of cells outside what was declared
 
 
 def tell_holder(source: Any, observer: Observer) -> tuple[str, ...]:
@@ -100,21 +85,25 @@ def holder_warnings(
         None. Whoever prints the lines for somebody else releases what they say.
     """
     known = {} if declared is None else declared.columns
+    by_name = {name for name in identifiers_among(table.names, target) if _is_open(known.get(name))}
     used = [
         name
         for name in table.names
         if name not in table.unsupported
+        and name not in by_name
         and name not in ignore
         and (declared is None or name in known)
         and not _is_left_out(known.get(name))
     ]
     used = [name for at, name in enumerate(used) if at < _COLUMNS or name == target]
     most = min(_ROWS, _CELLS // max(len(used), 1))
-    columns = _first_cells(table, used, declared, most) if most >= _FEWEST_ROWS else {}
+    columns = first_cells(table, used, declared, most) if most >= _FEWEST_ROWS else {}
     if not columns or len(next(iter(columns.values())).codes) < _FEWEST_ROWS:
         return []
     goal = columns.get(target or "")
     said = [line for column in columns.values() for line in _about_column(column, is_target=column is goal)]
+    if declared is not None:
+        said += [line for column in columns.values() for line in _about_declaration(column, declared)]
     if goal is not None:
         said += [
             line for column in columns.values() if column is not goal for line in _about_leak(column, goal)
@@ -127,41 +116,12 @@ def _is_left_out(column: Column | None) -> bool:
     return isinstance(column, Ignored) and "kind" not in column.looked_up
 
 
-def _first_cells(table: Table, names: list[str], declared: Domain | None, most: int) -> dict[str, _Column]:
-    parts: dict[str, list[pa.Array]] = {name: [] for name in names}
-    rows = 0
-    for batch in table.batches(names):
-        for name in names:
-            parts[name].append(batch.batch.column(name).slice(0, most - rows))
-        rows += batch.batch.num_rows
-        if rows >= most:
-            break
-    markers = MISSING_MARKERS if declared is None else declared.missing_markers
-    known = {} if declared is None else declared.columns
-    found = {}
-    for name, pieces in parts.items():
-        if not pieces:
-            continue
-        column = pa.concat_arrays(pieces)
-        as_declared = known.get(name)
-        is_date = isinstance(as_declared, Number) and as_declared.date
-        found[name] = _column(name, column, markers, table.dialect.reading._replace(is_date=is_date))
-    return found
+def _is_open(column: Column | None) -> bool:
+    """Whether it is still to be found what a column holds: it is then ignored if its name says identifier."""
+    return isinstance(column, Ignored) and "kind" in column.looked_up
 
 
-def _column(name: str, column: pa.Array, markers: Collection[str], reading: Reading) -> _Column:
-    missing = missing_cells(column, markers)
-    encoded = as_words(column).dictionary_encode()
-    codes = np.where(missing, -1, encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
-    words = encoded.dictionary.to_pylist()
-    unreadable = unreadable_cells(column, missing, reading)
-    present = len(missing) - int(missing.sum())
-    if not present or 2 * int(unreadable.sum()) > present:
-        return _Column(name, words, codes, None)
-    return _Column(name, words, codes, as_numbers(column, missing | unreadable, reading))
-
-
-def _about_column(column: _Column, *, is_target: bool) -> Iterator[str]:
+def _about_column(column: FirstCells, *, is_target: bool) -> Iterator[str]:
     if column.numbers is not None:
         yield from _about_sentinels(column.name, column.numbers[np.isfinite(column.numbers)])
         if not is_target:
@@ -199,7 +159,7 @@ def _about_identifier(name: str, numbers: np.ndarray) -> Iterator[str]:
         )
 
 
-def _about_unknown(column: _Column) -> Iterator[str]:
+def _about_unknown(column: FirstCells) -> Iterator[str]:
     """A word for "not known" that much of a column consists of."""
     if column.numbers is not None:
         return
@@ -212,7 +172,46 @@ def _about_unknown(column: _Column) -> Iterator[str]:
             )
 
 
-def _about_leak(column: _Column, target: _Column) -> Iterator[str]:
+def _about_declaration(column: FirstCells, domain: Domain) -> Iterator[str]:
+    """Cells that are not as declared: rows of no class teach nothing, and numbers are clipped."""
+    declared = domain.columns.get(column.name)
+    if declared is None or declared.looked_up:
+        return
+    if isinstance(declared, Label) and declared.values and not declared.other:
+        yield from _about_classes(column, declared.values, ignores_case=domain.ignore_case)
+    elif isinstance(declared, (Number, Integer)) and declared.bounds and column.numbers is not None:
+        low, high = declared.bounds
+        numbers = column.numbers[np.isfinite(column.numbers)]
+        numbers = numbers[~np.isin(numbers, list(_SENTINELS))]  # those have a line of their own
+        share = float(np.mean((numbers < low) | (numbers > high))) if len(numbers) else 0.0
+        if share > _UNDECLARED_SHARE:
+            yield (
+                f"{share:.0%} of the cells of {quote(column.name)} lie outside its bounds, "
+                f"{format_bound(declared, low)} to {format_bound(declared, high)}: they count as the nearest "
+                "bound. If that is a mistake, correct the bounds."
+            )
+
+
+def _about_classes(column: FirstCells, classes: tuple[str, ...], *, ignores_case: bool) -> Iterator[str]:
+    key = str.casefold if ignores_case else str
+    known, cells = {key(name) for name in classes}, column.codes[column.codes >= 0]
+    times = dict(zip(column.words, np.bincount(cells, minlength=len(column.words)).tolist(), strict=True))
+    others = {word: count for word, count in times.items() if count and key(word) not in known}
+    if sum(others.values()) > _UNDECLARED_SHARE * len(cells):
+        share, most = sum(others.values()) / len(cells), max(others, key=lambda word: others[word])
+        yield (
+            f"{share:.0%} of the cells of {quote(column.name)} are none of its classes, most of them "
+            f"{quote(most)}. These rows teach nothing. Add the class, or correct how it is spelt."
+        )
+    present = {key(word) for word, count in times.items() if count}
+    if absent := [quote(name) for name in classes if key(name) not in present]:
+        yield (
+            f"None of {len(column.codes):,} rows of {quote(column.name)} has the class {', '.join(absent)}. "
+            "Is it spelt as in the table?"
+        )
+
+
+def _about_leak(column: FirstCells, target: FirstCells) -> Iterator[str]:
     """A column from which the target can be told without a mistake."""
     if _gives_away(column, target):
         yield (
@@ -221,7 +220,7 @@ def _about_leak(column: _Column, target: _Column) -> Iterator[str]:
         )
 
 
-def _gives_away(column: _Column, target: _Column) -> bool:
+def _gives_away(column: FirstCells, target: FirstCells) -> bool:
     is_known = (column.codes >= 0) & (target.codes >= 0)
     codes, goals = column.codes[is_known], target.codes[is_known]
     classes = np.unique(goals)

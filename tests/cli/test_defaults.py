@@ -48,6 +48,7 @@ def test_a_dry_run_charges_and_writes_nothing(reticent, home: Path) -> None:
     assert found["found_privately"] == []
     code, out, err = reticent(*WORDS, "--epsilon", 2, "--dry-run")
     assert "about 480 of 600 rows" in " ".join(out.split())
+    assert "Assuming that the number of records, 600, is public" in " ".join(out.split())
     assert "Nothing was charged, and nothing was written" in " ".join(err.split())
     assert {path: path.read_bytes() for path in home.iterdir() if path.is_file()} == before
     assert not (home / "run").exists()

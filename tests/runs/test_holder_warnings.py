@@ -11,7 +11,7 @@ import pytest
 
 from reticent.core.keys import Keys
 from reticent.core.observer import Observer
-from reticent.data.domain import Category, Domain, Ignored, Label, Number
+from reticent.data.domain import Category, Column, Domain, Ignored, Label, Number
 from reticent.data.files import open_table
 from reticent.runs.fit import fit
 from reticent.runs.holder_warnings import holder_warnings
@@ -82,6 +82,45 @@ def test_a_column_that_is_still_to_be_found_is_looked_at(tmp_path: Path) -> None
     declared = Domain(columns=columns, target="y")
     (line,) = holder_warnings(open_table(tmp_path / "t.csv"), declared, target="y")
     assert "'pid' is a whole number that no two rows share" in line
+
+
+def test_a_column_that_its_name_leaves_out_is_not_spoken_of(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        "visit_id,age,y\n" + "".join(f"{n},{n % 70},{n % 2}\n" for n in range(300))
+    )
+    columns = {name: Ignored(looked_up=frozenset({"kind"})) for name in ("visit_id", "age")}
+    declared = Domain(columns={**columns, "y": Label(values=("0", "1"))}, target="y")
+    assert not holder_warnings(open_table(tmp_path / "t.csv"), declared, target="y")
+
+
+def said_of_declared(tmp_path: Path, *, ignore_case: bool = False, **columns: Column) -> list[str]:
+    """The warnings about ages from 0 to 99 and three classes in equal parts."""
+    lines = [f"{row % 100},{['no', 'YES', 'maybe'][row % 3]}" for row in range(300)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,y", *lines]) + "\n")
+    honest: dict[str, Column] = {
+        "age": Number(bounds=(0.0, 120.0)),
+        "y": Label(values=("no", "YES", "maybe"), lenient=True),
+    }
+    declared = Domain(columns={**honest, **columns}, target="y", ignore_case=ignore_case)
+    return holder_warnings(open_table(tmp_path / "t.csv"), declared, target="y")
+
+
+def test_classes_that_the_table_does_not_have_are_named(tmp_path: Path) -> None:
+    """A slip of the pen left out every other row, and accuracy was 100%."""
+    assert not said_of_declared(tmp_path)
+    others, absent = said_of_declared(tmp_path, y=Label(values=("no", "yes", "maybe"), lenient=True))
+    assert "33% of the cells of 'y' are none of its classes, most of them 'YES'" in others
+    assert "None of 300 rows of 'y' has the class 'yes'" in absent
+    any_case = Label(values=("no", "yes", "maybe"), lenient=True)
+    assert not said_of_declared(tmp_path, y=any_case, ignore_case=True)
+    marked = Label(values=("no", "yes"), lenient=True, looked_up=frozenset({"values"}))
+    assert not said_of_declared(tmp_path, y=marked)  # they will be found
+
+
+def test_bounds_that_most_numbers_lie_outside_are_named(tmp_path: Path) -> None:
+    (said,) = said_of_declared(tmp_path, age=Number(bounds=(0.0, 12.0)))
+    assert "87% of the cells of 'age' lie outside its bounds, 0 to 12" in said
+    assert not said_of_declared(tmp_path, age=Number(bounds=(0.0, 96.0)))
 
 
 def test_a_column_that_is_mostly_unknown_is_named(tmp_path: Path) -> None:

@@ -151,8 +151,8 @@ def _doubt_about_decimals(path: str, dialect: Dialect) -> str:
     else:
         number, otherwise = "41.896", f"{written}, decimal comma, thousands point"
     return (
-        f"Nothing tells whether {number} in {path} is about 42 or about 42 thousand. It is taken as "
-        f"about 42: pass --format '{otherwise}' if it is not."
+        f"Nothing in {path} tells whether a number such as {number} is about 42 or about 42 thousand. It is "
+        f"taken as about 42: pass --format '{otherwise}' if it is not."
     )
 
 
