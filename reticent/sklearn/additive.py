@@ -217,7 +217,8 @@ class PrivateAdditiveRegressor(RegressorMixin, _Additive):
 
     Args:
         bounds: the smallest and the largest target; targets and predictions are clipped to them.
-            Without bounds they are found privately, from the same budget.
+            Without bounds they are found privately, from the same budget: of few records, with up to two
+            fifths of it.
 
     The other arguments are those of `PrivateAdditiveClassifier`.
 

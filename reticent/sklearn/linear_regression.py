@@ -24,7 +24,8 @@ class PrivateLinearRegression(RegressorMixin, LinearFit):
     Args:
         method: "input", "output", "objective" or "descent"; "auto" picks one.
         bounds: the smallest and the largest target; targets and predictions are clipped to them.
-            Without bounds they are found privately, from the same budget.
+            Without bounds they are found privately, from the same budget: of few records, with up to two
+            fifths of it.
 
     The other arguments are those of `PrivateLogisticRegression`.
 

@@ -22,6 +22,8 @@ from reticent.sklearn.spending import Spending
 
 _COVERED = 0.9  # the share of rows that the norm found is to cover
 _TAIL = 0.05  # the share of targets cut off on each side
+_ENOUGH = 50.0  # epsilon times records, with which a bound of the targets is nearly always found
+_MOST_FOR_BOUND = 0.2  # of epsilon, where there are few records
 _STEPS = 64  # of the stream of preparation
 _NONE = (0.0, 0.0)  # the range of a column of which none is found
 
@@ -54,21 +56,33 @@ class Finder:
         """
         powers = np.arange(-40, 41) / 2
         lengths = math.sqrt(x.shape[1]) * 2.0**powers
-        return self._least(row_norms(x), _COVERED, lengths, np.abs(powers), "the norm")
+        return self._least(row_norms(x), _COVERED, lengths, np.abs(powers), "the norm", self._epsilon)
 
     def bounds(self, targets: np.ndarray) -> tuple[float, float]:
-        """An interval that holds most targets; its ends are powers of two, or zero."""
+        """An interval that holds most targets; its ends are powers of two, or zero.
+
+        A model of targets in wrong bounds is worth nothing. So where the declared number of records is small,
+        each end gets more than its share: what it takes to find it, but at most a fifth of epsilon.
+        """
+        total = self._spending.epsilon
+        epsilon = max(self._epsilon, min(_ENOUGH / self._spending.examples, _MOST_FOR_BOUND * total))
         powers = np.arange(-20, 41)
         ends = np.concatenate([-(2.0 ** powers[::-1]), [0.0], 2.0**powers])
         rarity = np.abs(np.concatenate([powers[::-1], [0], powers])) / 2
         high, low = (
-            sign * self._least(sign * targets, 1 - _TAIL, ends, rarity, "the bounds of the targets")
+            sign * self._least(sign * targets, 1 - _TAIL, ends, rarity, "the bounds of the targets", epsilon)
             for sign in (1, -1)
         )
         return (low, high) if low < high else (min(low, high) - 1.0, max(low, high) + 1.0)
 
     def _least(
-        self, values: np.ndarray, share: float, candidates: np.ndarray, rarity: np.ndarray, what: str
+        self,
+        values: np.ndarray,
+        share: float,
+        candidates: np.ndarray,
+        rarity: np.ndarray,
+        what: str,
+        epsilon: float,
     ) -> float:
         """The least candidate that this share of the values does not exceed, or one near it.
 
@@ -82,8 +96,8 @@ class Finder:
             does not depend on the data changes nothing.
         """
         spending = self._spending
-        event = ExponentialMechanism(epsilon=self._epsilon, adjacency=spending.adjacency)
-        spending.set_apart(self._epsilon)
+        event = ExponentialMechanism(epsilon=epsilon, adjacency=spending.adjacency)
+        spending.set_apart(epsilon)
         spending.pay(event, f"find {what}")
         counts = np.searchsorted(np.sort(values), candidates, side="right")
         wanted = share * spending.examples
@@ -92,7 +106,7 @@ class Finder:
         max_change = 1 / spending.adjacency.reach
         self._step += 1
         key = step_key(self._root, self._step)
-        scores = scores - rarity * 2 / self._epsilon
+        scores = scores - rarity * 2 / epsilon
         return float(candidates[int(exponential_mechanism(key, scores, event, max_change=max_change))])
 
     def classes(self, labels: np.ndarray) -> np.ndarray:

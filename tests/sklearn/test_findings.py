@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 from recording import separable
@@ -49,6 +52,45 @@ def test_bounds_hold_most_targets(low: float, high: float):
     assert np.mean((least <= targets) & (targets <= most)) > 0.9
     assert most - least < 5 * (high - low) + 4 * max(abs(low), abs(high))
     assert tight(spending.event, 1e-9, Adjacency.REPLACE).upper <= 0.2 * (1 + 1e-9)
+
+
+def test_bounds_of_few_targets_are_found_too():
+    """With a fortieth of epsilon for each end, less than a third of them would be near the targets."""
+    targets = np.random.default_rng(0).uniform(20_000, 90_000, 300)
+    near = 0
+    for seed in range(40):
+        spending = Spending(
+            epsilon=1.0,
+            delta=1e-6,
+            adjacency="add-or-remove",
+            examples=300,
+            keys=Keys.seeded(seed),
+            budget=None,
+        )
+        low, high = Finder(spending, 0.1, 4).bounds(targets)
+        near += bool(np.mean((low <= targets) & (targets <= high)) > 0.8 and -(2**17) <= low < high <= 2**19)
+    assert near >= 34  # fewer by chance once in a million times, if one in fifty fails
+
+
+@pytest.mark.parametrize("share", [1e-3, 0.1, 0.5, 0.99])
+def test_what_finds_bounds_leaves_something_for_the_fit(share: float):
+    for rows, others in itertools.product([1, 100, 3000, 10**9], [0, 1]):
+        spending = Spending(
+            epsilon=2.0,
+            delta=1e-12,
+            adjacency="add-or-remove",
+            examples=rows,
+            keys=Keys.seeded(0),
+            budget=None,
+        )
+        looking = Finder(spending, share, 2 + others)
+        looking.bounds(np.linspace(0.0, 9.0, 50))
+        for _ in range(others):
+            looking.norm(np.ones((50, 2)))
+        whole: Any = spending.event
+        paid = sum(event.epsilon for event in whole.events)
+        assert 0 < paid <= 2.0 - spending.left[0] + 1e-12
+        assert spending.left[0] > 0
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-or-remove"])
