@@ -1,7 +1,7 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
 .PHONY: help demo test thorough quick oldest newest wheel browser postgres check format docs reference bench bench-training bench-accuracy bench-tabular bench-convex bench-pate \
-	bench-synthetic bench-strangers bench-scale clean
+	bench-synthetic bench-federated bench-strangers bench-scale clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -105,6 +105,9 @@ bench-pate: .venv/dev ## PATE on MNIST and Adult beside other private methods (h
 bench-synthetic: .venv/dev ## Synthetic tables beside a peer, and synthetic images (an hour)
 	$(BIN)/python -m benchmarks.synthetic --peer
 	$(BIN)/python -m benchmarks.synthetic_images --figure docs/figures/synthetic_mnist.png
+
+bench-federated: .venv/dev ## Federated learning: privacy, robust rules and a backdoor on images (hours)
+	$(BIN)/python -m benchmarks.federated
 
 bench-strangers: .venv/dev ## Tables as strangers bring them, beside a private peer and models without privacy (an hour)
 	$(BIN)/python -m benchmarks.strangers --write docs/benchmarks/strangers.md

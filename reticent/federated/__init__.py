@@ -6,6 +6,8 @@ run = rt.federated.train(loss, params, Dataset(rows, users=clients), plan)
 local_training   what a client does in a round
 plan             who takes part and what leaves a round, and what that costs
 simulator        all of it on one machine
+robust           what a server may compute instead of a mean when some clients lie
+poisoning        what those clients may send, or train on
 splits           clients for data that have none
 """
 
@@ -16,6 +18,8 @@ from typing import TYPE_CHECKING
 from reticent.core.pages import open_page
 
 if TYPE_CHECKING:
+    from reticent.federated import poisoning as poisoning
+    from reticent.federated import robust as robust
     from reticent.federated.local_training import LocalTraining as LocalTraining
     from reticent.federated.local_training import client_update as client_update
     from reticent.federated.plan import FederatedPlan as FederatedPlan
