@@ -8,20 +8,21 @@ from reticent.core.pages import open_page
 
 if TYPE_CHECKING:
     from reticent.mechanisms.adjacency import Adjacency as Adjacency
+    from reticent.mechanisms.batch_events import Allocated as Allocated
+    from reticent.mechanisms.batch_events import FixedSizeSampled as FixedSizeSampled
+    from reticent.mechanisms.batch_events import PoissonSampled as PoissonSampled
+    from reticent.mechanisms.batch_events import TruncatedPoissonSampled as TruncatedPoissonSampled
     from reticent.mechanisms.events import ApproximateDp as ApproximateDp
     from reticent.mechanisms.events import BestOfTrials as BestOfTrials
     from reticent.mechanisms.events import Composed as Composed
     from reticent.mechanisms.events import Event as Event
     from reticent.mechanisms.events import ExponentialMechanism as ExponentialMechanism
-    from reticent.mechanisms.events import FixedSizeSampled as FixedSizeSampled
     from reticent.mechanisms.events import Gaussian as Gaussian
     from reticent.mechanisms.events import Laplace as Laplace
     from reticent.mechanisms.events import NonPrivate as NonPrivate
-    from reticent.mechanisms.events import PoissonSampled as PoissonSampled
     from reticent.mechanisms.events import PureDp as PureDp
     from reticent.mechanisms.events import RandomizedResponse as RandomizedResponse
     from reticent.mechanisms.events import Repeated as Repeated
-    from reticent.mechanisms.events import TruncatedPoissonSampled as TruncatedPoissonSampled
     from reticent.mechanisms.gaussian import add_gaussian_noise as add_gaussian_noise
     from reticent.mechanisms.laplace import add_laplace_noise as add_laplace_noise
     from reticent.mechanisms.laplace import add_vector_laplace_noise as add_vector_laplace_noise

@@ -7,6 +7,7 @@ released value is then a matter of the adjacency, and no caller ever passes a fa
     Gaussian, Laplace, RandomizedResponse, ExponentialMechanism      one noisy release
     PureDp, ApproximateDp                                            a guarantee proved elsewhere
     PoissonSampled, TruncatedPoissonSampled, FixedSizeSampled        a release computed on a random batch
+    Allocated                                                        releases of which a record is in a few
     Repeated, Composed                                               several releases, chosen adaptively
     BestOfTrials                                                     the best of a random number of runs
     NonPrivate                                                       a release without protection
@@ -23,6 +24,12 @@ from typing import Any
 from reticent.core import checks, strict_json
 from reticent.core.errors import InvalidArgument, suggest
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.batch_events import (
+    Allocated,
+    FixedSizeSampled,
+    PoissonSampled,
+    TruncatedPoissonSampled,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,76 +138,6 @@ class ApproximateDp:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoissonSampled:
-    """`event`, computed on a batch that every record joins by its own coin of probability `rate`.
-
-    Example:
-        >>> PoissonSampled(rate=0.01, event=Gaussian(noise_multiplier=1.0)).rate
-        0.01
-        >>> PoissonSampled(rate=1.5, event=Gaussian(noise_multiplier=1.0))
-        Traceback (most recent call last):
-            ...
-        reticent.core.errors.InvalidArgument: rate must be a probability between 0 and 1, got 1.5.
-        Pass another rate.
-    """
-
-    rate: float
-    event: Event
-
-    def __post_init__(self) -> None:
-        checks.probability(rate=self.rate)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TruncatedPoissonSampled:
-    """As `PoissonSampled`, but of a batch above `capacity` only a random `capacity` is kept.
-
-    `examples` is the declared, public size of the dataset: it decides how rarely that happens.
-
-    Example:
-        >>> TruncatedPoissonSampled(
-        ...     rate=0.01, capacity=64, examples=1000, event=Gaussian(noise_multiplier=1.0)
-        ... ).capacity
-        64
-    """
-
-    rate: float
-    capacity: int
-    examples: int
-    event: Event
-
-    def __post_init__(self) -> None:
-        checks.probability(rate=self.rate)
-        checks.count(capacity=self.capacity, examples=self.examples)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FixedSizeSampled:
-    """`event`, computed on `batch_size` of `examples` records drawn without replacement.
-
-    Example:
-        >>> FixedSizeSampled(batch_size=10, examples=1000, event=Gaussian(noise_multiplier=1.0)).rate
-        0.01
-    """
-
-    batch_size: int
-    examples: int
-    event: Event
-
-    def __post_init__(self) -> None:
-        checks.count(batch_size=self.batch_size, examples=self.examples)
-        if self.batch_size > self.examples:
-            raise InvalidArgument(
-                f"A batch of {self.batch_size} cannot be drawn from {self.examples} examples.",
-                remedy="Pass a batch_size of at most examples.",
-            )
-
-    @property
-    def rate(self) -> float:
-        return self.batch_size / self.examples
-
-
-@dataclass(frozen=True, kw_only=True)
 class Repeated:
     """The same kind of release, `times` times, each chosen with the earlier ones in view.
 
@@ -286,6 +223,7 @@ Event = (
     | PoissonSampled
     | TruncatedPoissonSampled
     | FixedSizeSampled
+    | Allocated
     | Repeated
     | Composed
     | BestOfTrials
@@ -302,6 +240,7 @@ _NAMES: dict[str, type[Any]] = {
     "poisson_sampled": PoissonSampled,
     "truncated_poisson_sampled": TruncatedPoissonSampled,
     "fixed_size_sampled": FixedSizeSampled,
+    "allocated": Allocated,
     "repeated": Repeated,
     "composed": Composed,
     "best_of_trials": BestOfTrials,

@@ -59,6 +59,21 @@ def _around(inner: st.SearchStrategy[Event]) -> st.SearchStrategy[Event]:
             _counts,
             inner,
         ),
+        st.builds(
+            lambda s, k, r, c, e: events.Allocated(
+                steps=s,
+                times=min(k, s),
+                released=None if r is None else min(r, s),
+                capacity=c,
+                examples=c,
+                event=e,
+            ),
+            _counts,
+            _counts,
+            st.none() | _counts,
+            st.none() | _counts,
+            inner,
+        ),
         st.builds(lambda t, e: events.Repeated(event=e, times=t), st.integers(0, 10**12), inner),
         st.builds(
             lambda s, g, e: events.BestOfTrials(shape=s, gamma=g, event=e),
@@ -106,6 +121,15 @@ _ONE_OF_EACH: dict[str, dict[str, Any]] = {
         "event": _GAUSSIAN,
     },
     "fixed_size_sampled": {"kind": "fixed_size_sampled", "batch_size": 5, "examples": 10, "event": _GAUSSIAN},
+    "allocated": {
+        "kind": "allocated",
+        "steps": 9,
+        "event": _GAUSSIAN,
+        "times": 2,
+        "released": 4,
+        "capacity": 20,
+        "examples": 100,
+    },
     "repeated": {"kind": "repeated", "event": _GAUSSIAN, "times": 3},
     "composed": {"kind": "composed", "events": [_GAUSSIAN, {"kind": "non_private"}]},
     "best_of_trials": {"kind": "best_of_trials", "shape": 0.5, "gamma": 0.1, "event": _GAUSSIAN},
@@ -118,7 +142,10 @@ def test_a_field_too_many_or_too_few_is_refused(name: str):
     value = _ONE_OF_EACH[name]
     with pytest.raises(InvalidArgument, match="no field 'sigma'"):
         events.from_json({**value, "sigma": 1.0})
-    for field in value.keys() - {"kind", "adjacency", "choices"}:
+    optional = {"kind", "adjacency", "choices"}
+    if name == "allocated":
+        optional |= {"times", "released"}
+    for field in value.keys() - optional:
         with pytest.raises(InvalidArgument, match=field):
             events.from_json({key: item for key, item in value.items() if key != field})
 
@@ -130,8 +157,10 @@ _WRONG = [None, "1.0", [], {}, True, math.nan, math.inf, -1, -0.5, 10**400, [1],
 def test_a_value_of_the_wrong_kind_or_size_is_refused(name: str):
     let_in = []
     for field, wrong in itertools.product(_ONE_OF_EACH[name].keys() - {"kind"}, _WRONG):
-        is_count = field in ("times", "capacity", "choices", "examples")
-        if (field, wrong) in (("events", []), ("shape", -0.5)) or (is_count and wrong == 10**400):
+        is_count = field in ("times", "capacity", "choices", "examples", "steps")
+        if (field, wrong) in (("events", []), ("shape", -0.5), ("released", None)) or (
+            is_count and wrong == 10**400
+        ):
             continue  # a value that the field may have; accountants refuse counts beyond measure
         try:
             events.from_json({**_ONE_OF_EACH[name], field: wrong})

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from reticent.accounting.loss_distribution.allocation import AllocatedRound, attained_pairs, dominating_pairs
 from reticent.accounting.loss_distribution.pairs import (
     AtomPair,
     CoinPair,
@@ -242,11 +243,30 @@ def _(event: events.FixedSizeSampled, neighbours: Neighbours) -> Directions:
     return Directions(pair, pair, (attained, ReversedPair(attained)))
 
 
+@_directions.register
+def _(event: events.Allocated, neighbours: Neighbours) -> Directions:
+    # Section 2.7 of docs/accounting.md. A record that is replaced has no theorem there.
+    base = sampled_base(event.event)
+    is_one = neighbours.group == 1 and neighbours.adjacency is not Adjacency.REPLACE
+    if not is_one or not isinstance(base, events.Gaussian):
+        raise _unproven(event, neighbours)
+    if event.steps > MOST_RELEASES:
+        raise InvalidArgument(
+            "A round has more than 10^15 steps.", remedy="Account for as many as will be made."
+        )
+    sizes = (event.steps, event.times, event.steps_released, event.capacity, event.examples)
+    asked = AllocatedRound(1 / base.noise_multiplier, *sizes)
+    is_absent = neighbours.adjacency is Adjacency.ADD_OR_REMOVE
+    return Directions(*dominating_pairs(asked, is_absent=is_absent), attained_pairs(asked))
+
+
 def without_truncation(event: Event) -> Event:
     """The event as if every draw fitted its batch: what analyses that know no largest batch speak of."""
     match event:
         case events.TruncatedPoissonSampled(rate=rate, event=inner):
             return events.PoissonSampled(rate=rate, event=without_truncation(inner))
+        case events.Allocated(event=inner):
+            return replace(event, event=without_truncation(inner), capacity=None, examples=None)
         case events.Repeated(event=inner, times=times):
             return events.Repeated(event=without_truncation(inner), times=times)
         case events.Composed(events=parts):
@@ -364,6 +384,7 @@ def _unproven(event: Any, neighbours: Neighbours) -> Unproven:
 
 _ADVICE = {
     "FixedSizeSampled": "Use adjacency 'replace' with batches of a fixed size, or Poisson sampling.",
+    "Allocated": "Use adjacency 'add-or-remove' or 'zero-out' and Gaussian noise, for one record.",
     "RandomizedResponse": "Use adjacency 'replace' and no group: an answer can change, not vanish.",
     "BestOfTrials": "Use Renyi accounting, which has one.",
     "PoissonSampled": "Use adjacency 'add-or-remove', which Poisson sampling is made for.",

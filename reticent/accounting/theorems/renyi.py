@@ -325,6 +325,14 @@ def _(
 
 
 @_curve.register
+def _(event: events.Allocated, neighbours: Neighbours, orders: np.ndarray) -> tuple[np.ndarray, float]:
+    dominating.directions(event, neighbours)  # refuses what has no theorem
+    raise Unproven(
+        "Renyi accounting has no curve for random allocation.", remedy="Use the loss-distribution accountant."
+    )
+
+
+@_curve.register
 def _(event: events.FixedSizeSampled, neighbours: Neighbours, orders: np.ndarray) -> tuple[np.ndarray, float]:
     base = dominating.sampled_base(event.event)
     if event.batch_size == event.examples:

@@ -132,6 +132,11 @@ def _rho(event: Event, neighbours: Neighbours) -> float:
             return exponential(dominating.claim(event, cost, 0.0, adjacency, neighbours)[0])
         case events.PoissonSampled(event=inner):
             return rho(inner, neighbours)
+        case events.Allocated(event=inner, times=times, capacity=capacity):
+            # Renyi divergences of a mixture from one law are at most the largest of its parts.
+            is_same_size = capacity is None or neighbours.adjacency is Adjacency.ZERO_OUT
+            is_mixture = neighbours.adjacency is not Adjacency.REPLACE and neighbours.group == 1
+            return times * rho(inner, neighbours) if is_same_size and is_mixture else math.inf
         case events.TruncatedPoissonSampled(event=inner) | events.FixedSizeSampled(event=inner):
             # A record more may push another one out of the batch, which moves a sum twice as far.
             is_same_size = neighbours.adjacency is not Adjacency.ADD_OR_REMOVE
