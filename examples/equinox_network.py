@@ -65,5 +65,5 @@ model = eqx.combine(run.params, rest)  # a Network again, to be saved or asked a
 
 print(run.guarantee)
 print(f"{plan.steps} steps, noise multiplier {plan.noise_multiplier:.4f}")
-print(f"{run.history[-1].held_out['accuracy']:.1%} of the held-out digits are read rightly")
+print(f"{run.history[-1].held_out['accuracy']:.1%} of the held-out digits are classified correctly")
 print(f"the first of them is a {held_out['y'][0]}, read as a {jnp.argmax(model(held_out['x'][0]))}")

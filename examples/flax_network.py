@@ -59,5 +59,5 @@ model = nnx.merge(graph, run.params)  # a Network again, to be saved or asked as
 
 print(run.guarantee)
 print(f"{plan.steps} steps, noise multiplier {plan.noise_multiplier:.4f}")
-print(f"{run.history[-1].held_out['accuracy']:.1%} of the held-out digits are read rightly")
+print(f"{run.history[-1].held_out['accuracy']:.1%} of the held-out digits are classified correctly")
 print(f"the first of them is a {held_out['y'][0]}, read as a {jnp.argmax(model(held_out['x'][0]))}")

@@ -48,4 +48,4 @@ print(
 )
 print(plan.guarantee(assumptions=(*keys.assumptions, rt.training.OWN_LOOP), numbers=650))
 is_right = jnp.argmax(held_out["x"] @ params["w"] + params["b"], axis=1) == held_out["y"]
-print(f"{is_right.mean():.1%} of the held-out digits are read rightly")
+print(f"{is_right.mean():.1%} of the held-out digits are classified correctly")

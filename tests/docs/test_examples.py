@@ -41,7 +41,7 @@ def numbers(pattern: str, printed: str) -> list[tuple[float, ...]]:
 
 
 _GUARANTEE = r"\(([\d.]+), ([\d.e-]+)\)-differential privacy for adding or removing one record"
-_READ_RIGHTLY = r"([\d.]+)% of the held-out digits are read rightly"
+_READ_RIGHTLY = r"([\d.]+)% of the held-out digits are classified correctly"
 
 
 def is_near(claimed: float, exact: float) -> bool:
@@ -194,7 +194,7 @@ def test_an_example_is_short_and_says_how_it_is_run(name: str):
 def test_a_wrong_claim_would_be_noticed(claimed: float):
     printed = (
         f"({claimed}, 1e-05)-differential privacy for adding or removing one record (...).\n"
-        "100 steps, noise multiplier 2.9833\n90.9% of the held-out digits are read rightly\n"
+        "100 steps, noise multiplier 2.9833\n90.9% of the held-out digits are classified correctly\n"
     )
     with pytest.raises(AssertionError):
         check_network(printed, FOLDER)
