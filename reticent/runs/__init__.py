@@ -9,6 +9,7 @@ source                      what the request is about: the rows, and what is pub
 users                       rows of users: how many of each are used, and whose each row is
 declared                    what the request declares beside its domain file: classes, task, bounds
 holder_warnings             what the holder of a table should look at before anything is paid
+first_cells                 the first cells of a table, as they are, for these warnings
 problem                     what is public about a learning problem: all that a default may depend on
 model_choice                which model `auto` stands for, by public rules
 pricing                     the recipe that spends what the request allows, before a record is seen
