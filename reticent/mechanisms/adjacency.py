@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Literal
 
 Unit = Literal["record", "user"]  # whose privacy is at stake
+AdjacencyName = Literal["add-or-remove", "replace", "zero-out"]
 
 
 class Adjacency(StrEnum):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from reticent.training import callbacks as callbacks
     from reticent.training import theory as theory
     from reticent.training import trainable as trainable
+    from reticent.training.adaptive_norm import AdaptiveNorm as AdaptiveNorm
     from reticent.training.checkpoint import Checkpoints as Checkpoints
     from reticent.training.clipping import Clipping as Clipping
     from reticent.training.clipping import automatic as automatic
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from reticent.training.own_loop import private_noise as private_noise
     from reticent.training.places import Places as Places
     from reticent.training.places import places_for as places_for
-    from reticent.training.adaptive_norm import AdaptiveNorm as AdaptiveNorm
     from reticent.training.plan import Plan as Plan
     from reticent.training.projection import onto_ball as onto_ball
     from reticent.training.projection import onto_box as onto_box

@@ -13,6 +13,7 @@ from reticent.data.dataset import Dataset
 from reticent.training.contributions import Contribution, UnitLoss, first_unit
 from reticent.training.devices.memory import examples_at_once
 from reticent.training.execution import Execution
+from reticent.training.given import call_of, explained
 from reticent.training.gradients import LossFunction, inputs
 from reticent.training.loss_keys import AnyLoss, key_use
 from reticent.training.plan import Plan
@@ -41,10 +42,14 @@ def checked_loss(
     """The loss that passed all checks."""
     place, key = jnp.zeros(1, jnp.int32), jax.random.key(0)
     seeds = contribution.seeds(key, 1, key)
-    found = jax.eval_shape(contribution.fetch, first_unit(data, plan), place, seeds)
+    unit, row = first_unit(data, plan), inputs.row_of({name: data[name] for name in data})
+    with explained("augment(key, example)", example=row):
+        found = jax.eval_shape(contribution.fetch, unit, place, seeds)
     example, unit_loss = inputs.row_of(found), contribution.loss(loss)
     inputs.check_parameters(params)
-    return CheckedLoss(unit_loss, example, inputs.check_loss(unit_loss, params, example))
+    with explained(call_of(loss), params=params, example=row):
+        program = inputs.check_loss(unit_loss, params, example)
+    return CheckedLoss(unit_loss, example, program)
 
 
 def blocks_for(checked: CheckedLoss, params: Any, plan: Plan, how: Execution, devices: int) -> Blocks:

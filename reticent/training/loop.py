@@ -41,6 +41,7 @@ from reticent.training.devices.mesh import Layout, chosen_mesh
 from reticent.training.elementwise import require_elementwise
 from reticent.training.evaluation import Metric, Moment, evaluator, observer, require_scalars
 from reticent.training.execution import Execution
+from reticent.training.given import require_numbers, require_options
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.gradients.untrained import warn_of_untrained
 from reticent.training.loss_keys import AnyLoss
@@ -120,12 +121,14 @@ def train(
         BudgetExceeded: the budget does not cover the plan; nothing was computed.
         DataError, InvalidArgument: the data and the plan do not fit together.
     """
+    kept_in, average = as_checkpoints(checkpoints), as_average(output)
     by_all(lambda: require_kinds(plan, keys, optimizer))
-    kept_in, how, average = as_checkpoints(checkpoints), execution or Execution(), as_average(output)
+    by_all(lambda: require_options(loss, metrics, project, budget, kept_in, execution, beside))
     rows = by_all(lambda: _taken_in(data, evaluate))
     telling = _Telling(metrics or {}, unreleased, progress, on_progress, progress_every)
     part = by_all(lambda: part_of(loss, params, rows.data, trainable, augment))
     learning = _Learning(part, optimizer, project, average, augment, views)
+    how = execution or Execution()
     return _follow(plan, rows, learning, telling, how, shared_keys(keys), kept_in, budget, beside)
 
 
@@ -231,7 +234,8 @@ def _finished(
 def _taken_in(
     data: Dataset | Mapping[str, Any] | RowSource, evaluate: Dataset | Mapping[str, Any] | RowSource | None
 ) -> _Rows:
-    return _Rows(as_dataset(data, "data"), None if evaluate is None else as_dataset(evaluate, "evaluate"))
+    held_out = None if evaluate is None else require_numbers(as_dataset(evaluate, "evaluate"))
+    return _Rows(require_numbers(as_dataset(data, "data")), held_out)
 
 
 def _assumed(

@@ -93,12 +93,21 @@ def _key_parameter(loss: Callable[..., Any]) -> inspect.Parameter | None:
         return None
     places = [each for each in given if each.kind in _POSITIONAL]
     needed = [each for each in places if each.default is inspect.Parameter.empty]
+    if len(places) < 2 and not any(each.kind is each.VAR_POSITIONAL for each in given):
+        raise InvalidArgument(
+            f"A loss or metric takes parameters and one example, not ({', '.join(_names(places))}) alone.",
+            remedy="Write it as loss(params, example).",
+        )
     if len(needed) > 3:
         raise InvalidArgument(
-            f"The loss needs {len(needed)} arguments: {', '.join(each.name for each in needed)}.",
+            f"The loss needs {len(needed)} arguments: {', '.join(_names(needed))}.",
             remedy="Write it as loss(params, example), or as loss(params, example, key) if it draws.",
         )
     third = places[2] if len(places) > 2 else None
     if third is not None and (third in needed or third.name == _BY_NAME):
         return third
     return next((each for each in given if each.kind is each.KEYWORD_ONLY and each.name == _BY_NAME), None)
+
+
+def _names(parameters: list[inspect.Parameter]) -> list[str]:
+    return [each.name for each in parameters]

@@ -24,7 +24,7 @@ from reticent.core.html_summary import html_table
 from reticent.core.whole_normals import DISTANCE
 from reticent.data.cyclic import correlated_event
 from reticent.data.sampling import SAMPLING_DISTANCE, FullBatch, Sampler, require_sampler
-from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.adjacency import Adjacency, AdjacencyName
 from reticent.mechanisms.events import Composed, Event, Gaussian, NonPrivate
 from reticent.mechanisms.gaussian import DITHER_FAILURE
 from reticent.noise.named import independent
@@ -33,6 +33,7 @@ from reticent.training.adaptive_norm import AdaptiveNorm
 from reticent.training.clipping import Clipping
 from reticent.training.plan_checks import (
     SamplingName,
+    as_adjacency,
     assumed_of_sampler,
     one_clipping,
     plan_in_words,
@@ -102,6 +103,7 @@ class Plan:
             )
         checks.count(minimum=0, steps=self.steps)
         checks.inside_unit(delta=self.delta)
+        object.__setattr__(self, "adjacency", as_adjacency(self.adjacency))
         require_theorem(require_sampler(self.sampler), self.adjacency)
         checks.one_of(get_args(Unit), unit=self.unit)
         require_small_delta(self.delta, self.sampler.examples, self.unit)
@@ -136,7 +138,7 @@ class Plan:
         clipping: Clipping | None = None,
         sampling: SamplingName | Sampler = "poisson",
         largest_batch: int | None = None,
-        adjacency: Adjacency | None = None,
+        adjacency: Adjacency | AdjacencyName | None = None,
         unit: Unit = "record",
         rows_per_user: int | None = None,
         adaptive: AdaptiveNorm | None = None,
@@ -183,7 +185,7 @@ class Plan:
             noise_multiplier=1.0 if noise_multiplier is None else noise_multiplier,
             steps=1 if steps is None else steps,
             delta=delta,
-            adjacency=require_theorem(sampler)[0] if adjacency is None else adjacency,
+            adjacency=require_theorem(sampler)[0] if adjacency is None else as_adjacency(adjacency),
             unit=unit,
             rows_per_user=rows_per_user,
             adaptive=adaptive,

@@ -9,7 +9,7 @@ from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
 from reticent.data.cyclic import Cyclic, CyclicPoisson
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Sampler, Shuffled, require_sampler
-from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.adjacency import Adjacency, AdjacencyName
 from reticent.training.clipping import Clipping, flat
 
 SamplingName = Literal["poisson", "fixed", "shuffled", "full", "cyclic", "cyclic-poisson"]
@@ -78,7 +78,18 @@ def one_clipping(max_norm: float | None, clipping: Clipping | None) -> Clipping:
         raise InvalidArgument(
             "Exactly one of max_norm and clipping is needed.", remedy="Pass either max_norm or clipping."
         )
+    if not isinstance(clipping, Clipping):
+        raise InvalidArgument(
+            f"clipping cannot be {clipping!r}.",
+            remedy="Pass max_norm, or clipping=rt.training.flat(1.0).",
+        )
     return clipping
+
+
+def as_adjacency(adjacency: Adjacency | AdjacencyName) -> Adjacency:
+    """An adjacency, or the one of this name."""
+    checks.one_of([item.value for item in Adjacency], adjacency=adjacency)
+    return Adjacency(adjacency)
 
 
 def require_theorem(sampler: Sampler, adjacency: Adjacency | None = None) -> tuple[Adjacency, ...]:

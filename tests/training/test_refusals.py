@@ -49,7 +49,7 @@ def train(plan: rt.Plan, data: Any = None, **options: Any) -> rt.training.Run:
         ({"noise_multiplier": 0}, "noise_multiplier must be a positive number, got 0"),
         ({"epsilon": 0}, "epsilon must be a positive number, got 0"),
         ({"delta": 1 / ROWS}, "not below 1 / 60, the number of records"),
-        ({"epsilon": 500}, "No noise is known to cost epsilon 500.*without_privacy"),
+        ({"epsilon": 500}, "Noise for epsilon 500 .* is so small.*Ask for an epsilon of at most"),
     ],
 )
 def test_a_plan_refuses_what_it_would_have_to_replace(change: dict[str, Any], said: str) -> None:

@@ -13,6 +13,7 @@ from reticent.core.errors import InvalidArgument
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset
 from reticent.training.contributions import UnitLoss
+from reticent.training.given import as_params
 from reticent.training.loss_keys import AnyLoss
 from reticent.training.trainable.division import FROZEN, Trainable, divide
 
@@ -47,7 +48,7 @@ def part_of(
         InvalidArgument: nothing is left to learn, or something that was named is not in the model.
     """
     if trainable is None:
-        params = jax.tree.map(jnp.asarray, params)
+        params = as_params(params)
         return TrainedPart(loss, params, loss, lambda params: params, is_divided=False)
     if isinstance(loss, UnitLoss):
         raise InvalidArgument(
