@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,6 @@ def commands(group: Any = None, path: str = "reticent") -> Iterator[tuple[str, A
 
 EVERY = dict(commands())
 LEAVES = {path: command for path, command in EVERY.items() if not hasattr(command, "commands")}
-
-every_command = pytest.mark.parametrize("path", EVERY)
-every_leaf = pytest.mark.parametrize("path", LEAVES)
 
 
 def in_a_process(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -174,29 +172,29 @@ def test_the_walk_sees_the_commands():
     assert "reticent datasets" in set(EVERY) - set(LEAVES)
 
 
-@every_command
-def test_every_command_has_a_line_of_help_that_fits_on_one(path: str):
-    line = (EVERY[path].help or "").strip().partition("\n")[0]
-    assert line.endswith("."), f"{path}: {line!r}"
-    group = path.rpartition(" ")[0]
-    siblings = [name.rpartition(" ")[2] for name in EVERY if name.rpartition(" ")[0] == group]
+def test_every_command_has_a_line_of_help_that_fits_on_one():
     frame = len("│ " + "  " + " │")
-    assert 20 <= len(line) <= 80 - frame - max(map(len, siblings)), f"{path} takes two lines of the list"
+    for path, command in EVERY.items():
+        line = (command.help or "").strip().partition("\n")[0]
+        assert line.endswith("."), f"{path}: {line!r}"
+        group = path.rpartition(" ")[0]
+        siblings = [name.rpartition(" ")[2] for name in EVERY if name.rpartition(" ")[0] == group]
+        room = 80 - frame - max(map(len, siblings))
+        assert 20 <= len(line) <= room, f"{path} takes two lines of the list"
 
 
-@every_leaf
-def test_every_command_has_a_longer_help(path: str):
-    _, _, more = (LEAVES[path].help or "").strip().partition("\n\n")
-    assert len(more.split()) >= 7, f"{path} has no second paragraph"
+def test_every_command_has_a_longer_help():
+    for path, command in LEAVES.items():
+        _, _, more = (command.help or "").strip().partition("\n\n")
+        assert len(more.split()) >= 7, f"{path} has no second paragraph"
 
 
-@every_command
-def test_every_command_shows_an_example_that_it_understands(path: str):
-    epilog: str = EVERY[path].epilog or ""
-    assert epilog.startswith(f"Example:  {path} "), f"{path}: {epilog!r}"
-    words = epilog.removeprefix("Example:  reticent ").split()
+def test_every_command_shows_an_example_that_it_understands():
     root: Any = typer.main.get_command(cli.app)
-    _parse(root, "reticent", words, None)
+    for path, command in EVERY.items():
+        epilog: str = command.epilog or ""
+        assert epilog.startswith(f"Example:  {path} "), f"{path}: {epilog!r}"
+        _parse(root, "reticent", epilog.removeprefix("Example:  reticent ").split(), None)
 
 
 def test_an_example_that_is_not_understood_would_be_noticed():
@@ -212,26 +210,24 @@ def _parse(command: Any, name: str, words: list[str], parent: Any) -> None:
         _parse(command, name, words, context)
 
 
-@every_command
-@pytest.mark.parametrize("flag", ["--help", "-h"])
-def test_help_shows_the_line_and_the_example(reticent, monkeypatch, path: str, flag: str):
+def test_help_shows_the_line_and_the_example(reticent, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    code, out, err = reticent(*path.split()[1:], flag)
-    assert (code, err) == (0, "")
-    assert (EVERY[path].help or "").strip().partition("\n")[0] in out
-    assert (EVERY[path].epilog or "").split("  ")[-1] in out
+    for path, flag in zip(EVERY, cycle(["--help", "-h"])):
+        code, out, err = reticent(*path.split()[1:], flag)
+        assert (code, err) == (0, ""), path
+        assert (EVERY[path].help or "").strip().partition("\n")[0] in out, path
+        assert (EVERY[path].epilog or "").split("  ")[-1] in out, path
 
 
-@every_leaf
-def test_every_option_and_argument_is_explained(path: str):
-    for parameter in LEAVES[path].params:
-        if parameter.name != "help":
-            assert parameter.help, f"{path}: {parameter.name} has no help"
+def test_every_option_and_argument_is_explained():
+    for path, command in LEAVES.items():
+        silent = [each.name for each in command.params if each.name != "help" and not each.help]
+        assert not silent, f"{path}: {silent} have no help"
 
 
-@every_leaf
-def test_every_command_speaks_json(path: str):
-    assert any("--json" in parameter.opts for parameter in LEAVES[path].params)
+def test_every_command_speaks_json():
+    for path, command in LEAVES.items():
+        assert any("--json" in parameter.opts for parameter in command.params), path
 
 
 def test_a_command_without_json_would_be_noticed():

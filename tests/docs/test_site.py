@@ -200,16 +200,24 @@ def is_path(path: str) -> bool:
     return (ROOT / path).exists() or (ROOT / "reticent" / path).exists()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_path_that_a_page_names_exists(page: Path):
-    named = sorted(set(paths_in(page.read_text(encoding="utf-8"))))
-    assert [path for path in named if not is_path(path)] == []
+def test_every_path_that_a_page_names_exists():
+    wrong = [
+        f"{page.relative_to(ROOT)}: {path}"
+        for page in PAGES
+        for path in sorted(set(paths_in(page.read_text(encoding="utf-8"))))
+        if not is_path(path)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_dotted_name_that_a_page_names_exists(page: Path):
-    named = set(names_in(page.read_text(encoding="utf-8")))
-    assert sorted(name for name in named if not exists(name)) == []
+def test_every_dotted_name_that_a_page_names_exists():
+    wrong = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in PAGES
+        for name in sorted(set(names_in(page.read_text(encoding="utf-8"))))
+        if not exists(name)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_pages_of_the_architecture_name_every_folder_and_types_where_they_are():
