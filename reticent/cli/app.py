@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import sys
 import traceback
 from contextlib import suppress
@@ -37,7 +38,8 @@ from reticent.cli import (
     trust,
 )
 from reticent.cli.defaults import defaults_for
-from reticent.core.errors import ReticentError
+from reticent.core.errors import CannotMeet, ReticentError
+from reticent.core.postgres import looks_like_database
 
 app = typer.Typer(
     name="reticent",
@@ -65,6 +67,7 @@ app.add_typer(datasets.app, name="datasets")
 app.command("domain", epilog=domain.EPILOG)(domain.run)
 app.add_typer(ledger.app, name="ledger")
 
+_ASSUMING = "--prepare assume-public"  # the last of two is the one that counts
 _INTERRUPTED = 130  # as shells have it for Ctrl-C
 
 
@@ -120,7 +123,11 @@ def _run(arguments: list[str], *, debug: bool) -> int:
         output.fail("Interrupted.")
         return _INTERRUPTED
     except ReticentError as error:
-        return _report(error, str(error), error.exit_code, debug=debug)
+        code = _report(error, str(error), error.exit_code, debug=debug)
+        is_secret = any("://" in word or looks_like_database(word) for word in arguments)  # a password?
+        if isinstance(error, CannotMeet) and _ASSUMING in error.remedy and not is_secret:
+            output.note(f"As a line to paste: {shlex.join(['reticent', *arguments])} {_ASSUMING}")
+        return code
     except typer.TyperException as error:  # an option that does not exist, a value of the wrong kind
         message = error.format_message()
         if not message:  # no command was given, and the help is printed already
