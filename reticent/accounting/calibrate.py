@@ -273,8 +273,8 @@ def _first_guess(setting: Setting, epsilon: float, delta: float) -> float:
     """From the central limit of the composition: an estimate, good enough to start from."""
     reach = setting.adjacency.reach * setting.group
     mu = 1 / gaussian_dp.noise_multiplier(epsilon, delta)
-    if setting.sampling in (Sampling.FULL, Sampling.SHUFFLED) or setting.rate == 1:
-        count = setting.epochs_begun if setting.sampling is Sampling.SHUFFLED else setting.steps
+    if setting.sampling in (Sampling.FULL, Sampling.SHUFFLED, Sampling.CYCLIC) or setting.rate == 1:
+        count = setting.steps if setting.sampling is Sampling.FULL else setting.epochs_begun
         return reach * math.sqrt(count) / mu
     scaled = mu * mu / (setting.rate**2 * setting.steps)
     return min(max(reach / math.sqrt(math.log1p(scaled)), 0.05), 1e6)

@@ -9,7 +9,7 @@ amplification: treating them as Poisson would under-report epsilon many times ov
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, Unproven
@@ -17,11 +17,18 @@ from reticent.mechanisms import sampling_events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event, Gaussian
 from reticent.mechanisms.sampling_events import Sampling
+from reticent.noise.participation import Participation
+from reticent.noise.released import has_disjoint_turns, one_turn, whole_run
+from reticent.noise.strategies import Independent, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """A training run in plain numbers. `examples` is declared and public.
+
+    Args:
+        noise: whether the noise of a step takes back some of that of earlier ones, settled for the whole run.
+        parts: of the records, from which cyclic Poisson batches are drawn in turn.
 
     Example:
         >>> run = Setting(examples=60_000, batch_size=256, steps=100, noise_multiplier=1.1)
@@ -36,6 +43,8 @@ class Setting:
     sampling: Sampling = Sampling.POISSON
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE
     group: int = 1
+    noise: Strategy = field(default_factory=Independent)
+    parts: int = 1
 
     def __post_init__(self) -> None:
         checks.count(examples=self.examples, batch_size=self.batch_size, group=self.group)
@@ -52,9 +61,59 @@ class Setting:
                 f"There is no theorem for {self.sampling.value} batches under '{self.adjacency}'.",
                 remedy=f"Account for them under {known}.",
             )
+        self._check_parts()
+        if self.noise.bands(max(self.steps, 1)) > 1 and self.sampling is not Sampling.CYCLIC_POISSON:
+            _ = self.participation  # is refused where there is no theorem
+
+    def _check_parts(self) -> None:
+        checks.count(parts=self.parts)
+        if self.parts > 1 and self.sampling is not Sampling.CYCLIC_POISSON:
+            raise InvalidArgument(
+                f"Parts take turns in cyclic-poisson batches, not in {self.sampling.value} ones.",
+                remedy="Leave out parts, or choose sampling 'cyclic-poisson'.",
+            )
+        if not self.batch_size * self.parts <= self.examples:
+            raise InvalidArgument(
+                f"Batches of {self.batch_size} from each of {self.parts} parts need "
+                f"{self.batch_size * self.parts} examples, and there are {self.examples}.",
+                remedy=f"Use at most {self.examples // self.batch_size} bands or parts, or smaller batches.",
+            )
+        if self.parts > 1 and self.group > 1:
+            raise Unproven(
+                f"There is no theorem for {self.group} records at once in {self.parts} parts.",
+                remedy="Use sampling 'cyclic', or protect one record.",
+            )
+
+    @property
+    def participation(self) -> Participation:
+        """How often, and how far apart, a record is in the batches.
+
+        Raises:
+            Unproven: nothing keeps a record out of the next batch.
+        """
+        steps = max(self.steps, 1)
+        match self.sampling:
+            case Sampling.CYCLIC_POISSON:
+                return Participation.cyclic(steps, self.parts)
+            case Sampling.CYCLIC:
+                return Participation.cyclic(steps, -(-self.examples // self.batch_size))
+            case Sampling.FULL:
+                return Participation.cyclic(steps, 1)
+            case Sampling.SHUFFLED:
+                return Participation(times=max(self.epochs_begun, 1), separation=1)
+            case _:
+                raise Unproven(
+                    f"There is no theorem for correlated noise on {self.sampling.value} batches: a record "
+                    "may be in any of them.",
+                    remedy="Use sampling 'cyclic', or bands, which divide the records into parts.",
+                )
 
     @property
     def event(self) -> Event:
+        if self.sampling is Sampling.CYCLIC_POISSON:
+            return self._cyclic_poisson()
+        if self.noise.bands(max(self.steps, 1)) > 1:
+            return whole_run(self.noise, self.noise_multiplier, self.steps, self.participation)
         noisy_sum = Gaussian(noise_multiplier=self.noise_multiplier)
         sizes = {"examples": self.examples, "batch_size": self.batch_size}
         match self.sampling:
@@ -62,15 +121,27 @@ class Setting:
                 return sampling_events.poisson(noisy_sum, rate=self.rate, steps=self.steps)
             case Sampling.FIXED:
                 return sampling_events.fixed_size(noisy_sum, **sizes, steps=self.steps)
-            case Sampling.SHUFFLED:
+            case Sampling.SHUFFLED | Sampling.CYCLIC:
                 return sampling_events.shuffled(noisy_sum, **sizes, steps=self.steps)
             case Sampling.FULL:
                 return sampling_events.full_batch(noisy_sum, steps=self.steps)
+            case Sampling.ALLOCATION:
+                length = sampling_events.steps_per_round(**sizes)
+                return sampling_events.allocation(noisy_sum, steps_per_round=length, steps=self.steps)
+
+    def _cyclic_poisson(self) -> Event:
+        if not has_disjoint_turns(self.noise, self.steps, self.parts):
+            raise Unproven(
+                f"There is no theorem for {self.noise.in_words} on random batches from {self.parts} parts.",
+                remedy=f"Use at most {self.parts} bands, or sampling 'cyclic'.",
+            )
+        release = one_turn(self.noise, self.noise_multiplier, self.steps)
+        return sampling_events.poisson(release, rate=self.rate, steps=-(-self.steps // self.parts))
 
     @property
     def rate(self) -> float:
-        """Batch over examples, rounded up."""
-        rate = self.batch_size / self.examples
+        """Batch over examples of a part, rounded up."""
+        rate = self.batch_size / -(-self.examples // self.parts)
         return min(math.nextafter(rate, 1.0), 1.0)
 
     @property
@@ -93,6 +164,11 @@ class Setting:
             Sampling.SHUFFLED: "every epoch is a new order of the examples, cut into "
             f"batches of {self.batch_size} of which only the last may be short",
             Sampling.FULL: "every step uses every example",
+            Sampling.ALLOCATION: "in every epoch each example is in one batch of "
+            f"{-(-self.examples // self.batch_size)}, a random one that no other example decides",
+            Sampling.CYCLIC: f"batches of {self.batch_size} come in one order, the same in every epoch",
+            Sampling.CYCLIC_POISSON: f"examples are in {self.parts} parts that take turns, and each "
+            f"joins a batch of its part by its own coin, {self.batch_size} of them in the mean",
         }[self.sampling]
         return f"the number of examples, {self.examples}, is public", drawn
 

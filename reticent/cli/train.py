@@ -61,6 +61,13 @@ ClassWeight = Annotated[
     list[str] | None,
     typer.Option(help="CLASS=WEIGHT: how much its rows count; may be repeated.", show_default="1 each"),
 ]
+NoiseName = Annotated[
+    str, typer.Option("--noise", help="For sgd and gd: independent, banded, toeplitz, blt, tree or auto.")
+]
+Bands = Annotated[
+    int | None, typer.Option(help="Of banded noise: how many steps take some of it back.", show_default=False)
+]
+Buffers = Annotated[int | None, typer.Option(help="Of blt noise.", show_default=False)]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what it would cost; charge nothing, write nothing.")
 ]
@@ -68,7 +75,7 @@ DryRun = Annotated[
 # Options that are fields of a request as they are typed.
 _AS_TYPED = (
     *("source", "target", "epsilon", "delta", "method", "model", "prepare", "task", "test", "dataset"),
-    *("public", "teachers", "user", "rows_per_user"),
+    *("public", "teachers", "user", "rows_per_user", "noise", "bands", "buffers"),
 )
 
 
@@ -96,6 +103,9 @@ def run(
     resume: Resume = None,
     data: options.MovedData = None,
     class_weight: ClassWeight = None,
+    noise: NoiseName = "independent",
+    bands: Bands = None,
+    buffers: Buffers = None,
     dry_run: DryRun = False,
     coordinator: Coordinator = None,
     processes: Processes = None,

@@ -16,6 +16,7 @@ from reticent.runs.learners import Learner
 from reticent.runs.problem import Problem
 from reticent.runs.record import HistoryPoint
 from reticent.training.checkpoint import Checkpoints
+from reticent.training.plan_noise import NoiseChoice
 
 TargetKind = Literal["classes", "number"]
 
@@ -35,6 +36,7 @@ class Terms(NamedTuple):
         teachers: how many were asked for.
         rows_per_user: the most rows of a user that are used, where that is more than one: then `rows` and
             `records` count users.
+        noise: of descent, if it is not independent.
 
     Example:
         >>> terms = Terms(rows=800, records=1000, model="linear", epsilon=1.0, delta=1e-5, beside=None)
@@ -51,6 +53,7 @@ class Terms(NamedTuple):
     public: int = 0
     teachers: int | None = None
     rows_per_user: int | None = None
+    noise: NoiseChoice | None = None
 
 
 class Inputs(NamedTuple):

@@ -6,6 +6,7 @@ from reticent.data.preparation import require_enough_rows
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.runs.method import Recipe, Terms
 from reticent.runs.methods import table
+from reticent.runs.request import noise_of
 from reticent.runs.source import Source
 from reticent.runs.users import several_rows
 
@@ -25,6 +26,7 @@ def price(source: Source, noise: PreparationNoise | None) -> Recipe:
         public=source.public_rows,
         teachers=request.teachers,
         rows_per_user=several_rows(request.rows_per_user),
+        noise=noise_of(request),
     )
     recipe = table.price(request.method, terms)
     if noise is not None and source.table is not None:

@@ -8,11 +8,13 @@ from typing import Any, Literal, get_args
 from reticent.core import checks
 from reticent.core.errors import IntegrityError, InvalidArgument
 from reticent.core.postgres import without_password
+from reticent.noise.named import by_name, independent
 from reticent.runs.declared import ClassesChoice, TaskChoice
 from reticent.runs.learners import ModelName
 from reticent.runs.methods.table import METHODS
 from reticent.runs.record import RunRecord
 from reticent.runs.users import check_users
+from reticent.training.plan_noise import NoiseChoice
 
 Prepare = Literal["private", "public", "assume-public"]
 
@@ -40,6 +42,8 @@ class Request:
         teachers: for PATE, how many.
         user, rows_per_user: the column that names users, and how many rows of each are used: the guarantee is
             then for a user with all of these rows.
+        noise: of `sgd` and `gd`: a strategy of `rt.noise` by its name, or `auto` for the least expected
+        error. bands, buffers: of that noise.
         class_weights: how much the rows of a class count in training, by its name; 1 where nothing is said.
             Public: they are declared, and no count of the rows is looked at.
 
@@ -74,6 +78,9 @@ class Request:
     user: str | None = None
     rows_per_user: int | None = None
     class_weights: dict[str, float] = field(default_factory=dict)
+    noise: str = "independent"
+    bands: int | None = None
+    buffers: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", without_password(self.source))
@@ -92,6 +99,7 @@ class Request:
         checks.one_of(("auto", *METHODS), method=self.method)
         checks.one_of(get_args(ModelName), model=self.model)
         _settle_additive(self)
+        _settle_noise(self)
         if not (0 <= self.test < 1):
             raise InvalidArgument(
                 f"test={self.test:g} is not a share of the rows.",
@@ -125,6 +133,39 @@ def _settle_additive(request: Request) -> None:
         )
     object.__setattr__(request, "method", "additive")
     object.__setattr__(request, "model", "additive")
+
+
+def _settle_noise(request: Request) -> None:
+    """Correlated noise is that of descent: `auto` then stands for it."""
+    if noise_of(request) == independent():
+        return
+    if request.method not in ("auto", "sgd", "gd"):
+        raise InvalidArgument(
+            f"'{request.noise}' noise is for methods that descend in steps, and '{request.method}' does not.",
+            remedy="Use --method sgd or gd, or leave --noise out.",
+        )
+    if request.method == "auto":
+        object.__setattr__(request, "method", "sgd")
+
+
+def noise_of(request: Request) -> NoiseChoice:
+    """The noise that was asked for.
+
+    Raises:
+        InvalidArgument: it is not known, or the batches of the method do not go with it.
+    """
+    if request.noise == "auto":
+        if request.bands is not None or request.buffers is not None:
+            raise InvalidArgument("'auto' finds the bands itself.", remedy="Leave out --bands and --buffers.")
+        return "auto"
+    found = by_name(request.noise, bands=request.bands, buffers=request.buffers)
+    if request.method != "gd" and found != independent() and request.bands is None:
+        raise InvalidArgument(
+            f"'{request.noise}' noise without bands goes with batches in one order, and rows are held out by "
+            "coins.",
+            remedy="Pass --noise banded --bands 8, --noise auto, or --method gd.",
+        )
+    return found
 
 
 def _check_class_weights(weights: dict[str, float], method: str) -> None:

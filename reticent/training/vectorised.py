@@ -18,8 +18,17 @@ from reticent.data.sampling import Batch
 from reticent.training.contributions import Contribution, DeviceRows
 from reticent.training.gradients import Strategy, clipped_gradient_sum
 from reticent.training.loss_keys import AnyLoss, key_use, of_keyed_example
+from reticent.training.noise_streams import begin
 from reticent.training.plan import Plan
-from reticent.training.step import Blocks, Roots, TrainState, private_step
+from reticent.training.step import (
+    Blocks,
+    Remembering,
+    Roots,
+    TrainState,
+    noise_stream,
+    private_step,
+    safe_state,
+)
 
 
 def private_recipe(
@@ -77,7 +86,7 @@ def private_recipe(
         members = jnp.flatnonzero(mask, size=examples, fill_value=0)
         is_member = jnp.arange(examples) < jnp.sum(mask)
 
-        def one(state: TrainState, number: jax.Array) -> tuple[TrainState, None]:
+        def one(state: Any, number: jax.Array) -> tuple[Any, None]:
             drawn = plan.sampler.draw(roots.sampling, number[None], examples)
             places, is_real = drawn.indices[0], drawn.is_real[0] & is_member[drawn.indices[0]]
             end = jnp.sum(drawn.is_real[0])
@@ -86,7 +95,9 @@ def private_recipe(
 
         max_norm = jnp.float32(plan.clipping.sensitivity)
         start = TrainState(jnp.int32(0), params, optimizer.init(params), max_norm, average=())
-        return jax.lax.scan(one, start, jnp.arange(plan.steps))[0].params
+        stream = noise_stream(plan)
+        first = start if stream is None else Remembering(start, begin(stream, params, 0))
+        return safe_state(jax.lax.scan(one, first, jnp.arange(plan.steps))[0]).params
 
     return recipe
 

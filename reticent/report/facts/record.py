@@ -27,8 +27,11 @@ _OPTIONS = (
     "teachers",
     "ledger",
     "dataset",
+    "noise",
+    "bands",
+    "buffers",
 )
-_DEFAULTS = {"method": "auto", "model": "auto", "prepare": "private", "test": 0.2}
+_DEFAULTS = {"method": "auto", "model": "auto", "prepare": "private", "test": 0.2, "noise": "independent"}
 
 
 def sections(folder: Path, record: RunRecord) -> list[Section]:

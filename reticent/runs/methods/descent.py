@@ -53,7 +53,7 @@ class Descent(NamedTuple):
         return (
             f"{plan.steps} steps with batches of {round(plan.sampler.batch_size * self.share)}"
             f"{' users' if plan.unit == 'user' else ''}, clipped to "
-            f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}"
+            f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}{_correlated(plan)}"
         )
 
     @property
@@ -146,6 +146,7 @@ def _plan(terms: Terms, max_norm: float, steps: int, batch: int | None) -> Plan:
         unit="record" if terms.rows_per_user is None else "user",
         rows_per_user=terms.rows_per_user,
         beside=terms.beside,
+        noise=terms.noise,
     )
 
 
@@ -155,6 +156,10 @@ def _interruption(done: int, steps: int) -> Interrupted:
     return Interrupted(
         f"Interrupted after {done} of {steps} steps.", remedy=f"What was done is kept. {WHOLE_PLAN}"
     )
+
+
+def _correlated(plan: Plan) -> str:
+    return "" if plan.noise.name == "independent" else f", {plan.noise.in_words}"
 
 
 def _is_right(learner: Learner) -> Callable[[Any, Any], jax.Array]:
