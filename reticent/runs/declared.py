@@ -72,10 +72,10 @@ def declare(
     if domain is not None and target in domain.columns and not _is_open(domain.columns[target]):
         domain = domain.with_target(target)
     found = Declared(domain)
-    if assumes_public:
-        found = assume_public(table, domain, target)
-    elif domain is None or _is_open(domain.columns.get(target)):
+    if domain is None or _is_open(domain.columns.get(target)):
         found = _public_target(table, domain, target, task, classes)
+    if assumes_public:
+        found = _assume_public_beside(found, table, domain, target)
     known = found.domain
     if isinstance(classes, tuple):
         known = _with_column(table, known, target, Label(values=classes, lenient=True))
@@ -134,6 +134,35 @@ def assume_public(table: Table, domain: Domain | None, target: str | None) -> De
         f"bounds of {numbers} and words of {words}"
     )
     return Declared(replace(drafted, columns=columns, target=target), (sentence,))
+
+
+def _assume_public_beside(chosen: Declared, table: Table, domain: Domain | None, target: str) -> Declared:
+    """The rest of a table taken as public, beside a target that is chosen by the same rule as without that.
+
+    A draft alone would take a few whole numbers for classes, whatever the task.
+    """
+    column = None if chosen.domain is None else chosen.domain.columns.get(target)
+    is_number = not _is_open(column) and isinstance(column, (Number, Integer))
+    drafted = assume_public(table, domain, None if is_number else target)
+    assert drafted.domain is not None
+    columns = dict(drafted.domain.columns)
+    read = columns[target]
+    if isinstance(read, Number) and is_number:
+        columns[target] = replace(read, missing=False, lenient=True)
+    elif isinstance(column, Label) and not _is_open(column):
+        columns[target] = column
+    if domain is None:  # as where words are found privately
+        columns = {name: _in_one_spelling(each) for name, each in columns.items()}
+    known = replace(drafted.domain, columns=columns, target=target, ignore_case=domain is None)
+    return chosen._replace(domain=known, assumptions=(*chosen.assumptions, *drafted.assumptions))
+
+
+def _in_one_spelling(column: Column) -> Column:
+    """Without words that differ from an earlier one in upper and lower case only."""
+    if not isinstance(column, (Category, Label)) or column.values is None:
+        return column
+    first = {word.casefold(): word for word in reversed(column.values)}
+    return replace(column, values=tuple(word for word in column.values if first[word.casefold()] == word))
 
 
 def _as_public(column: Column) -> Column:

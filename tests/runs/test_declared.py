@@ -102,9 +102,39 @@ def test_all_that_is_read_off_the_data_is_said_to_be(tmp_path: Path) -> None:
     assert found.domain.not_public() == []
     assert found.domain.columns["age"] == Number(bounds=(20.0, 69.0), lenient=True, whole=True)
     assert found.assumptions == (
+        "the classes of the target 'y' are public: 'no', 'yes'",
         "what was read off the data is public: the kinds of all columns, which of them have missing cells, "
         "bounds of 1 and words of 1",
     )
+
+
+@pytest.mark.parametrize("days", [4, 20])
+def test_the_task_is_the_same_where_all_is_read_off_the_data(tmp_path: Path, days: int) -> None:
+    """Days in hospital were a number to predict, and twenty classes with --prepare assume-public."""
+    targets = [str(1 + row % days) for row in range(400)]
+    for options in ({}, {"task": "regress"}, {"task": "classify"}):
+        found = declared(tmp_path, targets, assumes_public=True, **options).domain
+        beside = declared(tmp_path, targets, **options).domain
+        assert found is not None
+        assert beside is not None
+        assert found.not_public() == []
+        assert found.target == "y"
+        is_label = isinstance(beside.columns["y"], Label)
+        expected = beside.columns["y"] if is_label else Number(bounds=(1.0, days), lenient=True, whole=True)
+        assert found.columns["y"] == expected
+
+
+def test_words_in_any_case_are_one_where_all_is_read_off_the_data(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = [
+        f"{['Bern', 'BERN', 'Oslo'][row % 3]},{['Yes', 'yes', 'NO', 'no'][row % 4]}" for row in range(240)
+    ]
+    path.write_text("\n".join(["city,y", *rows, "Oslo,yes"]) + "\n")
+    found = declare(open_table(path), None, target="y", assumes_public=True).domain
+    assert found is not None
+    assert found.ignore_case
+    assert found.columns["y"] == Label(values=("NO", "yes"), lenient=True)
+    assert getattr(found.columns["city"], "values", ()) == ("BERN", "Oslo")
 
 
 def test_what_a_file_declares_goes_first(tmp_path: Path) -> None:
