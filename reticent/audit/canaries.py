@@ -21,6 +21,7 @@ from reticent.audit.placement import Among, Apart, Placement
 from reticent.core import checks, trees
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
+from reticent.data.allocation import Allocation
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
@@ -227,6 +228,8 @@ def plan_with(plan: Plan, canaries: Canaries) -> Plan:
             return replace(plan, sampler=FixedSize(examples=whole, batch_size=size))
         case Shuffled():
             return replace(plan, sampler=Shuffled(examples=whole, batch_size=size))
+        case Allocation():
+            return replace(plan, sampler=replace(plan.sampler, examples=whole, batch_size=size))
         case FullBatch():
             return replace(plan, sampler=FullBatch(examples=whole))
     raise InvalidArgument(

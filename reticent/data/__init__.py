@@ -8,6 +8,7 @@ from reticent.core.pages import open_page
 
 if TYPE_CHECKING:
     from reticent.data import catalog as catalog
+    from reticent.data.allocation import Allocation as Allocation
     from reticent.data.augmentation import chain as chain
     from reticent.data.augmentation import random_flip as random_flip
     from reticent.data.augmentation import random_shift as random_shift

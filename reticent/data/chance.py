@@ -21,6 +21,21 @@ def random_order(key: jax.Array, rows: int) -> jax.Array:
     return jax.lax.sort((*words, jnp.arange(rows, dtype=jnp.int32)), num_keys=4)[4]
 
 
+def uniform_below(key: jax.Array, bound: int, count: int) -> jax.Array:
+    """So many whole numbers below `bound`, at most 2^31: the whole part of `bound` times a 128-bit fraction.
+
+    Guarantee:
+        Each is within bound 2^-128 of the uniform law, in total variation.
+    """
+    low, high = jnp.uint32(bound & 0xFFFF), jnp.uint32(bound >> 16)
+    carry = jnp.zeros(count, jnp.uint32)
+    # Multiplied digit by digit, 16 bits each, the least first. What is carried stays below `bound`.
+    for word in jax.random.bits(key, (4, count), jnp.uint32):
+        for digit in (word & 0xFFFF, word >> 16):
+            carry = digit * high + (carry >> 16) + ((digit * low + (carry & 0xFFFF)) >> 16)
+    return carry.astype(jnp.int32)
+
+
 class BinomialTable(NamedTuple):
     """Thresholds of a 96-bit number: how many it reaches, plus `least`, is binomially distributed."""
 

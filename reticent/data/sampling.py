@@ -148,18 +148,11 @@ class Poisson:
 
         What secret coins leave of a table differs from what is expected by half a root or so.
         """
-        return self.examples + 4 * math.isqrt(self.examples) + 1
+        return self.examples + spare_records(self.examples)
 
     @property
     def capacity(self) -> int:
-        everybody = self.most + 1  # a neighbour's record too: then no draw is ever too large
-        room = everybody
-        if self.rate < 1:
-            room = _smallest(
-                lambda size: size >= self.most or _tail(size, self.most, self.rate) <= _NEVER,
-                self.batch_size,
-            )
-        room = everybody if room >= self.most else room
+        room = room_for_counts(self.most, self.rate, at_least=self.batch_size)
         return min(self.largest or room, room)
 
     @property
@@ -345,6 +338,23 @@ class Shuffled:
         return jax.vmap(one)(steps)
 
 
+def spare_records(examples: int) -> int:
+    """How many records more than declared there is room for: four roots of the number, and one."""
+    return 4 * math.isqrt(examples) + 1
+
+
+def room_for_counts(most: int, rate: float, *, at_least: int) -> int:
+    """The size of batches that every record of `most`, and one more, joins with a chance of `rate`.
+
+    More of them come with a probability of at most 1e-25.
+    """
+    everybody = most + 1  # a neighbour's record too: then no draw is ever too large
+    if not rate < 1:
+        return everybody
+    room = _smallest(lambda size: size >= most or _tail(size, most, rate) <= _NEVER, at_least)
+    return everybody if room >= most else room
+
+
 def places_among(sampler: Sampler, rows: int) -> int:
     """Places for those of a batch that are among `rows` records; more are drawn with probability 1e-25.
 
@@ -354,8 +364,9 @@ def places_among(sampler: Sampler, rows: int) -> int:
         True
     """
     room = rows
-    if isinstance(sampler, Poisson) and sampler.rate < 1:
-        room = _smallest(lambda size: size >= rows or _tail(size, rows, sampler.rate) <= _NEVER, 0)
+    rate = float(getattr(sampler, "rate", 1.0))  # of coins, or of steps that records take by themselves
+    if rate < 1:
+        room = _smallest(lambda size: size >= rows or _tail(size, rows, rate) <= _NEVER, 0)
     return max(min(room, sampler.capacity), 1)
 
 

@@ -7,11 +7,14 @@ numbers, and returns the event of all steps.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 
 from reticent.core import checks
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import (
+    Allocated,
+    Composed,
     Event,
     FixedSizeSampled,
     PoissonSampled,
@@ -29,6 +32,7 @@ class Sampling(StrEnum):
     FULL = "full"
     CYCLIC = "cyclic"
     CYCLIC_POISSON = "cyclic-poisson"
+    ALLOCATION = "allocation"
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
@@ -47,6 +51,7 @@ class Sampling(StrEnum):
             Sampling.CYCLIC: (Adjacency.ZERO_OUT, Adjacency.REPLACE),
             # A record's part is that of its place, which no other record decides.
             Sampling.CYCLIC_POISSON: (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE),
+            Sampling.ALLOCATION: (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT),
         }[self]
 
 
@@ -90,6 +95,35 @@ def shuffled(release: Event, *, examples: int, batch_size: int, steps: int) -> E
     return Repeated(event=release, times=epochs_begun(examples=examples, batch_size=batch_size, steps=steps))
 
 
+def allocation(
+    release: Event,
+    *,
+    steps_per_round: int,
+    steps: int,
+    times: int = 1,
+    capacity: int | None = None,
+    most: int | None = None,
+) -> Event:
+    """Every record is in a random `times` steps of each round; the last round may have been cut short.
+
+    Args:
+        capacity: of a batch; None where it has room for everybody.
+        most: the most records that the data may have; it decides how rarely a batch is overfull.
+
+    Example:
+        >>> from reticent.mechanisms.events import Gaussian
+        >>> run = allocation(Gaussian(noise_multiplier=1.0), steps_per_round=10, steps=25)
+        >>> [(part.event.steps_released, part.times) for part in run.events]
+        [(10, 2), (5, 1)]
+    """
+    whole = Allocated(steps=steps_per_round, times=times, capacity=capacity, examples=most, event=release)
+    rounds, left = divmod(steps, steps_per_round)
+    if left == 0:
+        return Repeated(event=whole, times=rounds)
+    begun = Repeated(event=replace(whole, released=left), times=1)
+    return Composed(events=(Repeated(event=whole, times=rounds), begun)) if rounds else begun
+
+
 def full_batch(release: Event, *, steps: int) -> Event:
     """Every step uses every record."""
     return Repeated(event=release, times=steps)
@@ -104,6 +138,17 @@ def steps_per_epoch(*, examples: int, batch_size: int) -> int:
     """
     checks.count(examples=examples, batch_size=batch_size)
     return -(-examples // batch_size)
+
+
+def steps_per_round(*, examples: int, batch_size: int, times: int = 1) -> int:
+    """How many batches hold every record `times` times, if they are no larger than expected.
+
+    Example:
+        >>> [steps_per_round(examples=10, batch_size=4, times=times) for times in (1, 2)]
+        [3, 5]
+    """
+    checks.count(examples=examples, batch_size=batch_size, times=times)
+    return -(-examples * times // batch_size)
 
 
 def epochs_begun(*, examples: int, batch_size: int, steps: int) -> int:

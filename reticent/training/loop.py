@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ from reticent.accounting.guarantee import Guarantee
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
+from reticent.data.allocation import first_fresh_step
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset, RowSource, as_dataset
 from reticent.distributed import collectives
@@ -301,10 +303,24 @@ def _started(
     is_resumed = bool(collectives.broadcast_json(saved is not None))
     state = broadcast_tree(fresh if saved is None else saved)
     history = earlier_history(checkpoints, int(state.step)) if is_resumed else []
+    if is_resumed:
+        state = state._replace(step=_resumed_at(plan, int(state.step)))
     stream = noise_stream(plan)
     start = state if stream is None else Remembering(state, begin(stream, params, state.step))
     many = _compiled(name, step, feed, layout, start, has_large_constants(checked.program))
     return _Begun(many, Taken(layout.placed(start), history, ""))
+
+
+def _resumed_at(plan: Plan, step: int) -> jax.Array:
+    """Where a run goes on with other keys: of batches that are drawn together, what is left is left out."""
+    fresh = min(first_fresh_step(plan.sampler, step), plan.steps)
+    if fresh > step and collectives.is_first():
+        warnings.warn(
+            f"Steps {step} to {fresh - 1} are left out: their batches were drawn with keys that are not "
+            "kept. The run continues with a new round.",
+            stacklevel=2,
+        )
+    return jnp.int32(fresh)
 
 
 def _compiled(

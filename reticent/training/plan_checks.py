@@ -7,12 +7,13 @@ from typing import Any, Literal, get_args
 
 from reticent.core import checks
 from reticent.core.errors import CannotMeet, InvalidArgument, Unproven
+from reticent.data.allocation import Allocation
 from reticent.data.cyclic import Cyclic, CyclicPoisson
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Sampler, Shuffled, require_sampler
 from reticent.mechanisms.adjacency import Adjacency, AdjacencyName
 from reticent.training.clipping import Clipping, flat
 
-SamplingName = Literal["poisson", "fixed", "shuffled", "full", "cyclic", "cyclic-poisson"]
+SamplingName = Literal["poisson", "fixed", "shuffled", "full", "cyclic", "cyclic-poisson", "allocation"]
 
 _NEARLY = 0.99  # of the epsilon that was asked for; calibration comes within a thousandth
 
@@ -62,7 +63,8 @@ def sampler_for(
         return CyclicPoisson(examples=examples, batch_size=batch_size, parts=bands)
     if sampling == "poisson":
         return Poisson(examples=examples, batch_size=batch_size, largest=largest_batch)
-    kind = {"fixed": FixedSize, "shuffled": Shuffled, "cyclic": Cyclic}[sampling]
+    kinds = {"fixed": FixedSize, "shuffled": Shuffled, "cyclic": Cyclic, "allocation": Allocation}
+    kind = kinds[sampling]
     return kind(examples=examples, batch_size=batch_size)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, suggest
+from reticent.data.allocation import Allocation
 from reticent.data.cyclic import Cyclic, CyclicPoisson
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
@@ -25,6 +26,7 @@ _SAMPLERS = {
     "full": FullBatch,
     "cyclic": Cyclic,
     "cyclic-poisson": CyclicPoisson,
+    "allocation": Allocation,
 }
 _NAMES = {kind: name for name, kind in _SAMPLERS.items()}
 
