@@ -229,7 +229,7 @@ def test_a_call_that_executes_what_it_reads_would_be_noticed(line: str):
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-IMPORTED_AS = {"scikit-learn": "sklearn", "pillow": "PIL"}
+IMPORTED_AS = {"scikit-learn": "sklearn", "pillow": "PIL", "python-flint": "flint"}
 
 
 def name_in(requirement: str) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from reticent.accounting.rounding import Side, to_digits, to_places
 from reticent.core import checks
+from reticent.core.errors import InvalidArgument
 from reticent.core.html_summary import html_table
 from reticent.mechanisms.adjacency import Adjacency, Unit
+from reticent.mechanisms.events import Event
+
+if TYPE_CHECKING:
+    from reticent.accounting.certificate import Certificate
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -23,6 +28,8 @@ class Guarantee:
         assumptions: what has to hold outside the proof, such as a declared number of examples.
         group: how many units at once are covered.
         rows_per_user: the most rows that a user contributes, where the unit is a user.
+        event: what was released, where it is known: `certify` proves the bound of it.
+        distance: of the samplers of all noise from their laws, for which delta pays.
 
     Example:
         >>> adjacency = Adjacency.ADD_OR_REMOVE
@@ -41,6 +48,8 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     group: int = 1
     rows_per_user: int | None = None
+    event: Event | None = field(default=None, compare=False)
+    distance: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         checks.probability(delta=self.delta)
@@ -83,6 +92,41 @@ class Guarantee:
     def _repr_html_(self) -> str:
         rows = [("guarantee", self.short), ("in words", str(self))]
         return html_table("Guarantee", rows)
+
+    def certify(self) -> Certificate:
+        """The bound proved in ball arithmetic, as a certificate that anybody can check again.
+
+        Guarantee:
+            The certificate was proved as `reticent.accounting.certificate.check` proves it. Its epsilon is
+            the one here, or a larger one where only that can be proved.
+
+        Raises:
+            Unproven: no certificate covers the event, or no epsilon near this one can be proved.
+            InvalidArgument: the event is not known, as in a guarantee that was read from a file.
+            Unavailable: python-flint is not installed; it comes with reticent[certify].
+
+        Example:
+            >>> from reticent.accounting import guarantee
+            >>> from reticent.mechanisms.events import Gaussian
+            >>> promise = guarantee(Gaussian(noise_multiplier=2.0), 1e-5)
+            >>> promise.certify().epsilon == promise.epsilon
+            True
+        """
+        from reticent.accounting.certificate import prove
+
+        if self.event is None:
+            raise InvalidArgument(
+                "This guarantee does not know what was released.",
+                remedy="Certify the event itself: reticent account --events FILE --delta D --certify FILE.",
+            )
+        return prove(
+            self.event,
+            self.epsilon,
+            self.delta,
+            self.adjacency,
+            group=self.group,
+            distance=self.distance,
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

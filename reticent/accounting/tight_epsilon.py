@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from reticent.accounting.claims import sum_of_claims
 from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.loss_distribution import dominating
 from reticent.accounting.loss_distribution.distribution import (
@@ -174,6 +175,8 @@ def guarantee(
         rows_per_user=rows_per_user,
         accountant=cost.name,
         assumptions=assumptions,
+        event=event,
+        distance=distance if is_paid else 0.0,
     )
 
 
@@ -379,22 +382,3 @@ def _best_other(event: Event, delta: float, neighbours: Neighbours) -> tuple[flo
         except Unproven:
             continue
     return min(found)
-
-
-def sum_of_claims(event: Event, delta: float, neighbours: Neighbours) -> float:
-    """The sum of epsilons that were proved elsewhere, where their deltas fit; else infinity.
-
-    A loss distribution whose last bit of delta is spent on accidents has none left for rounding.
-    """
-    epsilons, deltas = [], []
-    for item, times in dominating.flatten(event).items():
-        match item:
-            case events.PureDp(epsilon=cost, adjacency=adjacency):
-                found = dominating.claim(item, cost, 0.0, adjacency, neighbours)
-            case events.ApproximateDp(epsilon=cost, delta=accident, adjacency=adjacency):
-                found = dominating.claim(item, cost, accident, adjacency, neighbours)
-            case _:
-                return math.inf
-        epsilons.append(times * found[0])
-        deltas.append(times * found[1])
-    return math.fsum(epsilons) if math.fsum(deltas) <= delta else math.inf

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reticent.accounting.setting import Sampling, Setting, steps_for
-from reticent.cli import output
+from reticent.cli import certificates, output
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.files import read_named
@@ -60,6 +60,15 @@ Bands = Annotated[
 ]
 Buffers = Annotated[int | None, typer.Option(help="Of blt noise.", show_default=False)]
 
+Certify = Annotated[
+    Path | None,
+    typer.Option(help="Write a certificate that proves the bound to this file.", show_default=False),
+]
+Check = Annotated[
+    Path | None,
+    typer.Option(help="Prove the bound of this certificate again, and nothing else.", show_default=False),
+]
+
 
 def run(
     examples: Examples = None,
@@ -82,18 +91,29 @@ def run(
         Path | None,
         typer.Option(help="Save a chart of epsilon over epochs (svg, png, pdf).", show_default=False),
     ] = None,
+    certify: Certify = None,
+    check: Check = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Show what a private run costs, by every theorem.
 
     The last row is usually the tightest. The sentence below the table is the
     one to publish: an upper bound, with the least that any analysis could say.
+    A certificate proves it in ball arithmetic, for readers who trust no float.
     """
     from reticent.accounting.accountants import account
     from reticent.accounting.loss_distribution.dominating import Neighbours
     from reticent.accounting.tight_epsilon import guarantee
     from reticent.report.figures.curves import check_format
 
+    if check is not None:
+        given = (examples, batch_size, epochs, steps, noise_multiplier, delta, adjacency, event_file, plot)
+        given += (bands, buffers)
+        certificates.require_alone(certify is None and all(item is None for item in given) and group == 1)
+        certificates.check(check, as_json=as_json)
+        return
+    if certify is not None:
+        certificates.require_package()
     if plot is not None:
         check_format(plot)
     chosen: float = require(delta=delta)
@@ -116,6 +136,8 @@ def run(
         )
     else:
         _print(promise, rows, chosen)
+    if certify is not None:
+        certificates.write(promise, certify)
     if setting is not None and setting.steps and (plot is not None or not as_json):
         _show_curve(setting, chosen, plot, is_quiet=as_json)
 

@@ -205,3 +205,26 @@ def test_an_epsilon_that_protects_nobody_is_refused_without_a_warning(reticent) 
     assert code == 1
     assert "the ends of its sampler show" in err
     assert not out
+
+
+def test_a_certificate_is_written_proved_again_and_refused_once_edited(reticent, tmp_path: Path) -> None:
+    path, edited = tmp_path / "certificate.json", tmp_path / "edited.json"
+    run = ("--examples", 600, "--batch-size", 6, "--steps", 2, "--noise-multiplier", 1.5, "--delta", 1e-5)
+    code, out, err = reticent("account", *run, "--certify", path, "--json")
+    assert (code, "it proves an epsilon of" in " ".join(err.split())) == (0, True)
+    promised = json.loads(out)["guarantee"]
+    assert json.loads(path.read_text())["epsilon"] == promised["epsilon"]
+    code, out, err = reticent("account", "--check", path)
+    assert (code, err) == (0, "")
+    assert "Proved:" in out
+    assert "adding or removing one record" in " ".join(out.split())
+    edited.write_text(path.read_text().replace('"times": 2', '"times": 1'))
+    code, out, err = reticent("account", "--check", edited)
+    assert (code, out) == (1, "")
+    assert "changed after it was written" in " ".join(err.split())
+    code, out, err = reticent("account", "--check", path, "--delta", 1e-5)
+    assert (code, out) == (1, "")
+    assert "Leave them out" in " ".join(err.split())
+    code, out, err = reticent("account", "--check", tmp_path / "missing.json")
+    assert (code, out) == (1, "")
+    assert "Pass a file that --certify wrote" in " ".join(err.split())

@@ -14,7 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.accounting.loss_distribution.convolution import RepeatedLattice, compose
-from reticent.accounting.loss_distribution.lattice import Sketch, cut_offs, round_down, round_up, sketch
+from reticent.accounting.loss_distribution.lattice import (
+    Sketch,
+    cut_offs,
+    lattice_ends,
+    round_down,
+    round_up,
+    sketch,
+)
 from reticent.accounting.loss_distribution.pairs import UNIT, Pair
 from reticent.accounting.refusal import or_infinite
 
@@ -38,6 +45,13 @@ class Bracket(NamedTuple):
 
     lower: float
     upper: float
+
+
+class Discretisation(NamedTuple):
+    """A spacing, and of each release the offset, the first and the last point of its lattice."""
+
+    spacing: float
+    cells: tuple[tuple[float, int, int], ...]
 
 
 class _Setting(NamedTuple):
@@ -76,6 +90,27 @@ def lower_epsilon(
     `near`, an epsilon known to be close, helps to choose the lattice.
     """
     return _solve(releases, delta, relative_width, near, is_upper=False)[0]
+
+
+def discretise(
+    releases: Sequence[RepeatedPair], delta: float, *, near: float | None = None, relative_width: float
+) -> Discretisation | None:
+    """The lattice on which `upper_epsilon` would round these releases up; None where there is none."""
+    if not all(abs(end) <= _LARGEST_LOSS for release in releases for end in release.pair.span()):
+        return None
+    sketches = [sketch(release.pair) for release in releases]
+    if not all(len(copy.losses) for copy in sketches):
+        return None
+    setting = _choose(releases, sketches, delta, relative_width, near)
+    if not np.isfinite(setting).all():
+        return None
+    cells = []
+    for release, copy in zip(releases, sketches, strict=True):
+        low, high = _span(release, copy, delta / _total(releases))
+        offset = _offset(release, setting.spacing)
+        first, last = lattice_ends(setting.spacing, offset, low, high)
+        cells.append((offset, first, last))
+    return Discretisation(setting.spacing, tuple(cells))
 
 
 def _solve(
@@ -213,11 +248,16 @@ def _round(
     """One release on the lattice."""
     low, high = _span(release, copy, delta)
     spacing = setting.spacing
-    atoms = release.pair.atoms()
-    offset = math.fmod(atoms[0], spacing) if atoms else 0.0
+    offset = _offset(release, spacing)
     if is_upper:
         return RepeatedLattice(round_up(release.pair, spacing, offset, low, high), release.times)
     return RepeatedLattice(round_down(release.pair, spacing, offset, low, high, setting.tilt), release.times)
+
+
+def _offset(release: RepeatedPair, spacing: float) -> float:
+    """Where the lattice of a release lies: on its first atom."""
+    atoms = release.pair.atoms()
+    return math.fmod(atoms[0], spacing) if atoms else 0.0
 
 
 def _total(releases: Sequence[RepeatedPair]) -> int:

@@ -65,6 +65,11 @@ def cut_offs(copy: Sketch, *, left: float, right: float) -> tuple[float, float]:
     return float(low), float(max(high, low))
 
 
+def lattice_ends(spacing: float, offset: float, low: float, high: float) -> tuple[int, int]:
+    """The first and the last point of a lattice that holds the losses from `low` to `high`."""
+    return int(np.floor((low - offset) / spacing)), int(np.ceil((high - offset) / spacing)) + 1
+
+
 def round_up(pair: Pair, spacing: float, offset: float, low: float, high: float) -> Lattice:
     """Spreads the mass of every cell to its two ends, keeping its P and its Q mass.
 
@@ -74,7 +79,7 @@ def round_up(pair: Pair, spacing: float, offset: float, low: float, high: float)
     Reference:
         Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022), Connect the dots, arXiv:2207.04380v1.
     """
-    first, last = int(np.floor((low - offset) / spacing)), int(np.ceil((high - offset) / spacing)) + 1
+    first, last = lattice_ends(spacing, offset, low, high)
     edges = offset + spacing * np.arange(first, last + 1)
     p, q, p_error, q_error = pair.masses(edges)
     inner_p, inner_q = p[1:-1], q[1:-1]
