@@ -58,14 +58,15 @@ def test_a_second_run_of_a_name_traces_only_what_it_checks() -> None:
     assert less < all_of_it
 
 
-@pytest.mark.parametrize("other", [{"program": "b"}, {"epsilon": 3.0}, {"output": "mean"}, {"program": None}])
-def test_another_name_plan_or_average_is_another_program(other: dict[str, Any]) -> None:
+def test_another_name_plan_or_average_is_another_program() -> None:
     _train("a")
     _, reused = _train("a")
-    expected, _ = _train(**{**other, "program": None})
-    found, traced = _train(**{"program": "a", **other})
-    assert found == expected
-    assert traced > reused
+    others: list[dict[str, Any]] = [{"program": "b"}, {"epsilon": 3.0}, {"output": "mean"}, {"program": None}]
+    for other in others:
+        expected, _ = _train(**{**other, "program": None})
+        found, traced = _train(**{"program": "a", **other})
+        assert found == expected, other
+        assert traced > reused, other
 
 
 def test_no_more_than_a_few_are_kept() -> None:
