@@ -23,7 +23,7 @@ from reticent.runs.users import rows_for_preparation
 
 # Of the rows, on each side: curves have their bins where rows are, so wide bounds cost them little, and what
 # lies beyond bounds is often most of what a number varies by.
-_TAIL_OF_CURVES = 0.002
+_TAIL_OF_CURVES = 0.0002
 
 
 def layout_for(layout: Mapping[str, Any], declared: Domain | None) -> dict[str, Any]:
