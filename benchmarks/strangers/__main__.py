@@ -1,6 +1,6 @@
 """Tables as strangers bring them.
 
-python -m benchmarks.strangers                          every table, epsilon 1 and 4 (an hour)
+python -m benchmarks.strangers                          every table, epsilon 1 and 4 (two hours)
 python -m benchmarks.strangers --only Default --peer no one table, without the peer
 python -m benchmarks.strangers --write docs/benchmarks/strangers.md
 python -m benchmarks.strangers --again ours             measures ours anew, and keeps what others scored
@@ -30,7 +30,7 @@ from sklearn.metrics import r2_score
 
 from benchmarks.strangers import models, page
 from benchmarks.strangers.results import Fit, Results
-from benchmarks.strangers.tables import STRANGERS, Stranger, split
+from benchmarks.strangers.tables import FRESH, STRANGERS, Stranger, split
 from benchmarks.training.environments import Peer, default_folder, interpreter
 from reticent.runs.problem import default_delta
 
@@ -43,7 +43,9 @@ def main() -> None:
     if wanted.again:
         results.forget(wanted.again)
     python = interpreter(PEER, wanted.environments) if wanted.peer == "yes" else None
-    chosen = [stranger for stranger in STRANGERS if not wanted.only or stranger.name in wanted.only]
+    chosen = [
+        stranger for stranger in (*STRANGERS, *FRESH) if not wanted.only or stranger.name in wanted.only
+    ]
     for stranger in chosen:
         with tempfile.TemporaryDirectory() as scratch:
             measure(stranger, wanted, python, Path(scratch), results)
@@ -51,7 +53,7 @@ def main() -> None:
         print(section.markdown(), flush=True)
         if wanted.write is not None:
             wanted.write.parent.mkdir(parents=True, exist_ok=True)
-            wanted.write.write_text(page.page(results, wanted.repeats))
+            wanted.write.write_text(page.page(results))
     print(page.compared(results, [stranger.name for stranger in chosen]).markdown(), flush=True)
 
 
@@ -134,7 +136,9 @@ def _options() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", action="append", choices=[stranger.name for stranger in STRANGERS])
+    parser.add_argument(
+        "--only", action="append", choices=[stranger.name for stranger in (*STRANGERS, *FRESH)]
+    )
     parser.add_argument("--epsilon", type=float, action="append")
     parser.add_argument("--repeats", type=int, default=3, help="fits of each private model: all draw noise")
     parser.add_argument("--model", default="auto")

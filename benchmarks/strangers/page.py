@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import platform
 from collections.abc import Sequence
-from statistics import mean
+from statistics import mean, stdev
 
 import numpy as np
 
 from benchmarks.strangers.results import Fit, Results, mean_score
-from benchmarks.strangers.tables import STRANGERS
+from benchmarks.strangers.tables import FRESH, STRANGERS
 from benchmarks.training.tables import Check, Section
 from reticent import __version__
 
@@ -20,36 +20,56 @@ _MANY_ROWS = 5000  # from which on ours is compared with a linear model without 
 _EPSILON_FOR_LINEAR = 4.0
 _SIGNALS = (0.0, 100.0, 300.0, 1000.0, 3000.0, 10000.0)  # rows times epsilon, by column
 _MIDDLE, _FEWEST = (0.1, 0.9), 6  # quantiles; and fits, below which nothing is said
-_HEADER = ("table", "rows", "score", "epsilon", "ours", "model", "DP-EBM", "linear", "boosted", "seconds")
+_HEADER = ("table", "rows", "score", "epsilon", "ours", "model", "DP-EBM", "linear", "boosted", "fits")
+
+_ABOUT = (
+    "The score is AUROC for classes (of several, the mean over one against the rest) and R2 for numbers, on "
+    "the same fifth of the rows for all. Private scores are means over some fits (the last column: of ours, "
+    "of DP-EBM), with their standard deviation where there are several. Ours is what "
+    "`reticent train TABLE --target COLUMN --epsilon E` gives without another word. Where a table is too "
+    "small for that, the command refuses before anything is charged, and ours is what its message says to "
+    "do: `--prepare assume-public`, marked *. DP-EBM of interpret-core takes bounds and words from the data "
+    "everywhere, without charge. Linear and boosted trees, by scikit-learn, are not private. Columns that "
+    "give the answer away, name a person or number the rows are left out for all.\n\n"
+    "These are not unseen tables: the recipe of additive models was changed after misses on some of them "
+    "were looked at (flights, Hdma and Auto among them). What took how long is not shown, since other work "
+    "ran beside it."
+)
+_ABOUT_FRESH = (
+    "Chosen by name after the recipe was settled. The recipe was not changed after a look at their scores. "
+    "One mistake was found by them and corrected: with `--prepare assume-public` days in hospital (azpro) "
+    "were predicted as classes; that table was then measured again at epsilon 1. The last two have a column "
+    "of dates."
+)
 
 
-def page(results: Results, repeats: int) -> str:
+def page(results: Results) -> str:
     """The whole page, of what was measured so far."""
     head = (
         "# Tables as strangers bring them\n\n"
         f"Written by `make bench-strangers` on {datetime.date.today()}, Python {platform.python_version()}, "
         f"reticent {__version__}. The tables come with public Python packages, and are read as they are."
     )
-    names = [stranger.name for stranger in STRANGERS]
-    sections = [compared(results, names, repeats), expected(results)]
+    known, fresh = ([stranger.name for stranger in tables] for tables in (STRANGERS, FRESH))
+    sections = [
+        compared(results, known),
+        compared(results, fresh, "Tables that nothing was chosen by", _ABOUT_FRESH),
+        expected(results),
+    ]
     return "\n\n".join([head, *(section.markdown() for section in sections)]) + "\n"
 
 
-def compared(results: Results, names: Sequence[str], repeats: int = 0) -> Section:
+def compared(
+    results: Results,
+    names: Sequence[str],
+    title: str = "Ours, DP-EBM, and models without privacy",
+    text: str = _ABOUT,
+) -> Section:
     """A row per table and epsilon, and the bars over all of them."""
     pairs = sorted({(fit.table, fit.epsilon or 0.0) for fit in results.all_of("ours") if fit.table in names})
     pairs.sort(key=lambda pair: (names.index(pair[0]), pair[1]))
-    text = (
-        "The score is AUROC for classes (of several, the mean over one against the rest) and R2 for numbers, "
-        f"on the same fifth of the rows for all; private scores are means over {repeats} fits. Ours is what "
-        "`reticent train TABLE --target COLUMN --epsilon E` gives without another word. Where a table is too "
-        "small for that, the command refuses before anything is charged, and ours is what its message says "
-        "to do: `--prepare assume-public`, marked *. DP-EBM of interpret-core takes bounds and words from "
-        "the data everywhere, without charge. Linear and boosted trees, by scikit-learn, are not private. "
-        "Columns that give the answer away, name a person or number the rows are left out for all."
-    )
     rows = [_row(results, *pair) for pair in pairs]
-    return Section("Ours, DP-EBM, and models without privacy", text, _HEADER, rows, _checks(results, pairs))
+    return Section(title, text, _HEADER, rows, _checks(results, pairs))
 
 
 def expected(results: Results) -> Section:
@@ -83,7 +103,7 @@ def _row(results: Results, table: str, epsilon: float) -> tuple[str, ...]:
         *(table, f"{ours[0].rows:,}", what, f"{epsilon:g}", _cell(ours)),
         ", ".join(sorted({fit.model for fit in ours if fit.model})),
         *(_cell(peer), _cell(results.of(table, "linear")), _cell(results.of(table, "boosted"))),
-        f"{mean(fit.seconds for fit in ours):.0f}",
+        f"{len(ours)}, {len(peer)}",
     )
 
 
@@ -92,7 +112,9 @@ def _cell(fits: Sequence[Fit]) -> str:
     score = mean_score(fits)
     if score is None:
         return ", ".join(sorted({fit.remark for fit in fits if fit.score is None}))
-    return f"{score:.3f}" + ("*" if any(fit.remark for fit in fits) else "")
+    scores = [fit.score for fit in fits if fit.score is not None]
+    spread = f" ± {stdev(scores):.3f}" if len(scores) > 1 else ""
+    return f"{score:.3f}{spread}" + ("*" if any(fit.remark for fit in fits) else "")
 
 
 def _checks(results: Results, pairs: Sequence[tuple[str, float]]) -> list[Check]:
