@@ -8,6 +8,7 @@ plan             who takes part and what leaves a round, and what that costs
 simulator        all of it on one machine
 robust           what a server may compute instead of a mean when some clients lie
 poisoning        what those clients may send, or train on
+secure           noisy sums that nobody sees without noise, and no single updates
 splits           clients for data that have none
 """
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from reticent.federated.local_training import LocalTraining as LocalTraining
     from reticent.federated.local_training import client_update as client_update
     from reticent.federated.plan import FederatedPlan as FederatedPlan
+    from reticent.federated.secure.protocol import secure_sum as secure_sum
+    from reticent.federated.secure.shares import NoiseShares as NoiseShares
+    from reticent.federated.secure.sums import private_sum as private_sum
     from reticent.federated.simulator import train as train
     from reticent.federated.splits import dirichlet_split as dirichlet_split
 

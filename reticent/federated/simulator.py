@@ -83,11 +83,7 @@ def train(
         >>> run.is_complete, run.guarantee.unit
         (True, 'user')
     """
-    if not isinstance(plan, FederatedPlan):
-        raise InvalidArgument(
-            f"plan must be a FederatedPlan, got {type(plan).__name__}.",
-            remedy="Make one with rt.federated.FederatedPlan.for_budget.",
-        )
+    _require_plan(plan)
     execution = dataclasses.replace(execution or Execution(), strategy="vmap")
     run = take_rounds(
         as_unit_loss(loss, plan.local, tamper),
@@ -104,3 +100,11 @@ def train(
     )
     said = (*run.guarantee.assumptions, *plan.own_assumptions)
     return dataclasses.replace(run, guarantee=dataclasses.replace(run.guarantee, assumptions=said))
+
+
+def _require_plan(plan: Any) -> None:
+    if not isinstance(plan, FederatedPlan):
+        raise InvalidArgument(
+            f"plan must be a FederatedPlan, got {type(plan).__name__}.",
+            remedy="Make one with rt.federated.FederatedPlan.for_budget.",
+        )

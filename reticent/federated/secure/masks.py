@@ -1,0 +1,118 @@
+"""Masks: what two clients add and take away, so that a sum has none of it, and keys that only they know.
+
+A pair of clients agrees on a key by X25519, derives one for each round and purpose by HKDF with SHA-256, and
+expands it with ChaCha20. All 256 bits are used. The name of the round is part of each derivation, so no mask
+is used twice, and a message of another round does not open.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import UInt32
+
+from reticent.core.errors import IntegrityError, Unavailable
+
+KEY_BYTES = 32
+
+
+class KeyPair(NamedTuple):
+    """A private key, and the public one to be sent to everybody."""
+
+    private: bytes
+    public: bytes
+
+    def __repr__(self) -> str:
+        return f"KeyPair(public={self.public.hex()})"
+
+
+def key_pair(private: bytes | None = None) -> KeyPair:
+    """A new pair of keys, or that of a private key."""
+    x25519 = _cryptography().x25519
+    if private is None:
+        key = x25519.X25519PrivateKey.generate()
+    else:
+        key = x25519.X25519PrivateKey.from_private_bytes(private)
+    return KeyPair(key.private_bytes_raw(), key.public_key().public_bytes_raw())
+
+
+def agreed(private: bytes, public: bytes, purpose: str) -> bytes:
+    """The key that the owners of both keys derive for one purpose, and nobody else.
+
+    Raises:
+        IntegrityError: the public key is none that a client makes.
+    """
+    library = _cryptography()
+    own = library.x25519.X25519PrivateKey.from_private_bytes(private)
+    try:
+        shared = own.exchange(library.x25519.X25519PublicKey.from_public_bytes(public))
+    except ValueError as error:
+        raise IntegrityError(
+            "A public key of another client is not usable.", remedy="Leave that client out of the round."
+        ) from error
+    return library.HKDF(
+        algorithm=library.SHA256(), length=KEY_BYTES, salt=None, info=f"reticent {purpose}".encode()
+    ).derive(shared)
+
+
+def derived(secret: bytes, purpose: str) -> bytes:
+    """A key for one purpose from a secret of one owner."""
+    library = _cryptography()
+    return library.HKDF(
+        algorithm=library.SHA256(), length=KEY_BYTES, salt=None, info=f"reticent {purpose}".encode()
+    ).derive(secret)
+
+
+def expanded(key: bytes, count: int) -> UInt32[np.ndarray, " {count}"]:
+    """So many 32-bit numbers of the ChaCha20 stream of a key, which must be used for nothing else."""
+    library = _cryptography()
+    stream = library.Cipher(library.ChaCha20(key, bytes(16)), mode=None).encryptor()
+    return np.frombuffer(stream.update(bytes(4 * count)), "<u4")
+
+
+def sealed(key: bytes, message: bytes) -> bytes:
+    """A message that only a holder of the key reads or makes; the key must be used for nothing else."""
+    return _cryptography().ChaCha20Poly1305(key).encrypt(bytes(12), message, None)
+
+
+def opened(key: bytes, message: bytes) -> bytes:
+    """
+    Raises:
+        IntegrityError: it was not sealed with this key, or not in this round.
+    """
+    library = _cryptography()
+    try:
+        return library.ChaCha20Poly1305(key).decrypt(bytes(12), message, None)
+    except library.InvalidTag as error:
+        raise IntegrityError(
+            "A message does not open: it was changed, or belongs to another round or another client.",
+            remedy="Leave out the client that sent it, and start the round again.",
+        ) from error
+
+
+class _Library(NamedTuple):
+    x25519: Any
+    HKDF: Any
+    SHA256: Any
+    Cipher: Any
+    ChaCha20: Any
+    ChaCha20Poly1305: Any
+    InvalidTag: Any
+
+
+def _cryptography() -> _Library:
+    try:
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.asymmetric import x25519
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    except ImportError:
+        raise Unavailable(
+            "Secure aggregation needs the package 'cryptography', which is not installed.",
+            remedy="Install it: pip install 'reticent[federated]'",
+        ) from None
+    return _Library(x25519, HKDF, SHA256, Cipher, ChaCha20, ChaCha20Poly1305, InvalidTag)
