@@ -1,7 +1,7 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough quick oldest newest wheel browser postgres check format docs reference bench bench-training bench-accuracy bench-tabular bench-convex bench-pate \
-	bench-synthetic bench-federated bench-strangers bench-scale clean
+.PHONY: help demo test thorough quick oldest newest wheel browser postgres check format docs reference bench bench-certify bench-training bench-accuracy bench-tabular bench-convex bench-pate \
+	bench-synthetic bench-federated bench-strangers bench-noise bench-scale clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -85,6 +85,9 @@ bench: .venv/dev ## The short benchmarks: peers beside ours, in one run
 	$(BIN)/python -m benchmarks.reading
 	$(BIN)/python -m benchmarks.accounting
 
+bench-certify: .venv/dev ## Proves the bounds of 500 random settings and of every benchmark (hours)
+	$(BIN)/python -m benchmarks.certify --count 500
+
 bench-training: .venv/dev ## Private training beside its peers, each in an environment of its own (half an hour)
 	$(BIN)/python -m benchmarks.training --write docs/benchmarks/training.md
 
@@ -111,6 +114,9 @@ bench-federated: .venv/dev ## Federated learning: privacy, robust rules and a ba
 
 bench-strangers: .venv/dev ## Tables as strangers bring them, beside a private peer and models without privacy (an hour)
 	$(BIN)/python -m benchmarks.strangers --write docs/benchmarks/strangers.md
+
+bench-noise: .venv/dev ## Correlated noise: error beside a peer's, accuracy beside independent noise (hours)
+	$(BIN)/python -m benchmarks.correlated_noise
 
 bench-scale: .venv/dev ## Two processes beside one, what they send, 10 GB on disk, a model of time (ten minutes)
 	$(BIN)/python -m benchmarks.scale --write docs/scale.md

@@ -19,7 +19,7 @@ from reticent.mechanisms.events import Event, Gaussian
 from reticent.mechanisms.sampling_events import Sampling
 from reticent.noise.participation import Participation
 from reticent.noise.released import has_disjoint_turns, one_turn, whole_run
-from reticent.noise.strategies import Independent, Strategy
+from reticent.noise.strategies import Independent, NoiseStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Setting:
     sampling: Sampling = Sampling.POISSON
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE
     group: int = 1
-    noise: Strategy = field(default_factory=Independent)
+    noise: NoiseStrategy = field(default_factory=Independent)
     parts: int = 1
 
     def __post_init__(self) -> None:

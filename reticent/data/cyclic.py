@@ -22,7 +22,7 @@ from reticent.mechanisms.events import Event
 from reticent.mechanisms.sampling_events import Sampling
 from reticent.noise.participation import Participation
 from reticent.noise.released import has_disjoint_turns, one_turn, whole_run
-from reticent.noise.strategies import Strategy
+from reticent.noise.strategies import NoiseStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +176,7 @@ def participation_of(sampler: Sampler, steps: int) -> Participation:
     )
 
 
-def correlated_event(noise: Strategy, noise_multiplier: float, sampler: Sampler, steps: int) -> Event:
+def correlated_event(noise: NoiseStrategy, noise_multiplier: float, sampler: Sampler, steps: int) -> Event:
     """What the first `steps` steps of a run with correlated noise cost; see `reticent.noise.released`."""
     if isinstance(sampler, CyclicPoisson) and has_disjoint_turns(noise, steps, sampler.parts):
         return sampler.event(one_turn(noise, noise_multiplier, steps), steps)

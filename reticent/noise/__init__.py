@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reticent.noise.sensitivity import matrix_sensitivity as matrix_sensitivity
     from reticent.noise.sensitivity import toeplitz_sensitivity as toeplitz_sensitivity
     from reticent.noise.series import square_root as square_root
-    from reticent.noise.strategies import Strategy as Strategy
+    from reticent.noise.strategies import NoiseStrategy as NoiseStrategy
     from reticent.noise.strategies import on_grid as on_grid
 
 open_page(__name__)

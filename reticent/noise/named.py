@@ -9,7 +9,7 @@ from typing import Any
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.noise.participation import Participation
-from reticent.noise.strategies import Banded, Buffered, Dense, Independent, Strategy, Toeplitz, Tree
+from reticent.noise.strategies import Banded, Buffered, Dense, Independent, NoiseStrategy, Toeplitz, Tree
 
 
 def independent() -> Independent:
@@ -90,7 +90,7 @@ def dense(*, bands: int | None = None, participation: Participation | None = Non
 NAMES = ("independent", "banded", "toeplitz", "blt", "tree", "dense")
 
 
-def by_name(name: str, *, bands: int | None = None, buffers: int | None = None) -> Strategy:
+def by_name(name: str, *, bands: int | None = None, buffers: int | None = None) -> NoiseStrategy:
     """The strategy that a command line names.
 
     Raises:
@@ -117,7 +117,7 @@ def by_name(name: str, *, bands: int | None = None, buffers: int | None = None) 
         return banded(bands=bands)
     if name == "blt":
         return blt() if buffers is None else blt(buffers=buffers)
-    plain: dict[str, Strategy] = {
+    plain: dict[str, NoiseStrategy] = {
         "independent": independent(),
         "toeplitz": toeplitz(bands=bands),
         "tree": tree(),
@@ -129,12 +129,12 @@ def by_name(name: str, *, bands: int | None = None, buffers: int | None = None) 
 _KINDS = {kind.name: kind for kind in (Independent, Banded, Toeplitz, Buffered, Tree, Dense)}
 
 
-def to_json(strategy: Strategy) -> dict[str, Any]:
+def to_json(strategy: NoiseStrategy) -> dict[str, Any]:
     """Plain JSON values, from which `from_json` makes an equal strategy."""
     return {"kind": strategy.name, **asdict(strategy)}  # type: ignore[call-overload]
 
 
-def from_json(value: Any) -> Strategy:
+def from_json(value: Any) -> NoiseStrategy:
     """The strategy that `to_json` wrote.
 
     Raises:

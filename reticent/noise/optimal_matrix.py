@@ -68,10 +68,10 @@ def _weights(steps: int) -> np.ndarray:
     return (steps - later) / steps
 
 
-Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-def _trace_of_inverse(weights: np.ndarray, is_free: np.ndarray, classes: np.ndarray) -> Loss:
+def _trace_of_inverse(weights: np.ndarray, is_free: np.ndarray, classes: np.ndarray) -> Objective:
     """The trace of W X^-1, and its slope along what is free."""
 
     def value(products: np.ndarray) -> tuple[float, np.ndarray]:
@@ -88,7 +88,7 @@ def _trace_of_inverse(weights: np.ndarray, is_free: np.ndarray, classes: np.ndar
     return value
 
 
-def _descend(value: Loss, start: np.ndarray) -> np.ndarray:
+def _descend(value: Objective, start: np.ndarray) -> np.ndarray:
     """Limited-memory quasi-Newton steps that never leave the cone of positive matrices."""
     here, (loss, slope) = start, value(start)
     moves: list[tuple[np.ndarray, np.ndarray, float]] = []

@@ -11,10 +11,12 @@ import math
 
 from reticent.mechanisms.events import Event, Gaussian, Repeated
 from reticent.noise.participation import Participation
-from reticent.noise.strategies import Strategy
+from reticent.noise.strategies import NoiseStrategy
 
 
-def whole_run(noise: Strategy, noise_multiplier: float, steps: int, participation: Participation) -> Event:
+def whole_run(
+    noise: NoiseStrategy, noise_multiplier: float, steps: int, participation: Participation
+) -> Event:
     """All steps as one Gaussian release, moved by at most the sensitivity.
 
     Example:
@@ -28,7 +30,7 @@ def whole_run(noise: Strategy, noise_multiplier: float, steps: int, participatio
     return _divided(noise_multiplier, noise.sensitivity(steps, participation))
 
 
-def one_turn(noise: Strategy, noise_multiplier: float, steps: int) -> Event:
+def one_turn(noise: NoiseStrategy, noise_multiplier: float, steps: int) -> Event:
     """One contribution of a record, in its own step and those after it, as a Gaussian release.
 
     With no more bands than there are parts, a record's turns move disjoint rows of C X. Each turn is then a
@@ -37,7 +39,7 @@ def one_turn(noise: Strategy, noise_multiplier: float, steps: int) -> Event:
     return _divided(noise_multiplier, noise.sensitivity(max(steps, 1), Participation(times=1)))
 
 
-def has_disjoint_turns(noise: Strategy, steps: int, parts: int) -> bool:
+def has_disjoint_turns(noise: NoiseStrategy, steps: int, parts: int) -> bool:
     """Whether the rows of C X that a record moves in one turn are over before its next."""
     return noise.bands(max(steps, 1)) <= parts
 

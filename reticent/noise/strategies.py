@@ -35,7 +35,7 @@ _FASTEST = 255 / 256
 _SMALLEST = 2.0**-30  # a scale that comes out as less makes no difference
 
 
-class Strategy(Protocol):
+class NoiseStrategy(Protocol):
     """What a plan asks of correlated noise."""
 
     @property
@@ -46,7 +46,7 @@ class Strategy(Protocol):
         """What was declared of the batches, if anything; a plan refuses batches that break it."""
         ...
 
-    def settled(self, steps: int, participation: Participation) -> Strategy:
+    def settled(self, steps: int, participation: Participation) -> NoiseStrategy:
         """The same strategy with every number found that depends on the length of the run."""
         ...
 

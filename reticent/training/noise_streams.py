@@ -29,7 +29,7 @@ from reticent.core.errors import InvalidArgument
 from reticent.core.whole_normals import DrawPart
 from reticent.core.whole_rounding import FARTHEST, round_normally
 from reticent.noise.series import inverse
-from reticent.noise.strategies import COEFFICIENT_BITS, Banded, Buffered, Strategy, Toeplitz, Tree
+from reticent.noise.strategies import COEFFICIENT_BITS, Banded, Buffered, NoiseStrategy, Toeplitz, Tree
 from reticent.training import noise_buffers
 
 _PART = (1 << COEFFICIENT_BITS) - 1
@@ -94,7 +94,7 @@ def begin(stream: NoiseStream, params: Any, at: jax.typing.ArrayLike) -> Memory:
 
 
 @functools.lru_cache(64)
-def stream_of(noise: Strategy, steps: int, sensitivity: float, grid_steps: float) -> NoiseStream | None:
+def stream_of(noise: NoiseStrategy, steps: int, sensitivity: float, grid_steps: float) -> NoiseStream | None:
     """How the noise of a plan is made; None where every step has its own.
 
     Args:

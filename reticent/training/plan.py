@@ -28,7 +28,7 @@ from reticent.mechanisms.adjacency import Adjacency, AdjacencyName
 from reticent.mechanisms.events import Composed, Event, Gaussian, NonPrivate
 from reticent.mechanisms.gaussian import DITHER_FAILURE
 from reticent.noise.named import independent
-from reticent.noise.strategies import Strategy
+from reticent.noise.strategies import NoiseStrategy
 from reticent.training.adaptive_norm import AdaptiveNorm
 from reticent.training.clipping import Clipping
 from reticent.training.plan_checks import (
@@ -91,7 +91,7 @@ class Plan:
     rows_per_user: int | None = None
     adaptive: AdaptiveNorm | None = None
     is_private: bool = True
-    noise: Strategy = field(default_factory=independent)
+    noise: NoiseStrategy = field(default_factory=independent)
 
     def __post_init__(self) -> None:
         if self.is_private:

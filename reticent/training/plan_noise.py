@@ -15,14 +15,14 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.noise.named import banded, blt, independent, toeplitz, tree
 from reticent.noise.participation import Participation
 from reticent.noise.released import has_disjoint_turns
-from reticent.noise.strategies import Banded, Dense, Independent, Strategy, Toeplitz
+from reticent.noise.strategies import Banded, Dense, Independent, NoiseStrategy, Toeplitz
 
-NoiseChoice = Strategy | Literal["auto"]
+NoiseChoice = NoiseStrategy | Literal["auto"]
 
 _MOST_BANDS = 64  # that `auto` tries: a run keeps one vector less, each as long as the parameters
 
 
-def is_correlated(noise: Strategy, steps: int) -> bool:
+def is_correlated(noise: NoiseStrategy, steps: int) -> bool:
     return noise.bands(max(steps, 1)) > 1
 
 
@@ -31,7 +31,7 @@ def bands_of(noise: NoiseChoice) -> int:
     return noise.width or 1 if isinstance(noise, Banded | Toeplitz) else 1
 
 
-def settled_noise(noise: Any, sampler: Sampler, steps: int, *, is_adaptive: bool) -> Strategy:
+def settled_noise(noise: Any, sampler: Sampler, steps: int, *, is_adaptive: bool) -> NoiseStrategy:
     """The noise of a run, with every number found that depends on its length and its batches.
 
     Raises:
@@ -70,7 +70,7 @@ def settled_noise(noise: Any, sampler: Sampler, steps: int, *, is_adaptive: bool
     return found
 
 
-def _participation(noise: Strategy, sampler: Sampler, steps: int) -> Participation:
+def _participation(noise: NoiseStrategy, sampler: Sampler, steps: int) -> Participation:
     if isinstance(sampler, Poisson) and noise.bands(steps) == 1:
         return Participation.cyclic(steps, 1)
     return participation_of(sampler, steps)
@@ -88,7 +88,7 @@ def require_length(noise: NoiseChoice, noise_multiplier: float | None) -> None:
         )
 
 
-def error_of(noise: Strategy, noise_multiplier: float, sampler: Sampler, steps: int) -> float:
+def error_of(noise: NoiseStrategy, noise_multiplier: float, sampler: Sampler, steps: int) -> float:
     """The expected error of prefix sums of gradients, in clipping norms: root mean square."""
     participation = Participation(times=1)  # the ratio does not depend on it
     if not isinstance(noise, Independent):
@@ -100,7 +100,7 @@ def error_of(noise: Strategy, noise_multiplier: float, sampler: Sampler, steps: 
 class Candidate(NamedTuple):
     """Noise, and the batches that go with it."""
 
-    noise: Strategy
+    noise: NoiseStrategy
     sampler: Sampler
 
 

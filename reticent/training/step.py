@@ -24,6 +24,7 @@ from reticent.mechanisms.gaussian import (
     add_blocks,
     add_no_noise,
     add_noise,
+    add_whole_noise,
     dither_growth,
     multiple_for,
     noise_grid,
@@ -94,6 +95,7 @@ class Roots(NamedTuple):
     loss: Key[Array, ""] | None = None  # for losses that draw at random
 
 
+# Of a `TrainState`, or of a `Remembering` if the noise of the plan is correlated.
 Step = Callable[[Any, DeviceRows, Batch, Roots], tuple[Any, Unreleased]]
 
 
@@ -117,9 +119,6 @@ def private_step(
         exchange: what the devices that take the step together tell each other.
         moves_others: a unit that comes or goes may move the others to other rows of a batch.
 
-    Returns:
-        A function of a `TrainState`, or of a `Remembering` if the noise of the plan is correlated.
-
     Guarantee:
         The new state is a post-processing of the old one and of `plan.event_after(1)`: the noise is that
         of the plan times the norm that clipped, whoever is in the batch, even nobody.
@@ -137,9 +136,7 @@ def private_step(
         params: Any, max_norm: jax.Array, source: DeviceRows, batch: Batch, seeds: Seeds
     ) -> tuple[Any, _Seen]:
         units = contribution.fetch(source, batch.indices, seeds)
-        # Whichever leaves are rounded by chance: no more than there are.
-        growth = dither_growth(trees.size(params), grid.steps, exchange.devices)
-        growth += 0.0 if stream is None else stream.margin(trees.size(params))
+        growth = _growth(trees.size(params), grid, exchange, stream)
         total, unreleased = gradient_sum.on_grid(
             params, units, batch.is_real, sums, max_norm=max_norm, margin=growth
         )
@@ -161,8 +158,7 @@ def private_step(
         total = round_by_chance(exchange.own_key(jax.random.fold_in(key, _DITHER)), total, grid)
         total, seen = _exchanged(exchange, total, seen)
         parts = exchange.parts(total.low if isinstance(total, Wide) else total)
-        noise, memory = _noise(plan, stream, memory, roots.noise, state.step, total, grid, parts)
-        noisy = add_no_noise(total, grid) if noise is None else add_noise(total, noise, grid)
+        noisy, memory = _with_noise(plan, stream, memory, roots.noise, state.step, total, grid, parts)
         # In units of the norm that clipped, so that no other norm can reach the noise.
         mean = trees.scale(trees.scale(noisy, state.max_norm), 1 / plan.sampler.batch_size)
         mean = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype), mean, state.params)
@@ -195,6 +191,12 @@ def _grid(plan: Plan, stream: NoiseStream | None, blocks: Blocks) -> NoiseGrid:
     )
 
 
+def _growth(numbers: int, grid: NoiseGrid, exchange: Exchange, stream: NoiseStream | None) -> float:
+    """What rounding may add to the distance of neighbours, whichever leaves are rounded by chance."""
+    kept = 0.0 if stream is None else stream.margin(numbers)
+    return dither_growth(numbers, grid.steps, exchange.devices) + kept
+
+
 def _opened(given: Any, stream: NoiseStream | None) -> tuple[TrainState, Memory | None]:
     if isinstance(given, Remembering) != (stream is not None):
         raise InvalidArgument(
@@ -204,7 +206,7 @@ def _opened(given: Any, stream: NoiseStream | None) -> tuple[TrainState, Memory 
     return (given.state, given.memory) if isinstance(given, Remembering) else (given, None)
 
 
-def _noise(
+def _with_noise(
     plan: Plan,
     stream: NoiseStream | None,
     memory: Memory | None,
@@ -214,17 +216,19 @@ def _noise(
     grid: NoiseGrid,
     parts: Any,
 ) -> tuple[Any, Memory | None]:
-    """The noise of a step, and what is kept of it; a plan without privacy has none."""
+    """The sum in units of the norm with noise, and what is kept of it; a plan without privacy has none."""
     if not plan.is_private:
-        return None, None
+        return add_no_noise(total, grid), None
 
-    def fresh(step: jax.Array) -> Any:
-        return whole_noise_like(jax.random.fold_in(step_key(root, step), _GRADIENT), total, grid, parts)
+    def key_of(step: jax.Array) -> jax.Array:
+        return jax.random.fold_in(step_key(root, step), _GRADIENT)
 
     if stream is None or memory is None:
-        return fresh(at), None
+        return add_whole_noise(key_of(at), total, grid, parts=parts), None
     coins = jax.random.fold_in(step_key(root, at), _ROUNDING)
-    return stream.next(memory, at, Draws(fresh, coins, parts))
+    draws = Draws(lambda step: whole_noise_like(key_of(step), total, grid, parts), coins, parts)
+    noise, memory = stream.next(memory, at, draws)
+    return add_noise(total, noise, grid), memory
 
 
 def _exchanged(exchange: Exchange, total: Any, seen: _Seen) -> tuple[Any, _Seen]:

@@ -10,10 +10,10 @@ import pytest
 from reticent.core.errors import InvalidArgument
 from reticent.noise import named
 from reticent.noise.participation import Participation
-from reticent.noise.strategies import Strategy, Toeplitz, on_grid
+from reticent.noise.strategies import NoiseStrategy, Toeplitz, on_grid
 
 PART = Participation.cyclic(24, 6)
-ALL: list[Strategy] = [
+ALL: list[NoiseStrategy] = [
     *(named.independent(), named.banded(bands=4), named.toeplitz(), named.toeplitz(bands=3)),
     *(named.blt(buffers=2), named.tree(), named.tree(restart=6), named.dense(bands=3)),
 ]
@@ -21,7 +21,7 @@ ALL: list[Strategy] = [
 
 @pytest.mark.parametrize("noise", ALL, ids=lambda noise: noise.in_words)
 @pytest.mark.parametrize("is_settled", [False, True])
-def test_json_goes_both_ways(noise: Strategy, is_settled: bool) -> None:
+def test_json_goes_both_ways(noise: NoiseStrategy, is_settled: bool) -> None:
     value = noise.settled(24, PART) if is_settled else noise
     assert named.from_json(json.loads(json.dumps(named.to_json(value)))) == value
 
@@ -77,7 +77,7 @@ def test_settled_coefficients_are_on_the_grid_and_do_not_grow() -> None:
 def test_the_best_of_a_kind_is_better_than_simpler_ones(steps: int) -> None:
     part = Participation.cyclic(steps, steps // 4)
 
-    def error(noise: Strategy) -> float:
+    def error(noise: NoiseStrategy) -> float:
         return noise.settled(steps, part).error(steps, part).rmse
 
     bands = steps // 4
@@ -87,7 +87,7 @@ def test_the_best_of_a_kind_is_better_than_simpler_ones(steps: int) -> None:
 
 
 @pytest.mark.parametrize("noise", [named.banded(bands=5), named.blt(buffers=3).settled(40, PART)])
-def test_error_is_that_of_the_whole_matrix(noise: Strategy) -> None:
+def test_error_is_that_of_the_whole_matrix(noise: NoiseStrategy) -> None:
     steps, part = 40, Participation.cyclic(40, 8)
     column = np.concatenate([noise.column(steps), np.zeros(steps)])[:steps]  # type: ignore[attr-defined]
     matrix = np.array([[column[i - j] if i >= j else 0.0 for j in range(steps)] for i in range(steps)])
