@@ -19,7 +19,6 @@ from reticent.core.errors import DataError
 from reticent.data.dates import DATE_PARTS
 from reticent.data.domain import Category, Column, Integer, Number
 from reticent.data.encoding import feature_names
-from reticent.runs import folder as folders
 from reticent.runs.predict import Predictor
 from reticent.runs.record import RunRecord
 
@@ -109,7 +108,7 @@ def portable_files(model: PortableModel, form: PortableForm) -> dict[str, bytes]
 
 def _encoding(predictor: Predictor, record: RunRecord) -> dict[str, Any]:
     """What each feature is, for whoever encodes rows without reticent."""
-    problem, domain = predictor.problem, folders.read_domain(predictor.folder)
+    problem, domain = predictor.problem, predictor.domain
     if domain is None:
         features, columns = [f"feature {at}" for at in range(problem.shape[0])], None
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.data.domain import Domain, Ignored
-from reticent.data.encoding import OddCells, encode
+from reticent.data.encoding import OddCells, encode, feature_names
 from reticent.data.files import Table, open_table
 from reticent.runs import folder as folders
 from reticent.runs.learners import Learner, learner
@@ -68,8 +70,8 @@ class Predictor:
         Args:
             typed: arguments of `open_table` that somebody gave.
         """
-        domain, typed = folders.read_domain(self.folder), dict(typed or {})
-        known = {**layout_for(self.record.request.layout, domain), **typed}
+        typed = dict(typed or {})
+        known = {**layout_for(self.record.request.layout, self.domain), **typed}
         tries = [known] if "header" in typed else [{**known, "header": True}, known]
         for layout in tries if self.columns else ():
             with suppress(DataError, InvalidArgument):  # it is written in another way
@@ -81,18 +83,34 @@ class Predictor:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that a table has to have; none where the run was trained on arrays."""
-        domain = folders.read_domain(self.folder)
-        if domain is None:
+        if self.domain is None:
             return ()
         return tuple(
             name
-            for name, column in domain.columns.items()
-            if name != domain.target and not isinstance(column, Ignored)
+            for name, column in self.domain.columns.items()
+            if name != self.domain.target and not isinstance(column, Ignored)
         )
+
+    @cached_property
+    def domain(self) -> Domain | None:
+        """The domain of the run; None where it was trained on arrays.
+
+        Raises:
+            IntegrityError: it makes other features of a row than the model takes.
+        """
+        domain = folders.read_domain(self.folder)
+        features, taken = 0 if domain is None else len(feature_names(domain)), prod(self.problem.shape)
+        if domain is not None and features != taken:
+            raise IntegrityError(
+                f"{self.folder / folders.DOMAIN} makes {features:,} features of a row, and the model takes "
+                f"{taken:,}.",
+                remedy="Restore it from a copy.",
+            )
+        return domain
 
     def _domain(self) -> Domain:
         """What is public about the columns that the model takes."""
-        domain = folders.read_domain(self.folder)
+        domain = self.domain
         if domain is None:
             raise DataError(
                 f"The run in {self.folder} was trained on arrays, not on a table.",

@@ -14,7 +14,6 @@ from reticent.data import catalog
 from reticent.data.catalog.domains import public_domain
 from reticent.data.domain import Category, Domain
 from reticent.data.encoding import feature_names
-from reticent.runs import folder as folders
 from reticent.runs.methods import table as methods
 from reticent.runs.methods.convex import Convex
 from reticent.runs.predict import Predictor
@@ -120,7 +119,7 @@ def _domain_of(predictor: Predictor) -> Domain | None:
     """What names the features: the domain of the run, or that of a named dataset."""
     source = predictor.record.request.source
     named = public_domain(source) if source in catalog.names() else None  # it may be a stranger's path
-    return folders.read_domain(predictor.folder) or named
+    return predictor.domain or named
 
 
 def _noise_deviation(predictor: Predictor) -> float | None:

@@ -87,6 +87,19 @@ def _grow(name: str) -> Change:
     return grow
 
 
+def _set_noise(multiplier: float) -> Change:
+    event = {"kind": "gaussian", "noise_multiplier": multiplier}
+    sampled = {"kind": "truncated_poisson_sampled", "rate": 0.2, "capacity": 196, "examples": 481}
+    return _set("event", to={"kind": "repeated", "event": {**sampled, "event": event}, "times": 9})
+
+
+def _widen(run: Path, home: Path) -> None:
+    """Each row would become two hundred megabytes in memory, for a table of thousands."""
+    words = ", ".join(f'"w{at}"' for at in range(20_000))
+    with (run / "domain.toml").open("a") as domain:
+        domain.write(f'\n[columns.words]\nkind = "category"\nvalues = [{words}]\n')
+
+
 HOSTILE: dict[str, Change] = {
     "a negative epsilon": _set("guarantee", "epsilon", to=-1.0),
     "an epsilon below what was released": _set("guarantee", "epsilon", to=0.5),
@@ -124,6 +137,8 @@ HOSTILE: dict[str, Change] = {
     "an audit of a number without end": _put(
         "audit.json", b'{"verdict": {"outcome": "CONSISTENT", "bound": ' + b"9" * 400 + b"}}"
     ),
+    "a domain of more features than the model takes": _widen,
+    "noise that floats hardly hold": _set_noise(1e-320),
     "numbers beyond floats": _put("run.json", b'{"version": 4, "state": "finished", "rows": 1e999}'),
 }
 

@@ -348,3 +348,12 @@ def test_what_is_beside_an_embedding_and_costs_no_number_leaves_no_budget(monkey
     monkeypatch.setattr(embedding, "upper_bound", lambda *terms: math.nan)
     with pytest.raises(CannotMeet, match="by itself"):
         embedding.plan(epsilon=1.0, delta=1e-5, examples=1000, beside=Gaussian(noise_multiplier=10.0))
+
+
+@pytest.mark.parametrize("noise_multiplier", [1e-320, 1e-160])
+def test_noise_that_floats_hardly_hold_has_no_bound_and_no_warning(noise_multiplier: float) -> None:
+    """As a stranger's folder may claim it; warnings are errors here."""
+    gaussian = Gaussian(noise_multiplier=noise_multiplier)
+    event = events.TruncatedPoissonSampled(rate=0.2, capacity=196, examples=481, event=gaussian)
+    assert tight(events.Repeated(event=event, times=9), 1e-5).upper == math.inf
+    assert sampled_renyi.binomial_sum(0.2, noise_multiplier, 5) == math.inf

@@ -368,7 +368,8 @@ def _group_under_poisson(rate: float, mu: float, size: int) -> Pair:
     log_binomial = gammaln(size + 1) - gammaln(count + 1) - gammaln(size - count + 1)
     weights = np.exp(log_binomial + count * math.log(rate) + (size - count) * math.log1p(-rate))
     weights /= weights.sum()
-    return MixturePair(tuple(weights.tolist()), tuple((mu * count).tolist()), (1.0,), (0.0,))
+    centres = tuple(mu * int(joined) if joined else 0.0 for joined in count)
+    return MixturePair(tuple(weights.tolist()), centres, (1.0,), (0.0,))
 
 
 def _unproven(event: Any, neighbours: Neighbours) -> Unproven:

@@ -308,9 +308,10 @@ class CoinPair:
 
 
 def _log_density(z: np.ndarray, weights: tuple[float, ...], means: tuple[float, ...]) -> np.ndarray:
-    """ln of the mixture's density over that of N(0, 1)."""
-    terms = [np.log(w) + m * z - m * m / 2 for w, m in zip(weights, means, strict=True) if w > 0]
-    return np.logaddexp.reduce(terms, axis=0)
+    """ln of the mixture's density over that of N(0, 1); NaN where a mean is too far away for floats."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = [np.log(w) + m * z - m * m / 2 for w, m in zip(weights, means, strict=True) if w > 0]
+        return np.logaddexp.reduce(terms, axis=0)
 
 
 def _mixture_cells(

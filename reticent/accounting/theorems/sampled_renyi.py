@@ -36,6 +36,8 @@ def poisson_gaussian(rate: float, noise_multiplier: float, orders: np.ndarray) -
 def binomial_sum(rate: float, noise_multiplier: float, order: int) -> float:
     """(order - 1)^-1 ln sum_k C(order, k) (1 - rate)^(order - k) rate^k e^{(k^2 - k) / (2 sigma^2)}."""
     k = np.arange(order + 1)
+    if not 2 * noise_multiplier**2 > order**2 / float(np.finfo(float).max):
+        return math.inf  # the largest term is beyond floats
     terms = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
     terms = (
         terms + k * math.log(rate) + (order - k) * math.log1p(-rate) + (k * k - k) / (2 * noise_multiplier**2)
