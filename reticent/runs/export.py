@@ -20,7 +20,6 @@ CARD = "MODEL_CARD.md"
 _ON_THE_CARD = 10  # weights
 _MOST = 1 << 30  # bytes of a file that is exported
 
-_PUBLIC_OPTIONS = ("model", "teachers", "ignore", "rows")
 _MADE = (folders.MODEL, "generator.model", "generator.safetensors", "generator.json")
 
 
