@@ -1,7 +1,7 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
 .PHONY: help demo test thorough quick oldest newest wheel browser postgres check format docs reference bench bench-certify bench-training bench-accuracy bench-tabular bench-convex bench-pate \
-	bench-synthetic bench-federated bench-strangers bench-noise bench-scale clean
+	bench-synthetic bench-federated bench-strangers bench-noise bench-sampling bench-scale clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -117,6 +117,9 @@ bench-strangers: .venv/dev ## Tables as strangers bring them, beside a private p
 
 bench-noise: .venv/dev ## Correlated noise: error beside a peer's, accuracy beside independent noise (hours)
 	$(BIN)/python -m benchmarks.correlated_noise
+
+bench-sampling: .venv/dev ## Ways to draw batches at the same noise: epsilon, accuracy, speed, rows read (three minutes)
+	$(BIN)/python -m benchmarks.sampling
 
 bench-scale: .venv/dev ## Two processes beside one, what they send, 10 GB on disk, a model of time (ten minutes)
 	$(BIN)/python -m benchmarks.scale --write docs/scale.md
