@@ -76,10 +76,11 @@ def expected(results: Results) -> Section:
     """How far ours is from a linear model without privacy, by rows, columns and epsilon."""
     differences: dict[float, list[float]] = {signal: [] for signal in _SIGNALS}
     for fit in results.all_of("ours"):
+        ours = mean_score(results.of(fit.table, "ours", fit.epsilon))
         linear = mean_score(results.of(fit.table, "linear"))
-        if fit.score is not None and fit.epsilon is not None and linear is not None:
+        if fit.repeat == 0 and ours is not None and fit.epsilon is not None and linear is not None:
             signal = fit.rows * fit.epsilon / fit.columns
-            differences[max(each for each in _SIGNALS if each <= signal)].append(fit.score - linear)
+            differences[max(each for each in _SIGNALS if each <= signal)].append(ours - linear)
     rows = []
     for signal, found in differences.items():
         if len(found) >= _FEWEST:
@@ -87,11 +88,11 @@ def expected(results: Results) -> Section:
             rows.append((f"{signal:,.0f}", f"{low:.2f}", f"{high:.2f}", str(len(found))))
     text = (
         "The score of ours minus that of the linear model without privacy, by rows times epsilon over "
-        "columns: the middle four fifths of all fits. `reticent train --dry-run` says it "
+        "columns: the middle four fifths of all tables and epsilons. `reticent train --dry-run` says it "
         "(`reticent.runs.forecast.EXPECTED`)."
     )
     return Section(
-        "What to expect", text, ("rows x epsilon / columns, from", "low", "high", "fits"), rows, []
+        "What to expect", text, ("rows x epsilon / columns, from", "low", "high", "means"), rows, []
     )
 
 

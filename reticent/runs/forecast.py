@@ -22,12 +22,12 @@ class Expected(NamedTuple):
 
 
 EXPECTED: tuple[Expected, ...] = (
-    Expected(0.0, -0.88, -0.01),
-    Expected(100.0, -0.29, -0.0),
-    Expected(300.0, -0.04, 0.06),
-    Expected(1000.0, -0.01, 0.06),
-    Expected(3000.0, 0.0, 0.06),
-    Expected(10000.0, -0.06, 0.04),
+    Expected(0.0, -0.59, -0.06),
+    Expected(100.0, -0.19, -0.0),
+    Expected(300.0, -0.1, 0.07),
+    Expected(1000.0, -0.02, 0.05),
+    Expected(3000.0, 0.0, 0.08),
+    Expected(10000.0, -0.01, 0.3),
 )
 
 
