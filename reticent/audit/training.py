@@ -110,11 +110,7 @@ def train_with_canaries(
     """
     checks.inside_unit(confidence=confidence)
     require_claim(plan)
-    if key_use(loss) != "never":
-        raise InvalidArgument(
-            "The loss takes a key, and canaries are put into losses of two arguments.",
-            remedy="Audit the same loss without random numbers: the step that is audited is the same.",
-        )
+    _require_no_key(loss)
     data = data if isinstance(data, Dataset) else Dataset(arrays=dict(data))
     keys = Keys.from_os() if keys is None else keys
     if canaries is not None:
@@ -153,6 +149,14 @@ def train_with_canaries(
         record=drawn.record(),
         scores=scores,
     )
+
+
+def _require_no_key(loss: Callable[..., Any]) -> None:
+    if key_use(loss) != "never":
+        raise InvalidArgument(
+            "The loss takes a key, and canaries are put into losses of two arguments.",
+            remedy="Audit the same loss without random numbers: the step that is audited is the same.",
+        )
 
 
 def _evidence(

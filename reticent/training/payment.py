@@ -28,7 +28,7 @@ _MOST_READ = 2**28  # bytes: of larger data, or rows that have to be read first,
 _SOME = 1000  # rows
 _CHUNK = 2**24  # bytes
 
-Rows = tuple[str, str]  # a digest of their number, names, types and shapes, and one of what is in them
+RowDigests = tuple[str, str]  # a digest of their number, names, types and shapes, and one of what is in them
 
 _objects: dict[int, tuple[weakref.ref[Budget], str]] = {}
 
@@ -45,7 +45,7 @@ def pay(budget: Budget | None, plan: Plan, data: Dataset, checkpoints: Checkpoin
     by_first(lambda: _pay_once(budget, plan, rows, checkpoints))
 
 
-def _pay_once(budget: Budget | None, plan: Plan, rows: Rows, checkpoints: Checkpoints | None) -> None:
+def _pay_once(budget: Budget | None, plan: Plan, rows: RowDigests, checkpoints: Checkpoints | None) -> None:
     if budget is None:  # another process is the first one
         return
     account = account_of(budget)
@@ -56,7 +56,7 @@ def _pay_once(budget: Budget | None, plan: Plan, rows: Rows, checkpoints: Checkp
         checkpoints.note_payment([account, *rows])
 
 
-def _is_noted(payments: list[list[str]], account: str, rows: Rows) -> bool:
+def _is_noted(payments: list[list[str]], account: str, rows: RowDigests) -> bool:
     kind, content = rows
     return any(
         len(paid) == 3 and paid[:2] == [account, kind] and (paid[2] == content or not (paid[2] and content))
@@ -90,7 +90,7 @@ def account_of(budget: Budget) -> str:
     return known[1]
 
 
-def _digests(data: Dataset) -> Rows:
+def _digests(data: Dataset) -> RowDigests:
     """Of what the rows of all processes are, and of what is in them.
 
     A restart may give each of several processes another share, so they compare no content.
