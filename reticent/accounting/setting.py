@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, Unproven
@@ -19,7 +20,15 @@ from reticent.mechanisms.events import Event, Gaussian
 from reticent.mechanisms.sampling_events import Sampling
 from reticent.noise.participation import Participation
 from reticent.noise.released import has_disjoint_turns, one_turn, whole_run
-from reticent.noise.strategies import Independent, NoiseStrategy
+
+if TYPE_CHECKING:  # strategies need NumPy
+    from reticent.noise.strategies import NoiseStrategy
+
+
+def _independent() -> NoiseStrategy:
+    from reticent.noise.named import independent
+
+    return independent()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +52,7 @@ class Setting:
     sampling: Sampling = Sampling.POISSON
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE
     group: int = 1
-    noise: NoiseStrategy = field(default_factory=Independent)
+    noise: NoiseStrategy = field(default_factory=_independent)
     parts: int = 1
 
     def __post_init__(self) -> None:

@@ -8,10 +8,13 @@ Reference:
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from reticent.mechanisms.events import Event, Gaussian, Repeated
 from reticent.noise.participation import Participation
-from reticent.noise.strategies import NoiseStrategy
+
+if TYPE_CHECKING:  # strategies need NumPy, and the command line, which imports this module, opens without it
+    from reticent.noise.strategies import NoiseStrategy
 
 
 def whole_run(
