@@ -90,6 +90,21 @@ def prove(
     return draft
 
 
+def least_epsilon(certificate: Certificate) -> float:
+    """The smallest epsilon that the lattices of a certificate prove: how much room its claim leaves."""
+    with load_flint().ctx.workprec(certificate.bits + GUARD_BITS):
+        if follows_from_claims(certificate):
+            return certificate.epsilon
+        costs = [compose(certificate, side) for side in sides(certificate)]
+
+        def holds(epsilon: float) -> bool:
+            return all(bool(cost(epsilon) <= left(certificate, epsilon)) for cost in costs)
+
+        low = certificate.epsilon * (1 - 1e-3)
+        low = 0.0 if holds(low) else low
+        return bisect(holds, low, certificate.epsilon, relative=1e-9)
+
+
 def _with_lattice(draft: Certificate, side: Direction) -> Certificate:
     """The draft with a lattice on which its epsilon is proved, or else with the smallest epsilon that is."""
     best = None

@@ -9,12 +9,13 @@ whether it holds. Section 4 of docs/accounting.md derives each term; comments na
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy import fft
 
-from reticent.accounting.loss_distribution.lattice import Lattice, Sketch
+from reticent.accounting.loss_distribution.lattice import Lattice, Sketch, log_moments
 from reticent.accounting.loss_distribution.pairs import UNIT
 
 _LARGEST_WINDOW = 2**22  # points: 32 MB a copy
@@ -261,8 +262,7 @@ def _choose_window(
 def _coarse_moments(parts: list[RepeatedLattice], copies: list[Sketch], tilts: np.ndarray) -> np.ndarray:
     total = np.zeros(len(tilts))
     for part, copy in zip(parts, copies, strict=True):
-        exponents = np.multiply.outer(tilts, copy.losses) + np.log(copy.masses)
-        total += part.times * np.logaddexp.reduce(exponents, axis=1)
+        total += part.times * log_moments(copy, tilts)
     return total
 
 
@@ -355,6 +355,7 @@ def _log_modulus(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
     return np.where(np.abs(excess) < 0.5, 0.5 * np.log1p(np.maximum(excess, -0.5)), far)
 
 
+@lru_cache(maxsize=256)
 def _handy(size: int) -> int:
     """The next size with no prime factor above 5, so that its transform is fast and accurate."""
     odd = [3**i * 5**j for i in range(24) for j in range(16) if 3**i * 5**j < 2 * size]

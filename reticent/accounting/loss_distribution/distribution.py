@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from reticent.accounting.loss_distribution.lattice import (
     Sketch,
     cut_offs,
     lattice_ends,
+    log_moments,
     round_down,
     round_up,
     sketch,
@@ -30,6 +32,7 @@ _LARGE = 1000.0  # an epsilon that protects nobody
 _LARGEST_LOSS = 1e8  # beyond it no lattice is fine enough, and adding up numbers is as good
 _MOST_POINTS = 2**20  # of a window
 _FEW_POINTS = 2**12  # of a lattice
+_FIRST_TILTS = np.geomspace(1e-3, 1e6, 73)
 RELATIVE_WIDTH = 8e-4  # of a bracket, relative to epsilon
 
 
@@ -163,12 +166,13 @@ def _choose(
     near: float | None,
 ) -> _Setting:
     """The saddle point of Chernoff's bound on delta, and the spacing that meets the wanted width."""
-    tilts = np.geomspace(1e-3, 1e6, 73)
+    tilts = _FIRST_TILTS
     tilt = estimate = 1.0
-    for _ in range(2):
+    for is_first in (True, False):
         moments = np.zeros(len(tilts))
         for release, copy in zip(releases, sketches, strict=True):
-            moments += release.times * _log_moments(copy, tilts)
+            found = _first_moments(release.pair) if is_first else log_moments(copy, tilts)
+            moments += release.times * found
         if near is None:
             # Renyi divergence at order 1 + tilt, converted to epsilon (Canonne, Kamath and Steinke 2020).
             scores = (moments - np.log(delta * (1 + tilts))) / tilts + np.log(tilts / (1 + tilts))
@@ -208,7 +212,7 @@ def _choose(
 def _log_moment_at(releases: Sequence[RepeatedPair], sketches: Sequence[Sketch], tilt: float) -> float:
     at = np.array([tilt])
     return sum(
-        release.times * float(_log_moments(copy, at)[0])
+        release.times * float(log_moments(copy, at)[0])
         for release, copy in zip(releases, sketches, strict=True)
     )
 
@@ -223,10 +227,10 @@ def _hit_atoms(releases: Sequence[RepeatedPair], spacing: float) -> float:
     return spacing
 
 
-def _log_moments(copy: Sketch, tilts: np.ndarray) -> np.ndarray:
-    exponents = np.multiply.outer(tilts, copy.losses) + np.log(copy.masses)
-    top = exponents.max(axis=1)
-    return top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))
+@lru_cache(maxsize=64)
+def _first_moments(pair: Pair) -> np.ndarray:
+    """The log moments at the tilts that are looked at first, for every delta and width alike."""
+    return log_moments(sketch(pair), _FIRST_TILTS)
 
 
 def _variance(copy: Sketch, tilt: float) -> float:

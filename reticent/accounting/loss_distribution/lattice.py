@@ -6,6 +6,7 @@ if a pair dominates another, so do their products. Proofs in docs/accounting.md,
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ class Sketch(NamedTuple):
     above: np.ndarray  # P mass right of each edge
 
 
+@lru_cache(maxsize=64)  # both ends of a bracket, and every delta, look at the same one
 def sketch(pair: Pair) -> Sketch:
     """Merges a pair on cells that are fine near a loss of zero and wide far out."""
     low, high = pair.span()
@@ -52,6 +54,13 @@ def sketch(pair: Pair) -> Sketch:
     losses = np.log(p[keep]) - np.log(q[keep])
     below, above = np.cumsum(p)[:-1], np.cumsum(p[::-1])[::-1][1:]
     return Sketch(losses, p[keep], edges, below, above)
+
+
+def log_moments(copy: Sketch, tilts: np.ndarray) -> np.ndarray:
+    """ln E[e^{tilt * loss}] of the coarse copy, for each tilt."""
+    exponents = np.multiply.outer(tilts, copy.losses) + np.log(copy.masses)
+    top = exponents.max(axis=1)
+    return top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))
 
 
 def cut_offs(copy: Sketch, *, left: float, right: float) -> tuple[float, float]:
