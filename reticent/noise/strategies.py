@@ -120,6 +120,11 @@ class Toeplitz:
         if self.coefficients:
             _require_coefficients(self.coefficients)
             object.__setattr__(self, "coefficients", tuple(float(each) for each in self.coefficients))
+            if self.width is not None and not len(self.coefficients) <= self.width:
+                raise InvalidArgument(
+                    f"{len(self.coefficients)} coefficients are more than {self.width} bands.",
+                    remedy="Leave out width, or pass as many bands as coefficients.",
+                )
 
     def settled(self, steps: int, participation: Participation) -> Toeplitz:
         width = min(participation.separation, steps) if self.width is None else self.width
@@ -147,7 +152,7 @@ class Toeplitz:
         return self.bands(steps) - 1
 
     def bands(self, steps: int) -> int:
-        return min(self.width or steps, steps)
+        return min(self.width or len(self.coefficients) or steps, steps)
 
     @property
     def in_words(self) -> str:

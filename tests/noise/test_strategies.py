@@ -34,6 +34,7 @@ def test_json_goes_both_ways(noise: NoiseStrategy, is_settled: bool) -> None:
         {"kind": "toeplitz", "coefficients": [1.0, 2.0]},
         {"kind": "toeplitz", "coefficients": [1.0, 0.3]},
         {"kind": "toeplitz", "coefficients": "1"},
+        {"kind": "toeplitz", "coefficients": [1.0, 0.5, 0.25], "width": 2},
         {"kind": "blt", "buffers": 1, "scales": [0.5], "decays": [1.5]},
         {"kind": "blt", "buffers": 2, "scales": [0.5], "decays": [0.5]},
         {"kind": "banded", "width": 2, "participation": {"times": 0}},

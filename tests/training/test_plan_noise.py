@@ -12,6 +12,7 @@ from reticent.core.errors import InvalidArgument, Unproven
 from reticent.data.cyclic import Cyclic, CyclicPoisson
 from reticent.mechanisms import events
 from reticent.mechanisms.events import Gaussian
+from reticent.noise.strategies import Toeplitz
 from reticent.training import plan_json
 
 BUDGET: dict[str, Any] = {
@@ -97,6 +98,20 @@ def test_plans_of_independent_noise_are_written_as_before() -> None:
 def test_what_is_refused(changes: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         rt.Plan.for_budget(**{**BUDGET, **changes})
+
+
+def test_a_strategy_of_ones_own_could_claim_anything() -> None:
+    class Mine(type(rt.noise.tree())):
+        def sensitivity(self, steps: int, participation: Any) -> float:
+            return 1e-3
+
+    with pytest.raises(InvalidArgument, match=r"not a strategy of rt\.noise"):
+        rt.Plan.for_budget(**BUDGET, sampling="cyclic", noise=Mine())
+    more = Toeplitz(coefficients=(1.0, 0.5, 0.25))
+    assert more.bands(120) == 3
+    sampler = CyclicPoisson(examples=6000, batch_size=100, parts=2)
+    with pytest.raises(Unproven, match="from 2 parts"):
+        rt.Plan.for_budget(epsilon=1.0, delta=1e-5, steps=120, max_norm=1.0, sampling=sampler, noise=more)
 
 
 def test_more_bands_than_parts_have_no_theorem() -> None:
