@@ -61,6 +61,10 @@ ClassWeight = Annotated[
     list[str] | None,
     typer.Option(help="CLASS=WEIGHT: how much its rows count; may be repeated.", show_default="1 each"),
 ]
+SamplingName = Annotated[
+    str,
+    typer.Option("--sampling", help="For sgd: poisson, or allocation, which takes each row once per epoch."),
+]
 NoiseName = Annotated[
     str, typer.Option("--noise", help="For sgd and gd: independent, banded, toeplitz, blt, tree or auto.")
 ]
@@ -75,7 +79,7 @@ DryRun = Annotated[
 # Options that are fields of a request as they are typed.
 _AS_TYPED = (
     *("source", "target", "epsilon", "delta", "method", "model", "prepare", "task", "test", "dataset"),
-    *("public", "teachers", "user", "rows_per_user", "noise", "bands", "buffers"),
+    *("public", "teachers", "user", "rows_per_user", "sampling", "noise", "bands", "buffers"),
 )
 
 
@@ -103,6 +107,7 @@ def run(
     resume: Resume = None,
     data: options.MovedData = None,
     class_weight: ClassWeight = None,
+    sampling: SamplingName = "poisson",
     noise: NoiseName = "independent",
     bands: Bands = None,
     buffers: Buffers = None,

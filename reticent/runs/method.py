@@ -19,6 +19,7 @@ from reticent.training.checkpoint import Checkpoints
 from reticent.training.plan_noise import NoiseChoice
 
 TargetKind = Literal["classes", "number"]
+SamplingOfRows = Literal["poisson", "allocation"]
 
 _SMALLEST = 20  # rows, below which there is nothing to learn privately
 
@@ -34,6 +35,7 @@ class Terms(NamedTuple):
         target: what is predicted, where that is declared; None if preparation has to find it.
         public: how many unlabelled rows there are that may be used without cost.
         teachers: how many were asked for.
+        sampling: how the batches of `sgd` are drawn.
         rows_per_user: the most rows of a user that are used, where that is more than one: then `rows` and
             `records` count users.
         noise: of descent, if it is not independent.
@@ -52,6 +54,7 @@ class Terms(NamedTuple):
     target: TargetKind | None = None
     public: int = 0
     teachers: int | None = None
+    sampling: SamplingOfRows = "poisson"
     rows_per_user: int | None = None
     noise: NoiseChoice | None = None
 

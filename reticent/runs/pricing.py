@@ -25,6 +25,7 @@ def price(source: Source, noise: PreparationNoise | None) -> Recipe:
         target=source.target_kind,
         public=source.public_rows,
         teachers=request.teachers,
+        sampling=request.sampling,
         rows_per_user=several_rows(request.rows_per_user),
         noise=noise_of(request),
     )

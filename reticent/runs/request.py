@@ -11,6 +11,7 @@ from reticent.core.postgres import without_password
 from reticent.noise.named import by_name, independent
 from reticent.runs.declared import ClassesChoice, TaskChoice
 from reticent.runs.learners import ModelName
+from reticent.runs.method import SamplingOfRows
 from reticent.runs.methods.table import METHODS
 from reticent.runs.record import RunRecord
 from reticent.runs.users import check_users
@@ -42,6 +43,7 @@ class Request:
         teachers: for PATE, how many.
         user, rows_per_user: the column that names users, and how many rows of each are used: the guarantee is
             then for a user with all of these rows.
+        sampling: of `sgd`: batches by coins, or every row once per epoch.
         noise: of `sgd` and `gd`: a strategy of `rt.noise` by its name, or `auto` for the least expected
         error. bands, buffers: of that noise.
         class_weights: how much the rows of a class count in training, by its name; 1 where nothing is said.
@@ -78,6 +80,7 @@ class Request:
     user: str | None = None
     rows_per_user: int | None = None
     class_weights: dict[str, float] = field(default_factory=dict)
+    sampling: SamplingOfRows = "poisson"
     noise: str = "independent"
     bands: int | None = None
     buffers: int | None = None
@@ -99,6 +102,7 @@ class Request:
         checks.one_of(("auto", *METHODS), method=self.method)
         checks.one_of(get_args(ModelName), model=self.model)
         _settle_additive(self)
+        _settle_sampling(self)
         _settle_noise(self)
         if not (0 <= self.test < 1):
             raise InvalidArgument(
@@ -133,6 +137,20 @@ def _settle_additive(request: Request) -> None:
         )
     object.__setattr__(request, "method", "additive")
     object.__setattr__(request, "model", "additive")
+
+
+def _settle_sampling(request: Request) -> None:
+    """Random batches are those of stochastic descent: `auto` then stands for it."""
+    checks.one_of(get_args(SamplingOfRows), sampling=request.sampling)
+    if request.sampling == "poisson":
+        return
+    if request.method not in ("auto", "sgd") or request.noise != "independent":
+        what = f"'{request.method}'" if request.noise == "independent" else f"'{request.noise}' noise"
+        raise InvalidArgument(
+            f"Batches by allocation are for sgd with independent noise, and not for {what}.",
+            remedy="Use --method sgd without --noise, or leave --sampling out.",
+        )
+    object.__setattr__(request, "method", "sgd")
 
 
 def _settle_noise(request: Request) -> None:

@@ -27,11 +27,19 @@ _OPTIONS = (
     "teachers",
     "ledger",
     "dataset",
+    "sampling",
     "noise",
     "bands",
     "buffers",
 )
-_DEFAULTS = {"method": "auto", "model": "auto", "prepare": "private", "test": 0.2, "noise": "independent"}
+_DEFAULTS = {
+    "method": "auto",
+    "model": "auto",
+    "prepare": "private",
+    "test": 0.2,
+    "noise": "independent",
+    "sampling": "poisson",
+}
 
 
 def sections(folder: Path, record: RunRecord) -> list[Section]:

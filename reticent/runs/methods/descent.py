@@ -140,7 +140,7 @@ def _plan(terms: Terms, max_norm: float, steps: int, batch: int | None) -> Plan:
         delta=terms.delta,
         examples=terms.records,
         batch_size=batch,
-        sampling="full" if batch is None else "poisson",
+        sampling="full" if batch is None else terms.sampling,
         steps=steps,
         max_norm=max_norm,
         unit="record" if terms.rows_per_user is None else "user",
