@@ -24,6 +24,7 @@ import numpy as np  # noqa: E402
 import optax  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
 
+from reticent import noise as noise_strategies  # noqa: E402
 from reticent.core import whole_normals  # noqa: E402
 from reticent.core.errors import ReticentError  # noqa: E402
 from reticent.core.keys import Keys  # noqa: E402
@@ -226,6 +227,22 @@ def noise_alone(numbers: int, execution: Execution) -> Run:
 @case(1, 2)
 def noise(devices: int) -> Arrays:
     return {"w": np.asarray(noise_alone(MANY, on(devices, microbatch=1)).params["w"])}
+
+
+@case(1, 2)
+def correlated_noise(devices: int) -> Arrays:
+    """With memory on one device, or divided over two as the parameters are."""
+    recipe = Plan.for_budget(
+        epsilon=4.0,
+        delta=1e-3,
+        examples=ROWS,
+        batch_size=12,
+        steps=STEPS,
+        max_norm=0.5,
+        sampling="cyclic",
+        noise=noise_strategies.banded(bands=3),
+    )
+    return params_of(run(recipe, execution=on(devices, divide_params=devices > 1)))
 
 
 @case(8)

@@ -37,7 +37,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 @pytest.fixture(scope="module")
 def noises(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What came out of the cases about noise, on one device and on two."""
-    return run_cases(tmp_path_factory.mktemp("noises"), "noise", "noise_that_every_device_adds")
+    names = "noise", "noise_that_every_device_adds", "correlated_noise"
+    return run_cases(tmp_path_factory.mktemp("noises"), *names)
 
 
 def run_cases(folder: Path, *names: str) -> Found:
@@ -145,6 +146,13 @@ def test_noise_is_added_once_on_two_devices(noises: Found) -> None:
     for devices in (1, 2):
         assert is_noise(noises[devices]["noise"]["w"], NOISE), devices
     assert np.array_equal(noises[2]["noise"]["w"], noises[1]["noise"]["w"])
+
+
+def test_correlated_noise_is_that_of_one_device(noises: Found) -> None:
+    """Also where each device keeps its part of what is taken back."""
+    alone = noises[1]["correlated_noise"]
+    assert any(array.std() > 0.05 for array in alone.values())
+    assert are_close(noises[2]["correlated_noise"], alone)
 
 
 @pytest.mark.thorough
