@@ -57,6 +57,11 @@ def releases() -> st.SearchStrategy[Event]:
             st.floats(0, 1e-18),
         ),
         st.builds(
+            lambda steps, noise: events.Allocated(steps=steps, event=Gaussian(noise_multiplier=noise)),
+            st.integers(1, 40),
+            noises,
+        ),
+        st.builds(
             lambda rate, noise: PoissonSampled(rate=rate, event=Laplace(noise_multiplier=noise)),
             rates,
             st.floats(1, 1e3),
