@@ -363,6 +363,10 @@ def test_an_interrupted_fit_goes_on_pays_once_and_remembers_its_seed(
         *halves(), planned(), classes=CLASSES, budget=budget, checkpoints=Checkpoints(path=path, stamp="one")
     )
     assert budget.charges == 1
+    other = Counting()
+    checkpoints = Checkpoints(path=path, stamp="one")
+    fit(*halves(), planned(), classes=CLASSES, budget=other, checkpoints=checkpoints)
+    assert other.charges == 1  # another account has not paid for what is in the checkpoint
     assert made.guarantee.epsilon == planned().guarantee().epsilon
     said = made.guarantee.assumptions
     assert set(Keys.seeded(5).assumptions) <= set(said)

@@ -24,7 +24,7 @@ import numpy as np
 import optax
 
 from reticent.accounting.budget import Budget
-from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.reserve import TRAINING
 from reticent.accounting.theorems import gaussian_dp
 from reticent.accounting.tight_epsilon import guarantee
@@ -35,6 +35,7 @@ from reticent.core.keys import Keys, Stream, step_key
 from reticent.core.observer import OnProgress
 from reticent.distributed.consensus import require_alone
 from reticent.mechanisms import events
+from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, Gaussian
 from reticent.mechanisms.whole import add_whole_normals
 from reticent.models.model import Params
@@ -46,6 +47,7 @@ from reticent.training import plan_json
 from reticent.training.checkpoint import Checkpoints, stamp_of
 from reticent.training.data_warnings import without_data_warnings
 from reticent.training.loop import Run, train
+from reticent.training.payment import account_of
 from reticent.training.plan import Plan
 
 _BATCH = 2000  # records; of more, a step would cost as much and take longer
@@ -204,7 +206,8 @@ def fit(
     Args:
         x: (n, height, width), (n, height, width, colours) or (n, columns); bytes, or numbers from 0 to 1.
         y: (n,) classes from 0 to `classes` - 1, a public number.
-        budget: charged with the plan's event before any noise is drawn; not again by a resumed run.
+        budget: charged with the plan's event before any noise is drawn. A resumed run is not charged again to
+            the same account for the same records.
         checkpoints: where to save the state and resume from, after an interrupt or a kill.
 
     Guarantee:
@@ -225,9 +228,10 @@ def fit(
         checkpoints = replace(checkpoints, stamp=stamp_of(checkpoints.stamp, plan.to_json()))
     records, labels = check_records(x, y, classes, plan.training.sampler.examples)
     basis = public_basis(records.shape[1:], plan.prior, plan.kept)
-    if budget is not None and not (checkpoints is not None and checkpoints.path.exists()):
-        adjacency = plan.training.adjacency
-        budget.charge(plan.event, adjacency=adjacency, purpose="synthesize", unit="record")
+    is_resumed = checkpoints is not None and checkpoints.path.exists()
+    paying = None if budget is None else _WholePlan(budget, plan)
+    if paying is not None and not is_resumed:
+        paying.pay()
     root = keys.take(Stream.NOISE, steps=range(steps, steps + 1))  # the steps before are the discriminator's
     counts = noisy_counts(labels, classes, plan, generator_of(step_key(root, steps)))
     critic, optimizer = _players(counts, basis.directions.shape[1], plan, keys.take(Stream.INITIALISATION))
@@ -237,6 +241,7 @@ def fit(
         {"x": basis.coordinates(records) / basis.scales, "y": labels},
         plan.training,
         optimizer=optimizer,
+        budget=paying,
         keys=keys,
         checkpoints=checkpoints,
         on_progress=on_progress and (lambda moment: on_progress(moment.step / steps)),
@@ -255,6 +260,26 @@ def fit(
         plan=plan.to_json(),
         guarantee=plan.guarantee(run.guarantee.assumptions),
     )
+
+
+class _WholePlan:
+    """Charges the whole plan in the place of its training, once, so that `train` can note who has paid.
+
+    Of a resumed run the counts that are drawn here are thrown away: those of the checkpoint count.
+    """
+
+    def __init__(self, budget: Budget, plan: GanPlan) -> None:
+        self.account = account_of(budget)
+        self._budget, self._plan, self._is_paid = budget, plan, False
+
+    def pay(self) -> None:
+        adjacency = self._plan.training.adjacency
+        self._budget.charge(self._plan.event, adjacency=adjacency, purpose="synthesize", unit="record")
+        self._is_paid = True
+
+    def charge(self, event: Event, *, adjacency: Adjacency, purpose: str, unit: Unit) -> None:
+        if not self._is_paid:
+            self.pay()
 
 
 def _require_complete(run: Run, checkpoints: Checkpoints | None) -> None:
