@@ -37,11 +37,11 @@ import reticent as rt
 from reticent.core.keys import Stream
 from reticent.data import catalog
 from reticent.federated import poisoning, robust
-from reticent.federated.local_training import LocalTraining, client_update
 from reticent.federated.plan import FederatedPlan
 from reticent.federated.robust import RuleName
 from reticent.models import accuracy, classification_loss, mlp
 from reticent.training.contributions import user_table
+from reticent.training.local_training import LocalTraining, client_update
 
 DELTA, FIRST_SEED, CLASSES = 1e-5, 1000, 10
 MODEL = mlp((784, 128, CLASSES))

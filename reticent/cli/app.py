@@ -26,6 +26,7 @@ from reticent.cli import (
     demo,
     domain,
     export,
+    federate,
     ledger,
     output,
     pate,
@@ -51,6 +52,7 @@ app = typer.Typer(
 app.command("demo", epilog=demo.EPILOG)(demo.run)
 app.command("train", epilog=train.EPILOG)(train.run)
 app.command("pate", epilog=pate.EPILOG)(pate.run)
+app.command("federate", epilog=federate.EPILOG)(federate.run)
 app.command("synth", epilog=synth.EPILOG)(synth.run)
 app.command("predict", epilog=predict.EPILOG)(predict.run)
 app.command("show", epilog=show.EPILOG)(show.run)

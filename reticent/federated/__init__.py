@@ -3,7 +3,8 @@
 plan = rt.federated.FederatedPlan.for_budget(epsilon=4, delta=1e-5, clients=1000, ...)
 run = rt.federated.train(loss, params, Dataset(rows, users=clients), plan)
 
-local_training   what a client does in a round
+training.local_training is what a client does in a round.
+
 plan             who takes part and what leaves a round, and what that costs
 simulator        all of it on one machine
 robust           what a server may compute instead of a mean when some clients lie
@@ -21,13 +22,13 @@ from reticent.core.pages import open_page
 if TYPE_CHECKING:
     from reticent.federated import poisoning as poisoning
     from reticent.federated import robust as robust
-    from reticent.federated.local_training import LocalTraining as LocalTraining
-    from reticent.federated.local_training import client_update as client_update
     from reticent.federated.plan import FederatedPlan as FederatedPlan
     from reticent.federated.secure.protocol import secure_sum as secure_sum
     from reticent.federated.secure.shares import NoiseShares as NoiseShares
     from reticent.federated.secure.sums import private_sum as private_sum
     from reticent.federated.simulator import train as train
     from reticent.federated.splits import dirichlet_split as dirichlet_split
+    from reticent.training.local_training import LocalTraining as LocalTraining
+    from reticent.training.local_training import client_update as client_update
 
 open_page(__name__)

@@ -13,16 +13,11 @@ from reticent.accounting.guarantee import Guarantee
 from reticent.core.errors import InvalidArgument
 from reticent.core.html_summary import html_table
 from reticent.data.sampling import Sampler
-from reticent.federated.local_training import LocalTraining
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
+from reticent.training.local_training import TRUSTED_SERVER, LocalTraining
 from reticent.training.plan import AdaptiveNorm, Plan
 from reticent.training.plan_checks import SamplingName, plan_in_words
-
-TRUSTED_SERVER = (
-    "the server is trusted: it sees what each client sends, draws the clients of a round in secret and adds "
-    "the noise, and shows nobody more than the model"
-)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

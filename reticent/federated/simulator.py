@@ -16,10 +16,10 @@ from reticent.accounting.budget import Budget
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset, RowSource
-from reticent.federated.local_training import Tamper, as_unit_loss
 from reticent.federated.plan import FederatedPlan
 from reticent.training.evaluation import Metric
 from reticent.training.execution import Execution
+from reticent.training.local_training import Tamper, as_unit_loss
 from reticent.training.loop import Run
 from reticent.training.loop import train as take_rounds
 from reticent.training.loss_keys import AnyLoss
@@ -67,7 +67,7 @@ def train(
 
     Example:
         >>> import numpy as np
-        >>> from reticent.federated.local_training import LocalTraining
+        >>> from reticent.training.local_training import LocalTraining
         >>> plan = FederatedPlan.for_budget(
         ...     epsilon=8,
         ...     delta=1e-5,

@@ -39,6 +39,7 @@ class Terms(NamedTuple):
         rows_per_user: the most rows of a user that are used, where that is more than one: then `rows` and
             `records` count users.
         noise: of descent, if it is not independent.
+        federated: what was asked for about rounds and clients.
 
     Example:
         >>> terms = Terms(rows=800, records=1000, model="linear", epsilon=1.0, delta=1e-5, beside=None)
@@ -57,6 +58,7 @@ class Terms(NamedTuple):
     sampling: SamplingOfRows = "poisson"
     rows_per_user: int | None = None
     noise: NoiseChoice | None = None
+    federated: Mapping[str, Any] = {}
 
 
 class Inputs(NamedTuple):

@@ -12,6 +12,7 @@ from reticent.noise.named import by_name, independent
 from reticent.runs.declared import ClassesChoice, TaskChoice
 from reticent.runs.learners import ModelName
 from reticent.runs.method import SamplingOfRows
+from reticent.runs.methods.federated import check_asked
 from reticent.runs.methods.table import METHODS
 from reticent.runs.record import RunRecord
 from reticent.runs.users import check_users
@@ -46,6 +47,8 @@ class Request:
         sampling: of `sgd`: batches by coins, or every row once per epoch.
         noise: of `sgd` and `gd`: a strategy of `rt.noise` by its name, or `auto` for the least expected
         error. bands, buffers: of that noise.
+        federated: for federated learning: rounds, clients_per_round, local_epochs, local_rate, local_batch
+            and max_norm, each with a default.
         class_weights: how much the rows of a class count in training, by its name; 1 where nothing is said.
             Public: they are declared, and no count of the rows is looked at.
 
@@ -84,6 +87,7 @@ class Request:
     noise: str = "independent"
     bands: int | None = None
     buffers: int | None = None
+    federated: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", without_password(self.source))
@@ -123,6 +127,7 @@ class Request:
             checks.count(minimum=2, teachers=self.teachers)
         _check_class_weights(self.class_weights, self.method)
         check_users(self.user, self.rows_per_user, self.target)
+        check_asked(self.federated, method=self.method, user=self.user)
         require_protecting(self.epsilon)
 
 

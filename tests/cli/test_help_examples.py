@@ -28,7 +28,7 @@ from reticent.core.keys import Keys
 PATHS = [path for path, _ in reference.commands(typer.main.get_command(cli.app))]
 ASKED_FOR = {
     *("train", "predict", "show", "attack", "audit", "account", "calibrate", "pate", "synth", "sweep"),
-    *("ledger", "report", "domain", "datasets", "demo", "trust", "export", "compare"),
+    *("ledger", "report", "domain", "datasets", "demo", "trust", "export", "compare", "federate"),
 }
 
 
@@ -37,6 +37,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the tables that examples name, and nothing else."""
     folder = tmp_path_factory.mktemp("tables")
     write_patients(folder / "patients.csv", rows=6000, seed=0)
+    write_patients(folder / "visits.csv", rows=6000, seed=3, users=1500)
     write_patients(folder / "open.csv", rows=60, seed=1, target=False)
     write_patients(folder / "new.csv", rows=5, seed=2, target=False)
     (folder / "e.json").write_text('{"kind": "gaussian", "noise_multiplier": 20.0}')
@@ -81,7 +82,7 @@ def draw_the_same_every_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("secrets.randbits", lambda bits: 1)
 
 
-def write_patients(path: Path, *, rows: int, seed: int, target: bool = True) -> None:
+def write_patients(path: Path, *, rows: int, seed: int, target: bool = True, users: int = 0) -> None:
     chance = np.random.default_rng(seed)
     age, pressure = chance.integers(18, 95, rows), chance.integers(100, 160, rows)
     smokes = chance.random(rows) < 0.3
@@ -89,6 +90,7 @@ def write_patients(path: Path, *, rows: int, seed: int, target: bool = True) -> 
     words = np.array(["no", "yes"])
     columns = {"age": age, "smoker": words[smokes.astype(int)], "pressure": pressure}
     columns |= {"readmitted": words[ill.astype(int)]} if target else {}
+    columns |= {"patient": [f"p{row % users}" for row in range(rows)]} if users else {}
     lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
     path.write_text("\n".join(lines) + "\n")
 

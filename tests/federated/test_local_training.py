@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reticent.core.errors import InvalidArgument
-from reticent.federated.local_training import LocalTraining, as_unit_loss, client_update
+from reticent.training.local_training import LocalTraining, as_unit_loss, client_update
 
 WIDTH = 3
 SEED = jnp.array([7, 9], jnp.uint32)

@@ -14,9 +14,9 @@ import pytest
 import reticent as rt
 from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument
 from reticent.core.keys import Keys
-from reticent.federated.local_training import LocalTraining
-from reticent.federated.plan import TRUSTED_SERVER, FederatedPlan
+from reticent.federated.plan import FederatedPlan
 from reticent.federated.simulator import train
+from reticent.training.local_training import TRUSTED_SERVER, LocalTraining
 from reticent.training.plan import AdaptiveNorm
 
 CLIENTS, ROWS, WIDTH = 20, 5, 4

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from reticent.core.errors import InvalidArgument
-from reticent.federated.local_training import LocalTraining
 from reticent.federated.plan import FederatedPlan
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training.clipping import flat
+from reticent.training.local_training import LocalTraining
 from reticent.training.plan import Plan
 from reticent.training.plan_checks import sampler_for
 

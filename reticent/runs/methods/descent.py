@@ -24,6 +24,7 @@ from reticent.training.data_warnings import without_data_warnings
 from reticent.training.evaluation import Moment
 from reticent.training.execution import Execution
 from reticent.training.loop import train
+from reticent.training.loss_keys import AnyLoss
 from reticent.training.plan import Plan
 from reticent.training.plan_json import from_json, to_json
 
@@ -65,36 +66,42 @@ class Descent(NamedTuple):
         return {"plan": to_json(self.plan), "learning_rate": self.learning_rate, "share": self.share}
 
     def follow(self, inputs: Inputs) -> Trained:
-        learner, keys = inputs.learner, inputs.keys
-        is_scored = inputs.problem.is_classification and inputs.held_out is not None
-        with without_data_warnings():  # rows were held out by coins, and are looked at elsewhere
-            run = train(
-                learner.loss,
-                learner.model.init(keys.take(Stream.INITIALISATION)),
-                Dataset(arrays=dict(inputs.train_on), users=inputs.users),
-                self.plan,
-                optimizer=self.optimizer,
-                evaluate=inputs.held_out,
-                metrics={"accuracy": _is_right(learner)} if is_scored else {},
-                keys=keys,
-                checkpoints=inputs.checkpoints,
-                beside=inputs.beside,
-                execution=Execution(program=self._program(inputs)),
-            )
-        if not run.is_complete:
-            raise _interruption(int(run.state.step), self.plan.steps)
-        return Trained(
-            run.params, run.guarantee.assumptions, tuple(_history_point(moment) for moment in run.history)
-        )
+        name = ("descent", *what_loss_depends_on(inputs), self.learning_rate, self.share)
+        execution = Execution(program=name)
+        return follow_plan(self.plan, inputs.learner.loss, self.optimizer, inputs, execution)
 
-    def _program(self, inputs: Inputs) -> Hashable:
-        """All that the loss, the metrics and the optimizer depend on."""
-        problem = inputs.problem
-        of_loss = (
-            *(inputs.learner.name, problem.shape, problem.outputs, problem.bounds),
-            problem.class_weights,
+
+def follow_plan(
+    plan: Plan, loss: AnyLoss, optimizer: optax.GradientTransformation, inputs: Inputs, execution: Execution
+) -> Trained:
+    """Takes the steps of a plan on the rows of a run."""
+    learner, keys = inputs.learner, inputs.keys
+    is_scored = inputs.problem.is_classification and inputs.held_out is not None
+    with without_data_warnings():  # rows were held out by coins, and are looked at elsewhere
+        run = train(
+            loss,
+            learner.model.init(keys.take(Stream.INITIALISATION)),
+            Dataset(arrays=dict(inputs.train_on), users=inputs.users),
+            plan,
+            optimizer=optimizer,
+            evaluate=inputs.held_out,
+            metrics={"accuracy": _is_right(learner)} if is_scored else {},
+            keys=keys,
+            checkpoints=inputs.checkpoints,
+            beside=inputs.beside,
+            execution=execution,
         )
-        return "descent", *of_loss, self.learning_rate, self.share
+    if not run.is_complete:
+        raise _interruption(int(run.state.step), plan.steps)
+    return Trained(
+        run.params, run.guarantee.assumptions, tuple(_history_point(moment) for moment in run.history)
+    )
+
+
+def what_loss_depends_on(inputs: Inputs) -> tuple[Hashable, ...]:
+    """All that the loss and the metrics of a run are made from, as a part of the name of its program."""
+    problem = inputs.problem
+    return inputs.learner.name, problem.shape, problem.outputs, problem.bounds, problem.class_weights
 
 
 def read(value: Mapping[str, Any]) -> Descent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reticent.accounting.reserve import TRAINING
 from reticent.core.errors import IntegrityError, InvalidArgument
 from reticent.runs.method import Method, Recipe, Terms
-from reticent.runs.methods import additive, convex, descent, pate
+from reticent.runs.methods import additive, convex, descent, federated, pate
 from reticent.runs.record import RecipeRecord
 
 METHODS: dict[str, Method] = {
@@ -33,6 +33,7 @@ METHODS: dict[str, Method] = {
     "descent": convex.method("descent", "projected DP-GD, with the settings of the convex theory"),
     "additive": additive.method(),
     "pate": pate.method(),
+    "federated": federated.method(),
 }
 
 

@@ -25,6 +25,10 @@ Tamper = Callable[
     [Any, Any, Any], Any
 ]  # of a client's update, the parameters and its rows: what it sends instead
 
+TRUSTED_SERVER = (
+    "the server is trusted: it sees what each client sends, draws the clients of a round in secret and adds "
+    "the noise, and shows nobody more than the model"
+)
 _KIND = "threefry2x32"  # keys of the `rbg` kind give all clients the same bits under `vmap`
 
 

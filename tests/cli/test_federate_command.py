@@ -1,0 +1,134 @@
+"""`reticent federate`: from a table with users to a folder like any other, and one line for a mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reticent.core.errors import InvalidArgument
+from reticent.runs.folder import read_record
+from reticent.runs.methods import table
+from reticent.runs.methods.federated import FederatedRecipe
+from reticent.runs.request import Request
+from reticent.training.local_training import TRUSTED_SERVER
+
+USERS = 300
+
+_DOMAIN = """version = 1
+[columns.first]
+kind = "number"
+bounds = [0.0, 100.0]
+
+[columns.second]
+kind = "number"
+bounds = [0.0, 100.0]
+
+[columns.level]
+kind = "category"
+values = ["high", "low"]
+"""
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of 300 people, 1 to 8 each."""
+    folder, chance = tmp_path_factory.mktemp("visits"), np.random.default_rng(0)
+    lines = ["person,first,second,level"]
+    for person in range(USERS):
+        for a, b in chance.uniform(0, 100, (1 + person % 8, 2)):
+            lines.append(f"p{person},{a:.1f},{b:.1f},{'high' if a + b > 100 else 'low'}")
+    (folder / "visits.csv").write_text("\n".join(lines) + "\n")
+    (folder / "visits.toml").write_text(_DOMAIN)
+    return folder
+
+
+def words(visits: Path, *more: Any) -> tuple[Any, ...]:
+    return (
+        *("federate", visits / "visits.csv", "--users", "person", "--rows-per-user", 6, "--target", "level"),
+        *(
+            "--epsilon",
+            4,
+            "--rounds",
+            12,
+            "--clients-per-round",
+            60,
+            "--local-epochs",
+            2,
+            "--model",
+            "linear",
+        ),
+        *("--domain", visits / "visits.toml", *more),
+    )
+
+
+def test_a_run_of_many_clients_is_a_run_like_any_other(reticent, visits: Path, tmp_path: Path) -> None:
+    folder, ledger = tmp_path / "run", tmp_path / "ledger.db"
+    code, _, err = reticent("ledger", "init", ledger)
+    assert code == 0, err
+    limit = ("--epsilon", 5, "--delta", 1e-4, "--unit", "user")
+    code, _, err = reticent("ledger", "limit", ledger, "visits", *limit)
+    assert code == 0, err
+    code, out, err = reticent(
+        *words(visits, "--ledger", ledger, "--dataset", "visits", "-o", folder, "--json")
+    )
+    assert code == 0, err
+    said = json.loads(out)["guarantee"]
+    assert (said["unit"], said["rows_per_user"]) == ("user", 6)
+    assert said["epsilon"] <= 4
+    assert TRUSTED_SERVER in said["assumptions"]
+
+    recipe = table.read(read_record(folder).recipe)
+    assert isinstance(recipe, FederatedRecipe)
+    assert (recipe.plan.steps, recipe.plan.unit, recipe.plan.rows_per_user) == (12, "user", 6)
+    assert recipe.local.steps_for(6) == 2
+    assert recipe.event == recipe.plan.event
+
+    code, out, err = reticent("show", folder)
+    assert code == 0, err
+    assert "12 rounds with 60 clients, at most 2 local steps of each" in " ".join(out.split())
+    code, out, err = reticent("predict", folder, visits / "visits.csv", "-o", tmp_path / "said.csv")
+    assert code == 0, err
+    code, out, err = reticent("federate", "--resume", folder)
+    assert (code, "finished already" in err) == (0, True)
+    code, out, err = reticent("attack", folder, "--shadows", 2, "--attacks", "lira")
+    assert code == 1
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_dry_run_says_what_it_would_cost_and_writes_nothing(reticent, visits: Path) -> None:
+    code, out, err = reticent(*words(visits, "--dry-run"))
+    assert code == 0, err
+    assert "12 rounds" in " ".join(out.split())
+
+
+def test_mistakes_are_one_line(reticent, visits: Path, tmp_path: Path) -> None:
+    source = visits / "visits.csv"
+    for typed, said in {
+        (source, "--target", "level", "--epsilon", 4): "whose each row is",
+        (source, "--users", "nobody", "--target", "level", "--epsilon", 4): "nobody",
+        (source, "--users", "person", "--target", "level", "--epsilon", 4, "--rounds", 0): "rounds",
+        (source, "--users", "person", "--target", "level", "--epsilon", 4, "--local-rate", -1): "local_rate",
+    }.items():
+        code, out, err = reticent("federate", *typed, "-o", tmp_path / "run")
+        assert (code, out) == (1, "")
+        assert said in err
+        assert len(err.strip().splitlines()) == 1
+        assert not (tmp_path / "run").exists()
+
+
+def test_rounds_go_with_the_federated_method_and_only_what_is_known_is_taken() -> None:
+    with pytest.raises(InvalidArgument, match="are for the method 'federated'"):
+        Request(source="digits", epsilon=1.0, federated={"rounds": 3})
+    with pytest.raises(InvalidArgument, match="has no setting 'round'"):
+        Request(
+            source="t.csv",
+            epsilon=1.0,
+            method="federated",
+            user="person",
+            rows_per_user=3,
+            federated={"round": 3},
+        )
