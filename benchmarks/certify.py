@@ -4,11 +4,11 @@
     python -m benchmarks.certify --count 50 --seconds 60
 
 A certificate is asked for the very bound that the accountant prints, so "proved" means that this number is a
-theorem. A proved bound up to the width of the bracket above it comes from another lattice ("lattice": which of
-the two is nearer is open); one that is larger is a bug and fails the run. What other theorems gave (Renyi divergences, concentrated DP) may lie below what a lattice proves.
-That, and what took too long, is counted. `room` is how far the printed bound lies above the least that is
-proved on the same lattice: error terms of floating point, and the lattice itself where the certificate needs
-none. Of several releases it is wanted below 1e-6.
+theorem. "lattice" means that the proved bound is larger by less than a lattice is wide: it comes from another
+one. A larger excess is a bug and fails the run. What other theorems gave (Renyi divergences, concentrated DP)
+may lie below what a lattice proves. That, and what took too long, is counted. `room` is how far the printed
+bound lies above the least that is proved on the same lattice: error terms of floating point, and the lattice
+itself where the certificate needs none. Of several releases it is wanted below 1e-6.
 """
 
 from __future__ import annotations
