@@ -13,8 +13,6 @@ import time
 import jax
 from jax_privacy.matrix_factorization import toeplitz  # type: ignore[import-not-found]
 
-jax.config.update("jax_enable_x64", True)
-
 lengths, budgets = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 found = {"toeplitz": [], "amplified": []}
 for steps, bands in lengths:
