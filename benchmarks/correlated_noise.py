@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ import numpy as np
 import optax
 
 import reticent as rt
-from benchmarks.accuracy import pixels
+from benchmarks.accuracy import _BESIDE_THE_REPOSITORY, pixels
 from benchmarks.training.environments import PEERS, default_folder, interpreter
 from reticent.core.keys import Stream
 from reticent.models import accuracy, classification_loss, tanh_cnn
@@ -49,6 +50,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
+    if "RETICENT_DATA" not in os.environ and _BESIDE_THE_REPOSITORY.is_dir():
+        os.environ["RETICENT_DATA"] = str(_BESIDE_THE_REPOSITORY)
     found: dict[str, Any] = {}
     if "peer" not in asked.skip:
         found |= compare_optimisers()
