@@ -15,9 +15,10 @@ from reticent.core.html_summary import html_table
 from reticent.data.sampling import Sampler
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
-from reticent.training.local_training import TRUSTED_SERVER, LocalTraining
+from reticent.training.local_training import LocalTraining, trust_in_server
 from reticent.training.plan import AdaptiveNorm, Plan
 from reticent.training.plan_checks import SamplingName, plan_in_words
+from reticent.training.plan_noise import NoiseChoice
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -81,6 +82,7 @@ class FederatedPlan:
         adjacency: Adjacency | None = None,
         adaptive: AdaptiveNorm | None = None,
         beside: Event | None = None,
+        noise: NoiseChoice | None = None,
     ) -> FederatedPlan:
         """The plan that spends (epsilon, delta) on so many rounds, or takes as many as its noise allows.
 
@@ -90,8 +92,11 @@ class FederatedPlan:
             max_norm: the longest update of one client. With `adaptive`, the first of them.
             rows_per_client: the most rows of a client that are used.
             sampling: `poisson` is a secret coin per client and round: no other sampling here is amplified
-                as much. `shuffled` has each client in at most one round of an epoch, by a public schedule.
+                as much. `shuffled` has each client in at most one round of an epoch, `cyclic` in rounds that
+                are always so far apart: the server enforces it, and no coins have to be secret.
             beside: another release that the same budget pays for.
+            noise: of `rt.noise`, which takes back in a round some of what was added before (DP-FTRL). It goes
+                with participation that is limited, such as `cyclic`.
 
         Raises:
             CannotMeet: no noise, or not even one round, fits the budget.
@@ -111,6 +116,7 @@ class FederatedPlan:
             rows_per_user=rows_per_client,
             adaptive=adaptive,
             beside=beside,
+            noise=noise,
         )
         return cls(server=server, local=local)
 
@@ -162,7 +168,7 @@ class FederatedPlan:
     @property
     def own_assumptions(self) -> tuple[str, ...]:
         """What a federated run rests on beside the plan of its server."""
-        return (TRUSTED_SERVER,)
+        return trust_in_server(self.server.sampler)
 
     def guarantee(self, *, beside: Event | None = None, numbers: int = 0) -> Guarantee:
         """What the run promises.

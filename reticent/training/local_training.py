@@ -18,6 +18,8 @@ from jaxtyping import Array, Float
 
 from reticent.core import checks, trees
 from reticent.core.errors import InvalidArgument
+from reticent.data.cyclic import Cyclic
+from reticent.data.sampling import FullBatch, Sampler, Shuffled
 from reticent.training.contributions import UnitLoss
 from reticent.training.loss_keys import AnyLoss, call_with_key
 
@@ -26,9 +28,10 @@ Tamper = Callable[
 ]  # of a client's update, the parameters and its rows: what it sends instead
 
 TRUSTED_SERVER = (
-    "the server is trusted: it sees what each client sends, draws the clients of a round in secret and adds "
-    "the noise, and shows nobody more than the model"
+    "the server is trusted: it sees what each client sends and adds the noise, and shows nobody more than "
+    "the model"
 )
+SECRET_COINS = "it draws the clients of a round in secret, and tells nobody who they are"
 _KIND = "threefry2x32"  # keys of the `rbg` kind give all clients the same bits under `vmap`
 
 
@@ -184,3 +187,9 @@ def as_unit_loss(loss: AnyLoss, local: LocalTraining, tamper: Tamper | None = No
         return jax.lax.stop_gradient(seen.loss) + sum(jax.tree.leaves(slopes))
 
     return UnitLoss(of_unit, loss)
+
+
+def trust_in_server(sampler: Sampler) -> tuple[str, ...]:
+    """What a server is trusted with, whose rounds have the clients that this sampler draws."""
+    is_public = isinstance(sampler, FullBatch | Shuffled | Cyclic)  # nothing is gained by who is in a round
+    return (TRUSTED_SERVER,) if is_public else (TRUSTED_SERVER, SECRET_COINS)

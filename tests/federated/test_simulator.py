@@ -6,6 +6,7 @@ import dataclasses
 import warnings
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -16,7 +17,7 @@ from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.federated.plan import FederatedPlan
 from reticent.federated.simulator import train
-from reticent.training.local_training import TRUSTED_SERVER, LocalTraining
+from reticent.training.local_training import SECRET_COINS, TRUSTED_SERVER, LocalTraining
 from reticent.training.plan import AdaptiveNorm
 
 CLIENTS, ROWS, WIDTH = 20, 5, 4
@@ -148,6 +149,8 @@ def test_the_guarantee_is_of_a_user_and_says_who_is_trusted():
     assert done.guarantee.epsilon <= 2.0
     assert TRUSTED_SERVER in done.guarantee.assumptions
     assert TRUSTED_SERVER in str(plan.guarantee())
+    assert SECRET_COINS in done.guarantee.assumptions
+    assert SECRET_COINS not in limited().assumptions
     assert plan.event == plan.server.event
 
 
@@ -203,3 +206,36 @@ def test_the_server_follows_any_optimizer():
     fast = run(plan=quiet(rounds=6), optimizer=optax.sgd(1.0, momentum=0.9))
     plain = run(plan=quiet(rounds=6))
     assert float(fast.params["w"][0]) > 1.3 * float(plain.params["w"][0])
+
+
+# Participation limits
+
+
+def limited(**changes) -> FederatedPlan:
+    noise = rt.noise.banded(bands=2)
+    return loud(sampling="cyclic", clients_per_round=7, rounds=7, noise=noise, **changes)
+
+
+def test_clients_come_as_seldom_as_the_event_of_correlated_noise_says():
+    plan = limited()
+    sampler = plan.server.sampler
+    said = rt.data.participation_of(sampler, plan.rounds)
+    drawn = sampler.draw(jax.random.key(0), jnp.arange(plan.rounds, dtype=jnp.int32), CLIENTS)
+    rounds: dict[int, list[int]] = {}
+    for number in range(plan.rounds):
+        for client in np.asarray(drawn.indices[number])[np.asarray(drawn.is_real[number])].tolist():
+            rounds.setdefault(client, []).append(number)
+    assert len(rounds) == CLIENTS
+    assert max(map(len, rounds.values())) == said.times == 3  # 20 clients, 7 a round: every third round
+    assert min(min(np.diff(each)) for each in rounds.values()) == said.separation == 3
+    always = loud(sampling="full", clients_per_round=None, rounds=7)
+    assert plan.server.noise_multiplier < always.server.noise_multiplier
+
+
+def test_a_run_with_correlated_noise_and_no_secret_coins_is_private_for_users():
+    done = run(plan=limited())
+    assert done.is_complete
+    assert done.guarantee.epsilon <= 2.0
+    assert done.guarantee.unit == "user"
+    with pytest.raises(DataError, match="made for 20 users and the data have 19"):
+        run(dataset(CLIENTS - 1), limited())

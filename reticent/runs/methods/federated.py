@@ -18,7 +18,7 @@ from reticent.mechanisms.events import Event
 from reticent.runs.method import Inputs, Method, Terms, Trained, require_enough
 from reticent.runs.methods.descent import follow_plan, what_loss_depends_on
 from reticent.training.execution import Execution
-from reticent.training.local_training import TRUSTED_SERVER, LocalTraining, as_unit_loss
+from reticent.training.local_training import LocalTraining, as_unit_loss, trust_in_server
 from reticent.training.plan import Plan
 from reticent.training.plan_json import from_json, to_json
 
@@ -64,7 +64,7 @@ class FederatedRecipe(NamedTuple):
         execution = Execution(program=name, strategy="vmap")
         loss = as_unit_loss(inputs.learner.loss, self.local)
         trained = follow_plan(self.plan, loss, self.optimizer, inputs, execution)
-        return trained._replace(assumptions=(*trained.assumptions, TRUSTED_SERVER))
+        return trained._replace(assumptions=(*trained.assumptions, *trust_in_server(self.plan.sampler)))
 
 
 def read(value: Mapping[str, Any]) -> FederatedRecipe:
