@@ -94,14 +94,20 @@ def run(
     data: options.MovedData = None,
     write: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="A new folder for the numbers and pictures.", show_default=False),
+        typer.Option(
+            "-o",
+            "--output",
+            help="A new folder for the numbers and pictures.",
+            show_default="private/attacks in the run's folder",
+        ),
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Attack a model, to see what it gives away about whom.
 
     The run's own data are read again, so this is for whoever holds them. The
-    results are estimates without noise: the guarantee does not cover them.
+    results are estimates without noise: the guarantee does not cover them. Those
+    of membership attacks are kept in RUN/private, where a report looks for them.
     Models of other frameworks are attacked through files of their outputs.
     """
     given = [folder is not None, members is not None or outsiders is not None, scores is not None]
@@ -132,7 +138,8 @@ def run(
     else:
         _require_membership(kinds)
         outputs = [tables.membership(_attack_files(members, outsiders, model, single, trust=trust))]
-    show_outputs(outputs, write, as_json=as_json)
+    kept = folder if "membership" in kinds else None  # what a report shows
+    show_outputs(outputs, write, run=kept, as_json=as_json)
 
 
 def _attack_run(folder: Path, request: AttackRequest, data: str | None) -> list[AttackOutput]:

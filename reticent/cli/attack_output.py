@@ -38,13 +38,24 @@ class AttackOutput(NamedTuple):
         return {self.key: content} if self.key else content
 
 
-def show_outputs(outputs: Sequence[AttackOutput], write: Path | None, *, as_json: bool) -> None:
-    """Writes the folder, if one was asked for; then prints tables and sentences, or the JSON."""
+def show_outputs(
+    outputs: Sequence[AttackOutput], write: Path | None, *, run: Path | None, as_json: bool
+) -> None:
+    """Writes the numbers and pictures; then prints tables and sentences, or the JSON.
+
+    Args:
+        write: the folder that was asked for.
+        run: else, the run whose private part takes them.
+    """
     found = {key: value for one in outputs for key, value in one.to_json().items()}
+    pictures = {name: draw for one in outputs for name, draw in one.pictures.items()}
     if write is not None:
-        pictures = {name: draw for one in outputs for name, draw in one.pictures.items()}
         _write_folder(write, found, pictures)
-        output.note(f"Wrote {', '.join(['attack.json', *pictures])} to {write}.")
+    elif run is not None:
+        from reticent.runs import private
+
+        with output.kept_if_possible():
+            _write_folder(private.make_place(run, private.ATTACKS), found, pictures)
     if as_json:
         output.print_json(found)
         return
@@ -58,7 +69,10 @@ def show_outputs(outputs: Sequence[AttackOutput], write: Path | None, *, as_json
 
 
 def _write_folder(folder: Path, found: dict[str, Any], pictures: dict[str, Callable[[Path], None]]) -> None:
-    """Writes all of it, or nothing: the folder gets its name when everything is in it."""
+    """Writes all of it, or nothing: the folder gets its name when everything is in it.
+
+    It is computed from the records, so only its owner can read it.
+    """
     from reticent.runs.json_values import finite
 
     try:
@@ -67,9 +81,11 @@ def _write_folder(folder: Path, found: dict[str, Any], pictures: dict[str, Calla
         try:
             for name, draw in pictures.items():
                 draw(partial / name)
+                (partial / name).chmod(0o600)
             write_whole(
                 partial / "attack.json",
                 (json.dumps(finite(found), indent=2, allow_nan=False) + "\n").encode(),
+                is_private=True,
             )
             os.replace(partial, folder)
         except BaseException:
@@ -80,6 +96,7 @@ def _write_folder(folder: Path, found: dict[str, Any], pictures: dict[str, Calla
             f"Cannot write the results to {folder}: {error.strerror}.",
             remedy="Choose a folder in a place that you can write to.",
         ) from None
+    output.note(f"Wrote {', '.join(['attack.json', *pictures])} to {folder}.")
 
 
 def format_interval(value: dict[str, float]) -> str:

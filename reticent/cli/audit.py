@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,7 +40,12 @@ def run(
     data: options.MovedData = None,
     write: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="A new JSON file for the numbers.", show_default=False),
+        typer.Option(
+            "-o",
+            "--output",
+            help="A new JSON file for the numbers.",
+            show_default="private/audit.json in the run's folder",
+        ),
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
@@ -49,13 +54,14 @@ def run(
     Made-up records, the canaries, join the training set by independent coin
     flips, and an auditor who sees the noisy steps guesses which joined. Too
     many right guesses contradict the claimed epsilon, and the exit code is 1.
-    The data are read again, so the result is for whoever holds them.
+    The data are read again, so the result is for whoever holds them: it is kept
+    in RUN/private, where a report looks for it.
 
     With --arithmetic nothing is trained: one step is replayed on two
     neighbouring batches, with records that cancel, overflow or are NaN.
     """
     from reticent.audit.from_run import audit_run, audit_run_arithmetic
-    from reticent.core.files import write_whole
+    from reticent.runs import private
     from reticent.runs.reopen import reopened
 
     chosen = _require_one_run(folder, train_like)
@@ -71,10 +77,20 @@ def run(
         found = audit_run(again, canaries=count, confidence=confidence)
         result, code, show = found.to_json(), found.verdict.exit_code, partial(_show, found, again.record)
     if write is not None:
-        write_whole(write, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode())
-        output.note(f"Wrote {write}.")
+        _write(write, result)
+    else:
+        with output.kept_if_possible():
+            _write(private.make_place(chosen, private.ARITHMETIC if arithmetic else private.AUDIT), result)
     output.print_json(result) if as_json else show()
     raise typer.Exit(code)
+
+
+def _write(path: Path, result: dict[str, Any]) -> None:
+    """Writes the numbers where only their owner can read them."""
+    from reticent.core.files import write_whole
+
+    write_whole(path, (json.dumps(result, indent=2, allow_nan=False) + "\n").encode(), is_private=True)
+    output.note(f"Wrote {path}.")
 
 
 def _require_one_run(folder: Path | None, train_like: Path | None) -> Path:

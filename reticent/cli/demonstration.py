@@ -29,8 +29,9 @@ from reticent.audit.training import Audit
 from reticent.core.files import write_whole
 from reticent.core.observer import NOBODY, Observer
 from reticent.ledger.ledger import Ledger
-from reticent.report.from_run import ATTACKS, AUDIT, collect_facts
+from reticent.report.from_run import collect_facts
 from reticent.report.render.html import page
+from reticent.runs import private
 from reticent.runs.attacks.membership import attack_run
 from reticent.runs.attacks.pool import pool_of
 from reticent.runs.fit import fit
@@ -167,7 +168,7 @@ def _attack_cells(found: Battery) -> tuple[str, str]:
 
 
 def _save_results(run: Path, found: Battery, audited: Audit | AdditiveAudit) -> None:
-    """Writes them beside the run, where a report looks for them."""
+    """Writes them into the private part of the run, where a report looks for them."""
     attacks: dict[str, Any] = {
         **found.to_json(),
         "verdict": conclude(found),
@@ -175,6 +176,7 @@ def _save_results(run: Path, found: Battery, audited: Audit | AdditiveAudit) -> 
     }
     for result in found.results:
         attacks["attacks"][result.name]["roc"] = curve(result.scores)
-    (run / ATTACKS).mkdir(exist_ok=True)
-    write_whole(run / ATTACKS / "attack.json", (json.dumps(attacks, indent=2) + "\n").encode())
-    write_whole(run / AUDIT, (json.dumps(audited.to_json(), indent=2) + "\n").encode())
+    private.make_place(run, private.ATTACKS).mkdir()
+    for name, what in ((private.ATTACK, attacks), (private.AUDIT, audited.to_json())):
+        content = (json.dumps(what, indent=2) + "\n").encode()
+        write_whole(run / private.PRIVATE / name, content, is_private=True)

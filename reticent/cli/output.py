@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reticent.core.errors import DataError
 from reticent.core.printable import printable, printable_json
 
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ def fail(message: str) -> None:
     """Prints one line that says what went wrong and what to do."""
     line = printable(f"error: {' '.join(message.split())}")
     _stderr().print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def kept_if_possible() -> Iterator[None]:
+    """Warns where results cannot be kept in the folder of a run: they are printed all the same."""
+    try:
+        yield
+    except DataError as error:
+        warn(f"The results are not kept. {error}")
 
 
 def print_line(text: str = "") -> None:

@@ -24,11 +24,15 @@ def run(
     ] = None,
     attacks: Annotated[
         Path | None,
-        typer.Option(help="The folder that attack -o wrote.", show_default="attacks in the run's folder"),
+        typer.Option(
+            help="The folder that attack -o wrote.", show_default="private/attacks in the run's folder"
+        ),
     ] = None,
     audit: Annotated[
         Path | None,
-        typer.Option(help="The file that audit -o wrote.", show_default="audit.json in the run's folder"),
+        typer.Option(
+            help="The file that audit -o wrote.", show_default="private/audit.json in the run's folder"
+        ),
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 from reticent import __version__
 from reticent.attacks.strength import is_alarming
-from reticent.core import strict_json
 from reticent.core.errors import DataError, IntegrityError
-from reticent.core.files import misfits_as, read_inside, read_named
+from reticent.core.files import misfits_as, read_named
 from reticent.core.postgres import name_of_place
 from reticent.report.facts import attacks as attack_facts
 from reticent.report.facts import evidence, training
@@ -22,6 +21,7 @@ from reticent.report.facts.scores import MAIN_SCORES, score_values
 from reticent.report.facts.shapes import shape_sections
 from reticent.report.facts.weights import weight_sections
 from reticent.runs import folder as folders
+from reticent.runs.private import ATTACK, AUDIT
 from reticent.runs.record import RunRecord
 
 _MODELS = {
@@ -31,7 +31,6 @@ _MODELS = {
     "cnn": "A convolutional network",
     "scattering": "A linear model on scattering features",
 }
-ATTACKS, AUDIT = "attacks", "audit.json"  # beside the run, where reports look for them
 _TITLE = "Privacy report: "
 _STARTS = (f"<title>{_TITLE}".encode(), f'{{\n  "title": "{_TITLE}'.encode())  # of a page, and of its facts
 _START = 2000  # bytes
@@ -41,8 +40,8 @@ def collect_facts(folder: Path, *, attacks: Path | None = None, audit: Path | No
     """Collects everything that is known about a finished run.
 
     Args:
-        attacks: the folder that `reticent attack -o` wrote; else `attacks` in the run's folder, if there.
-        audit: what `reticent audit -o` wrote; else `audit.json` in the run's folder, if there.
+        attacks: the folder that `reticent attack -o` wrote; else what `reticent attack` left in the run's.
+        audit: what `reticent audit -o` wrote; else what `reticent audit` left in the run's folder.
 
     Raises:
         DataError: the run is not finished, or a given file does not exist.
@@ -51,7 +50,7 @@ def collect_facts(folder: Path, *, attacks: Path | None = None, audit: Path | No
     record = folders.read_record(folder)
     folders.require_finished(folder, record)
     named = attacks / "attack.json" if attacks else None
-    attacked = _read_evidence(named, folder, f"{ATTACKS}/attack.json", evidence.read_attacks)
+    attacked = _read_evidence(named, folder, ATTACK, evidence.read_attacks)
     audited = _read_evidence(audit, folder, AUDIT, evidence.read_audit)
     damage = IntegrityError(
         f"{folder} does not describe a run, its attacks and its audit.",
@@ -235,24 +234,20 @@ def _factor(epsilon: float) -> float:
 
 
 def _read_evidence(
-    named: Path | None, folder: Path, usual: str, check: Callable[[Mapping[str, Any]], dict[str, Any]]
+    named: Path | None, folder: Path, usual: str, read: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> dict[str, Any] | None:
     """Reads and checks a JSON file that was given, or the usual one of the folder if it exists."""
-    path = folder / usual if named is None else named
+    if named is None:
+        found = evidence.find(folder, usual)
+        return None if found is None else evidence.check(*found, read)
     try:
-        content = read_inside(folder, usual) if named is None else read_named(named)
+        content = read_named(named)
     except OSError as error:
-        if named is None and isinstance(error, FileNotFoundError):
-            return None
         raise DataError(
-            f"Cannot read {path}: {error.strerror}.",
+            f"Cannot read {named}: {error.strerror}.",
             remedy="Pass what `reticent attack -o` or `reticent audit -o` wrote.",
         ) from error
-    damage = IntegrityError(
-        f"{path} is not what attack or audit writes, or is damaged.", remedy="Attack or audit again."
-    )
-    with misfits_as(damage):
-        return check(strict_json.parse_object(content))
+    return evidence.check(named, content, read)
 
 
 _GLOSSARY: tuple[tuple[str, str], ...] = (

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from reticent.data.held_out import SEED_BYTES, Split
 
 PRIVATE, SPLIT, UNRELEASED, ORIGIN = "private", "split.json", "unreleased.json", "origin.json"
 FINGERPRINT, HOLDER_WARNINGS, HISTORY = "fingerprint.json", "warnings.json", "history.json"
+ATTACKS, AUDIT, ARITHMETIC = "attacks", "audit.json", "arithmetic.json"  # results, computed from the records
+ATTACK = f"{ATTACKS}/attack.json"
 
 
 def write_split(folder: Path, split: Split) -> None:
@@ -52,6 +56,27 @@ def make_private(folder: Path) -> None:
         raise DataError(
             f"Cannot make {place}: {error.strerror}.", remedy="Choose a place you may write to."
         ) from error
+
+
+def make_place(folder: Path, name: str) -> Path:
+    """A free place in the private part for the results of an attack or an audit.
+
+    What an earlier one left there is kept, under the next number that is free: `audit-1.json`.
+
+    Raises:
+        DataError: it cannot be made.
+    """
+    make_private(folder)
+    place = folder / PRIVATE / name
+    try:
+        if os.path.lexists(place):
+            numbered = (place.with_name(f"{place.stem}-{number}{place.suffix}") for number in count(1))
+            place.rename(next(other for other in numbered if not os.path.lexists(other)))
+    except OSError as error:
+        raise DataError(
+            f"Cannot move {place}: {error.strerror}.", remedy="Choose another place: -o."
+        ) from error
+    return place
 
 
 def read_split(folder: Path, share: float) -> Split:

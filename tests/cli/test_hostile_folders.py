@@ -115,6 +115,8 @@ HOSTILE: dict[str, Change] = {
     "a linked model": _link("model.safetensors"),
     "a linked audit": _link("audit.json"),
     "linked attacks": _link("attacks", "."),
+    "linked attacks in a private part": _link("private/attacks", "."),
+    "a linked audit in a private part": _link("private/audit.json"),
     "a linked private part": _link("private", "."),
     "links where files are written": _links(
         ".report.html.partial", ".report.json.partial", "report.html", "report.json", ".lock"
@@ -126,6 +128,7 @@ HOSTILE: dict[str, Change] = {
     "a record nested without end": _put("run.json", b"[" * 100_000),
     "a domain nested without end": _put("domain.toml", b"a = " + b"[" * 100_000),
     "an audit nested without end": _put("audit.json", b"[" * 100_000),
+    "a private audit of other things": _put("private/audit.json", b'{"epsilon": "\\u001b[2J", "verdict": 7}'),
     "an audit of other things": _put("audit.json", b'{"epsilon": "\\u001b[2J", "verdict": 7}'),
     "attacks of other things": _put("attacks/attack.json", b'{"membership": [1, {"a": null}]}'),
     "a model that claims to be large": _put("model.safetensors", b"\xff" * 7 + b"\x0f" + b"{}"),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import stat
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from reticent.cli.app import app
+from reticent.core.errors import DataError
 from reticent.ledger.ledger import Ledger
+from reticent.runs import private
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +26,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run, charge = folder / "run", ("--ledger", folder / "demo.ledger", "--dataset", "digits")
     for words in (
         ("train", "digits", "--epsilon", 6, "--delta", 1e-5, *charge, "-o", run),
-        ("attack", run, "--shadows", 0, "-o", run / "attacks"),
-        ("audit", run, "--canaries", 100, "--confidence", 0.9999, "-o", run / "audit.json"),
+        ("attack", run, "--shadows", 0),
+        ("audit", run, "--canaries", 100, "--confidence", 0.9999),
         ("report", run, "-o", folder / "report.html"),
     ):
         result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
@@ -37,8 +41,8 @@ def test_numbers_of_the_report_are_those_of_the_run(reticent, shown: Path, tmp_p
     assert code == 0, err
     facts = json.loads(out)["facts"]
     record = json.loads((shown / "run" / "run.json").read_text())
-    attack = json.loads((shown / "run" / "attacks" / "attack.json").read_text())
-    audit = json.loads((shown / "run" / "audit.json").read_text())
+    attack = json.loads((shown / "run" / "private" / "attacks" / "attack.json").read_text())
+    audit = json.loads((shown / "run" / "private" / "audit.json").read_text())
     values = {value["name"]: value["value"] for value in facts["headline"]}
     assert values["epsilon"] == record["guarantee"]["epsilon"]
     private = json.loads((shown / "run" / "private" / "unreleased.json").read_text())
@@ -53,6 +57,56 @@ def test_numbers_of_the_report_are_those_of_the_run(reticent, shown: Path, tmp_p
     charts = {chart["id"] for section in facts["sections"] for chart in section["charts"]}
     assert {"spent", "learned", "reliability", "parts", "roc", "claim"} <= charts
     assert "demo.ledger" in goal.read_text()
+
+
+def test_results_of_attack_and_audit_are_kept_private_and_not_exported(
+    reticent, shown: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(shown / "run", run)
+    kept = [run / "private" / name for name in ("audit.json", "attacks/attack.json", "attacks/roc.svg")]
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in kept)
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in {path.parent for path in kept})
+    assert reticent("export", run, "-o", tmp_path / "release")[0] == 0
+    assert {path.name for path in tmp_path.joinpath("release").rglob("*")} == {
+        *("MODEL_CARD.md", "model.safetensors", "run.json"),
+        *(("domain.toml",) if (run / "domain.toml").exists() else ()),
+    }
+    old = json.loads(kept[1].read_text())
+    code, _, err = reticent("attack", run, "--attacks", "threshold", "--shadows", 0)
+    assert (code, f"Wrote attack.json, roc.svg to {kept[1].parent}" in err) == (0, True), err
+    assert list(json.loads(kept[1].read_text())["attacks"]) == ["threshold"]
+    assert json.loads((run / "private" / "attacks-1" / "attack.json").read_text()) == old
+    code, _, err = reticent("attack", run, "--attacks", "threshold", "--shadows", 0, "-o", run / "mine")
+    assert code == 0, err
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (run / "mine").iterdir()} == {0o600}
+
+
+def test_results_are_printed_where_they_cannot_be_kept(reticent, shown: Path, tmp_path: Path) -> None:
+    shutil.copytree(shown / "run", run := tmp_path / "run")
+    shutil.rmtree(run / "private" / "attacks")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(private, "make_place", _refuse)
+        code, out, err = reticent("attack", run, "--attacks", "threshold", "--shadows", 0)
+    assert (code, "threshold" in out) == (0, True)
+    assert "warning: The results are not kept. Cannot make it." in err
+    assert not (run / "private" / "attacks").exists()
+
+
+def _refuse(folder: Path, name: str) -> Path:
+    raise DataError("Cannot make it.", remedy="Make room.")
+
+
+def test_the_private_part_is_read_before_what_lies_beside_it(reticent, shown: Path, tmp_path: Path) -> None:
+    shutil.copytree(shown / "run", run := tmp_path / "run")
+    (run / "audit.json").write_text("{}")
+    for words in (("report", run, "--json"), ("compare", run, shown / "run", "--json")):
+        code, out, err = reticent(*words)
+        assert code == 0, err
+        assert json.loads(out)
+    (run / "private" / "audit.json").rename(run / "audit.json")  # the place of earlier versions
+    code, out, err = reticent("report", run, "--json")
+    assert (code, "epsilon shown by the audit" in out) == (0, True), err
 
 
 def test_a_terminal_gets_the_same_facts(reticent, shown: Path, tmp_path: Path) -> None:

@@ -219,7 +219,8 @@ def test_the_demonstration_does_what_the_readme_shows(tmp_path: Path, monkeypatc
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert {
         *("demo.ledger", "report.html", "report.json"),
-        *("run/run.json", "run/model.safetensors", "run/audit.json", "run/attacks/attack.json"),
+        *("run/run.json", "run/model.safetensors", "run/private/audit.json"),
+        "run/private/attacks/attack.json",
     } <= names
     with Ledger.open(folder / "demo.ledger") as ledger:
         assert ledger.account("digits").charges == 1

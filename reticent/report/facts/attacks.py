@@ -64,7 +64,7 @@ def _attacks(attacked: dict[str, Any] | None, known: tuple[ClaimPoint, ...]) -> 
         return Section(
             id="attacks",
             title="What attacks found",
-            text=("No attack was tried. Run reticent attack RUN -o RUN/attacks, then report again.",),
+            text=("No attack was tried. Run reticent attack RUN, then report again.",),
         )
     text = [*attacked.get("in_words", ())]
     rows = []
@@ -194,7 +194,7 @@ def _audit(record: RunRecord, audited: dict[str, Any] | None) -> Section:
         return Section(
             id="audit",
             title="Whether the promise survived an audit",
-            text=("It was not audited. Run reticent audit RUN -o RUN/audit.json, then report again.",),
+            text=("It was not audited. Run reticent audit RUN, then report again.",),
         )
     verdict = audited["verdict"]
     names, amounts = (

@@ -7,19 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reticent.core import strict_json
-from reticent.core.errors import IntegrityError
-from reticent.core.files import misfits_as, read_inside
 from reticent.core.postgres import name_of_place
 from reticent.report.facts import attacks as attack_facts
 from reticent.report.facts import evidence
 from reticent.report.facts.facts import bound_from_above
 from reticent.report.facts.scores import score_lines
 from reticent.runs import folder as folders
+from reticent.runs.private import ATTACK, AUDIT
 from reticent.runs.record import RunRecord
-
-_ATTACKS, _AUDIT = "attacks/attack.json", "audit.json"
-_LARGEST = 1 << 24  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +95,7 @@ def _add_attacks(folder: Path, record: RunRecord, facts: dict[str, str], values:
     if record.is_generator:
         return
     strongest = attack_facts.strongest_value(
-        attack_facts.played_attacks(_read(folder, _ATTACKS, evidence.read_attacks))
+        attack_facts.played_attacks(_read(folder, ATTACK, evidence.read_attacks))
     )
     if strongest is not None:
         facts[strongest.name] = strongest.shown
@@ -109,24 +104,15 @@ def _add_attacks(folder: Path, record: RunRecord, facts: dict[str, str], values:
             "value": strongest.value,
             "note": strongest.note,
         }
-    audited = _read(folder, _AUDIT, evidence.read_audit)
+    audited = _read(folder, AUDIT, evidence.read_audit)
     if audited is not None:
         facts["audit"] = audited["verdict"]["outcome"]
         values["audit"] = {"outcome": facts["audit"], "epsilon_at_least": audited["verdict"]["bound"]}
 
 
 def _read(
-    folder: Path, name: str, check: Callable[[Mapping[str, Any]], dict[str, Any]]
+    folder: Path, name: str, read: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> dict[str, Any] | None:
     """Reads and checks what an attack or an audit wrote; None if there is no such file."""
-    damage = IntegrityError(
-        f"{folder / name} is not what attack or audit writes, or is damaged.", remedy="Attack or audit again."
-    )
-    try:
-        content = read_inside(folder, name, most=_LARGEST)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise damage from error
-    with misfits_as(damage):
-        return check(strict_json.parse_object(content))
+    found = evidence.find(folder, name)
+    return None if found is None else evidence.check(*found, read)

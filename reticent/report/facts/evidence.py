@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from reticent.core import strict_json
+from reticent.core.errors import DataError, IntegrityError
+from reticent.core.files import misfits_as, read_inside
 from reticent.runs.json_values import count, mapping, number, one_of, or_none, text, texts
+from reticent.runs.private import PRIVATE
 
 _MOST_POINTS = 10_000  # of a curve
 _OUTCOMES = ("CONTRADICTED", "CONSISTENT", "UNINFORMATIVE")
@@ -48,6 +53,40 @@ def read_audit(value: Mapping[str, Any]) -> Fields:
         },
         "evidence": [_evidence(each) for each in value.get("evidence", [])],
     }
+
+
+def find(folder: Path, name: str) -> tuple[Path, bytes] | None:
+    """What an attack or an audit left in the folder of a run: in its private part, or beside that as of old.
+
+    Raises:
+        DataError: it is there, and cannot be read.
+    """
+    for place in (f"{PRIVATE}/{name}", name):
+        try:
+            return folder / place, read_inside(folder, place)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise DataError(
+                f"Cannot read {folder / place}: {error.strerror}.", remedy="Attack or audit again."
+            ) from error
+    return None
+
+
+def check(path: Path, content: bytes, read: Callable[[Mapping[str, Any]], Fields]) -> Fields:
+    """What is in such a file.
+
+    Args:
+        read: `read_attacks` or `read_audit`.
+
+    Raises:
+        IntegrityError: it is something else, or damaged.
+    """
+    damage = IntegrityError(
+        f"{path} is not what attack or audit writes, or is damaged.", remedy="Attack or audit again."
+    )
+    with misfits_as(damage):
+        return read(strict_json.parse_object(content))
 
 
 def _word(value: Any) -> str:

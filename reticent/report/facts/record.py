@@ -107,8 +107,8 @@ def repeat_commands(record: RunRecord, folder: Path) -> str:
     goal = f"{folder.name}-again"
     lines = [
         shlex.join([*words, "-o", goal]),
-        shlex.join(["reticent", "attack", goal, "-o", f"{goal}/attacks"]),
-        shlex.join(["reticent", "audit", goal, "-o", f"{goal}/audit.json"]),
+        shlex.join(["reticent", "attack", goal]),
+        shlex.join(["reticent", "audit", goal]),
         shlex.join(["reticent", "report", goal]),
     ]
     return "\n".join(lines)
