@@ -158,6 +158,19 @@ def test_a_client_answers_once_and_never_gives_both_kinds_of_shares():
         round_.clients[2].reveal({1, 3, 4})
 
 
+def test_a_message_that_comes_after_its_mask_key_was_revealed_stays_hidden():
+    round_ = _Begun(length=20)
+    numbers = numbers_of(4, 20)
+    for place in (1, 2, 3):
+        round_.server.take_masked(place, round_.masked(place, numbers[place]))
+    late = round_.masked(4, numbers[4])
+    told = {place: round_.clients[place].reveal({1, 2, 3}) for place in (1, 2, 3)}
+    key = shamir.join({place: each.mask_keys[4] for place, each in told.items()})
+    for peer in (1, 2, 3):  # all of them come before the fourth
+        late = late + protocol._pair_mask(key, round_.server.keys[peer], "r", 20)
+    assert not np.any(late == numbers[4])
+
+
 def test_replayed_late_foreign_and_misshapen_messages_are_refused_and_nothing_is_lost():
     round_ = _Begun(length=20)
     numbers = numbers_of(4, 20)
