@@ -139,7 +139,7 @@ class CyclicPoisson:
         part = self._of_part
         turns = -(-steps // self.parts)
         return sampling_events.truncated_poisson(
-            release, rate=part.rate, capacity=part.capacity, most=part.most, steps=turns
+            release, rate=part.rate, capacity=part.capacity, most=part.most, steps=turns, parts=self.parts
         )
 
     def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:

@@ -40,6 +40,10 @@ class TruncatedPoissonSampled:
 
     `examples` is the declared, public size of the dataset: it decides how rarely that happens.
 
+    Args:
+        parts: of the records, if batches are drawn from one of several; `examples` is then the size of a part.
+            A record is in one part alone, but those of a group may be in several: that has no theorem here.
+
     Example:
         >>> from reticent.mechanisms.events import Gaussian
         >>> TruncatedPoissonSampled(
@@ -52,10 +56,11 @@ class TruncatedPoissonSampled:
     capacity: int
     examples: int
     event: Event
+    parts: int = 1
 
     def __post_init__(self) -> None:
         checks.probability(rate=self.rate)
-        checks.count(capacity=self.capacity, examples=self.examples)
+        checks.count(capacity=self.capacity, examples=self.examples, parts=self.parts)
 
 
 @dataclass(frozen=True, kw_only=True)

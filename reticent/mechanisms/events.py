@@ -256,6 +256,8 @@ def to_json(event: Event) -> dict[str, Any]:
     {'kind': 'poisson_sampled', 'rate': 0.5, 'event': {'kind': 'gaussian', 'noise_multiplier': 1.0}}
     """
     values = {item.name: getattr(event, item.name) for item in fields(event)}
+    if values.get("parts") == 1:
+        del values["parts"]  # as in records that were written before batches came from parts
     return {"kind": _KINDS[type(event)], **{name: _value_to_json(value) for name, value in values.items()}}
 
 

@@ -66,13 +66,17 @@ def poisson(release: Event, *, rate: float, steps: int) -> Event:
     return Repeated(event=PoissonSampled(rate=rate, event=release), times=steps)
 
 
-def truncated_poisson(release: Event, *, rate: float, capacity: int, most: int, steps: int) -> Event:
+def truncated_poisson(
+    release: Event, *, rate: float, capacity: int, most: int, steps: int, parts: int = 1
+) -> Event:
     """As `poisson`, with room for `capacity` records per batch; a larger draw keeps a random `capacity`.
 
     Args:
-        most: the most records that the data may have; it decides how rarely a batch is overfull.
+        most: the most records that the data, or one of their parts, may have. It decides how rarely a batch
+            is overfull.
+        parts: of the records, if batches are drawn from one of several in turn.
     """
-    step = TruncatedPoissonSampled(rate=rate, capacity=capacity, examples=most, event=release)
+    step = TruncatedPoissonSampled(rate=rate, capacity=capacity, examples=most, event=release, parts=parts)
     return Repeated(event=step, times=steps)
 
 

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reticent.accounting import guarantee
 from reticent.core.errors import InvalidArgument, Unproven
 from reticent.core.keys import Keys, Stream
 from reticent.data.cyclic import Cyclic, CyclicPoisson, correlated_event, participation_of
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
+from reticent.mechanisms import events
 from reticent.mechanisms.events import Gaussian, Repeated, TruncatedPoissonSampled
 from reticent.noise import banded, independent
 from reticent.noise.participation import Participation
@@ -133,3 +135,15 @@ def test_independent_noise_costs_what_shuffled_batches_cost() -> None:
     assert cyclic.event(release, 9) == shuffled.event(release, 9)
     whole = correlated_event(independent(), 2.0, cyclic, 9)
     assert whole.noise_multiplier == pytest.approx(2.0 / np.sqrt(3))  # type: ignore[union-attr]
+
+
+def test_a_group_in_several_parts_has_no_theorem_and_one_part_is_plain_poisson() -> None:
+    """Two records of different parts are in twice as many batches as two of one part."""
+    release = Gaussian(noise_multiplier=2.0)
+    event = CyclicPoisson(examples=1000, batch_size=10, parts=4).event(release, 12)
+    assert events.from_json(events.to_json(event)) == event
+    with pytest.raises(Unproven):
+        guarantee(event, 1e-5, group=2)
+    alone = CyclicPoisson(examples=1000, batch_size=10, parts=1).event(release, 12)
+    assert "parts" not in str(events.to_json(alone))
+    assert guarantee(alone, 1e-5, group=2).epsilon > guarantee(alone, 1e-5).epsilon

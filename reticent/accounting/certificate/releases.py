@@ -99,6 +99,8 @@ class Released:
         match event:
             case events.PoissonSampled(rate=rate, event=inner) if 0 < rate < 1:
                 return self._poisson(ball_of(rate), self._base(inner), times)
+            case events.TruncatedPoissonSampled(parts=parts) if parts > 1 and self.group > 1:
+                raise self._unproven(event)  # the group may be spread over several parts
             case events.TruncatedPoissonSampled(rate=rate, event=inner) if 0 < rate < 1:
                 base = self._base(inner)
                 usual = self._poisson(ball_of(rate), base, times)

@@ -189,6 +189,8 @@ def _(event: events.PoissonSampled, neighbours: Neighbours) -> Directions:
 
 @_directions.register
 def _(event: events.TruncatedPoissonSampled, neighbours: Neighbours) -> Directions:
+    if event.parts > 1 and neighbours.group > 1:  # the group may be spread over several parts
+        raise _unproven(event, neighbours)
     # Truncating changes the released value only when a draw is overfull, which has this probability
     # on either neighbour (one of them may have a record more).
     chance = overfull(event.capacity, event.examples + neighbours.group, event.rate)
@@ -388,5 +390,6 @@ _ADVICE = {
     "Allocated": "Use adjacency 'add-or-remove' or 'zero-out' and Gaussian noise, for one record.",
     "RandomizedResponse": "Use adjacency 'replace' and no group: an answer can change, not vanish.",
     "BestOfTrials": "Use Renyi accounting, which has one.",
+    "TruncatedPoissonSampled": "Ask about one record: those of a group may be in several parts.",
     "PoissonSampled": "Use adjacency 'add-or-remove', which Poisson sampling is made for.",
 }
