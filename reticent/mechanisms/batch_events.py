@@ -41,7 +41,7 @@ class TruncatedPoissonSampled:
     `examples` is the declared, public size of the dataset: it decides how rarely that happens.
 
     Args:
-        parts: of the records, if batches are drawn from one of several; `examples` is then the size of a part.
+        parts: of the records, if batches are drawn from one of several; `examples` is then that of a part.
             A record is in one part alone, but those of a group may be in several: that has no theorem here.
 
     Example:
