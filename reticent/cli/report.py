@@ -55,10 +55,10 @@ def run(
     _require_replaceable(page_file)
     facts = collect_facts(folder, attacks=attacks, audit=audit)
     content = facts.to_json()
-    write_whole(page_file, page(facts).encode())
-    write_whole(
-        page_file.with_suffix(".json"), (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
-    )
+    machine = (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
+    is_private = write is None  # in the folder of the run, where nothing says that others should read it
+    write_whole(page_file, page(facts).encode(), is_private=is_private)
+    write_whole(page_file.with_suffix(".json"), machine, is_private=is_private)
     if as_json:
         output.print_json({"page": str(page_file), "facts": content})
         return

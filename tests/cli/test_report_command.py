@@ -166,3 +166,6 @@ def test_a_report_may_be_written_again(reticent, shown: Path, tmp_path: Path) ->
         for _ in range(2):
             code, _, err = reticent("report", shown / "run", *words)
             assert code == 0, err
+    for name in ("report.html", "report.json"):
+        assert stat.S_IMODE((shown / "run" / name).stat().st_mode) == 0o600
+        assert stat.S_IMODE((tmp_path / name.replace("report", "page")).stat().st_mode) & 0o044

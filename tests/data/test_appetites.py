@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from reticent.core.errors import DataError
 from reticent.data.files import open_table
+from reticent.data.files import parquet as parquet_files
 from reticent.data.files.table import MOST_COLUMNS
 
 
@@ -71,6 +72,17 @@ def test_wide_texts_take_time_in_proportion_and_have_a_limit(tmp_path: Path) -> 
     assert seconds(20_000) < 30 * max(seconds(2000), 0.05)
     with pytest.raises(DataError, match="60,000 columns, and tables are read with at most"):
         seconds(60_000)
+
+
+def test_words_that_are_stored_once_are_written_out_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_files, "_BYTES", 1 << 16)
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"a": pa.array(["x" * 1000]).take(pa.array(np.zeros(5000, int)))}), path)
+    sizes = [(rows.batch.num_rows, rows.batch.nbytes) for rows in open_table(path).batches()]
+    assert sum(count for count, _ in sizes) == 5000
+    assert max(size for _, size in sizes) < 2 << 16
 
 
 @pytest.mark.thorough

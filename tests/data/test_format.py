@@ -71,6 +71,17 @@ def test_words_below_that_repeat_show_a_header_and_unique_ones_leave_it_in_doubt
     assert open_table(_write(tmp_path, unique), header=True).names == ("person 0", "street 0")
 
 
+def test_a_first_record_with_a_word_of_its_own_is_not_published_as_names(tmp_path: Path) -> None:
+    """Where one row in ten has a word that no other has, the first may be such a row."""
+    rows = [f"person {n},{f'rare {n}' if n % 10 == 0 else 'common'},street {n}" for n in range(200)]
+    table = open_table(_write(tmp_path, rows))
+    assert table.names == ("column_1", "column_2", "column_3")
+    assert table.dialect.is_header_in_doubt
+    assert open_table(_write(tmp_path, ["name,illness,street", *rows]), header=True).names[1] == "illness"
+    usual = [f"person {n},{'ab'[n % 2]},street {n}" for n in range(200)]
+    assert open_table(_write(tmp_path, ["name,illness,street", *usual])).names[1] == "illness"
+
+
 @pytest.mark.parametrize(
     "written",
     [

@@ -76,6 +76,23 @@ def test_declared_values_stay_and_only_the_rest_is_looked_for(tmp_path: Path) ->
     assert releases_for(Domain(columns={"rich": Label(values=("a", "b"))}, target="rich")) == ()
 
 
+def test_a_kind_that_was_looked_up_is_found_anew_and_paid_for(tmp_path: Path) -> None:
+    """One word among the numbers decides what a draft says, and nothing of what is found."""
+    marks = frozenset({"kind"})
+    drafts = [
+        {"age": Integer(bounds=(20, 69), looked_up=marks | {"bounds", "missing"})},
+        {"age": Category(values=("20", "unknown"), missing=True, looked_up=marks | {"values", "missing"})},
+        {"age": Ignored(reason="line 7 is not a number", looked_up=marks)},
+    ]
+    found = []
+    for columns in drafts:
+        draft = Domain(columns={**columns, "rich": Label(values=("no", "yes"))}, target="rich")
+        assert releases_for(draft) == tuple(PreparationRelease)
+        found.append(prepare(people(tmp_path), LOUD, Keys.seeded(0), domain=draft).domain.columns["age"])
+    assert isinstance(found[0], Number)
+    assert found == [found[0]] * 3
+
+
 def test_a_numeric_target_is_regressed_on_or_classified(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rng = np.random.default_rng(3)

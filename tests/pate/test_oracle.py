@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,24 @@ def test_records_are_not_readable_in_the_journal(tmp_path: Path):
     fresh(tmp_path / "b").ask(X[:1])
     digests = [json.loads((tmp_path / name).read_bytes().splitlines()[2])["asked"] for name in "ab"]
     assert digests[0] != digests[1]
+
+
+def test_what_keys_the_digests_is_not_in_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    oracle, path = fresh(tmp_path / "journal"), tmp_path / "journal"
+    oracle.ask(X[:1])
+    entries = [json.loads(line) for line in path.read_bytes().splitlines()]
+    asked = entries[2]["asked"]
+    assert oracle._digest(X[0]) == asked
+
+    words = {word for word in re.split(r"[^0-9A-Za-z]+", path.read_text()) if word}
+    for word in words:
+        for known in {word, word[:32], word[:64]}:
+            oracle._secret = known[:64]
+            assert oracle._digest(X[0]) != asked, known
+
+    monkeypatch.setenv("RETICENT_CONFIG", str(tmp_path / "of somebody else"))
+    with pytest.raises(IntegrityError, match="started with the key of another user"):
+        fresh(path)
 
 
 @pytest.mark.parametrize("content", [b"hello\n", b"[1]\n", b'{"paid": true}\n', b"\xff\xfe\n"])

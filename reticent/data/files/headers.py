@@ -48,7 +48,7 @@ def find_head(rows: Sequence[Row], declared: bool | None, expected: Collection[s
 def looks_like_header(first: Row, rest: Sequence[Row]) -> bool | None:
     """Whether a line holds names: no numbers, and unlike the lines below; None where nothing tells.
 
-    Among words, a name shows where those below repeat: a first row would have one of them.
+    Among words, a name shows where nearly all of those below repeat: a first row would have one of them.
     """
     if not any(first) or any(cell in MISSING_MARKERS[1:] or is_quantity(cell or "") for cell in first):
         return False
@@ -62,8 +62,13 @@ def looks_like_header(first: Row, rest: Sequence[Row]) -> bool | None:
         column.count(cell) > len(column) / _RARE for cell, column in zip(first, below, strict=True) if cell
     ):
         return False
-    repeat = [column for column in below if len(set(column)) <= len(column) / 2]
-    return True if repeat else None
+    return True if any(map(_repeats, below)) else None
+
+
+def _repeats(column: list[str]) -> bool:
+    """Whether nearly every row has a word that others have too: a first row without one would be rare."""
+    times = Counter(column).values()
+    return len(times) <= len(column) / 2 and sum(count == 1 for count in times) <= len(column) / _RARE
 
 
 def _is_mostly_numbers(column: list[str]) -> bool:
