@@ -11,6 +11,7 @@ from reticent.core.pages import open_page
 
 if TYPE_CHECKING:
     from reticent.accounting import calibrate as calibrate
+    from reticent.accounting import certificate as certificate
     from reticent.accounting.accountants import account as account
     from reticent.accounting.budget import Budget as Budget
     from reticent.accounting.filters import RenyiFilter as RenyiFilter
