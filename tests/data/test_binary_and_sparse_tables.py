@@ -112,6 +112,20 @@ def test_libsvm_counted_from_zero_keeps_feature_0(tmp_path) -> None:
     assert columns_of(open_table(tmp_path / "t"))["feature_0"] == [1, 0]
 
 
+def test_no_line_of_libsvm_decides_whether_declared_features_can_be_read(tmp_path) -> None:
+    declared = ["label", *(f"feature_{i}" for i in range(6))]
+    for lines in ("1 1:2 5:3\n0 2:1\n", "1 1:2\n0 2:1\n", "1\n0 0:4\n"):
+        (tmp_path / "t").write_text(lines)
+        table = libsvm.LibsvmTable(tmp_path / "t")
+        before = columns_of(table)
+        table.require(declared)
+        assert table.names == tuple(declared)
+        assert columns_of(table) == {name: before.get(name, [0.0, 0.0]) for name in declared}
+        for wrong in (["feature_99"], ["label", f"feature_{libsvm.WIDEST + 1}"], ["label", "feature_05"]):
+            with pytest.raises(DataError, match="has no column"):
+                table.require(wrong)
+
+
 @given(
     rows=st.lists(
         st.tuples(

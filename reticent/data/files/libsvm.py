@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +24,7 @@ _BLOCK = 1 << 20  # bytes of text
 _CELLS = 1 << 22  # in one batch
 _LINE = re.compile(rb"[+-]?[\d.][\w.+-]*(,[\d.]+)*([ \t]+[\w.]+:[+-]?[\w.][\w.+-]*)*[ \t]*(#.*)?")
 _PAIR = re.compile(rb"[ \t]\d+:")
+_FEATURE = re.compile(r"feature_(0|[1-9][0-9]{0,9})")
 _LINE_END = re.compile(rb"\n")
 _LINES_LOOKED_AT = 1000
 
@@ -56,6 +57,21 @@ class LibsvmTable(Table):
             raise DataError(f"{path} is empty.", remedy="Give a file with at least one row.")
         self._lowest = int(lowest)
         self.names = ("label", *(f"feature_{i}" for i in range(self._lowest, int(highest) + 1)))
+
+    def require(self, columns: Collection[str]) -> None:
+        """As of every table; but a feature that no line has is there: it is zero in all of them.
+
+        Or the record with the highest index would decide whether declared columns can be read. A name that
+        is asked for alone, as a target, is more likely a slip.
+        """
+        asked = [int(found[1]) for name in columns if (found := _FEATURE.fullmatch(name))]
+        lowest, highest = self._lowest, self._lowest + len(self.names) - 2
+        is_new = asked and not lowest <= min(asked) <= max(asked) <= highest
+        if len(columns) > 1 and is_new and max(asked) <= WIDEST:
+            self._lowest = min(lowest, *asked)
+            features = range(self._lowest, max(highest, *asked) + 1)
+            self.names = ("label", *(f"feature_{i}" for i in features))
+        super().require(columns)
 
     @property
     def format_assumption(self) -> str | None:
