@@ -146,7 +146,7 @@ class Round(NamedTuple):
     clients: int
 
 
-def rounds_of(images: Images, owners: np.ndarray, local: LocalTraining, most: int, params: Any) -> Round:
+def rounds_of(images: Images, owners: np.ndarray, local: LocalTraining, most: int) -> Round:
     members, is_real = user_table(owners, most)
     held = {name: jnp.asarray(column) for name, column in images.rows().items()}
 
@@ -198,14 +198,14 @@ def rules(options: Options) -> Iterator[dict[str, Any]]:
     local = LocalTraining(learning_rate=0.05, epochs=1, batch_size=32)
     most = 2 * len(train.y) // clients
     noise = noise_for(8.0, clients, options.rounds or 50, most, local)
+    owners = [rt.federated.dirichlet_split(train.y, clients, 0.5, seed=seed) for seed in range(options.seeds)]
+    compiled = [rounds_of(train, each, local, most) for each in owners]
     for rule in (*RULES, "clipping and noise, epsilon 8"):
         for attack, change in ATTACKS.items():
             accuracies = []
             for seed in range(options.seeds):
                 random = np.random.default_rng(FIRST_SEED + seed)
-                owners = rt.federated.dirichlet_split(train.y, clients, 0.5, seed=seed)
-                params = start(seed)
-                found = rounds_of(train, owners, local, most, params)
+                params, found = start(seed), compiled[seed]
                 is_bad = np.arange(found.clients) < malicious
                 aggregate = aggregator(rule, found.clients, malicious, noise, random)
                 params = contested(params, found, is_bad, change, aggregate, options.rounds or 50, random)

@@ -29,6 +29,7 @@ RuleName = Literal[
 ]
 Visible = Literal["updates", "sums"]
 
+_NO_CHANGE = 1e-12  # of a weight
 _LARGEST = 1e100  # its square is a float, too
 
 
@@ -195,18 +196,23 @@ def geometric_median(updates: Updates, iterations: int = 100, smoothing: float =
         Pillutla, Kakade and Harchaoui (2022), Algorithm 2, arXiv:1912.13445v2.
     """
     found = _finite(updates)
-    point = np.median(found, axis=0)
+    start = np.median(found, axis=0)
+    centred = found - start
+    gram = centred @ centred.T  # every point on the way is a weighted mean: its distances follow from these
+    weights = np.zeros(len(found))
     for _ in range(iterations):
-        distances = np.linalg.norm(found - point, axis=1)
+        pulled = gram @ weights
+        distances = np.sqrt(np.maximum(np.diag(gram) - 2 * pulled + weights @ pulled, 0))
         least = smoothing * np.median(distances)
         if least == 0:  # half of all updates are here
-            return point
-        weights = 1 / np.maximum(distances, least)
-        following = weights @ found / weights.sum()
-        if np.linalg.norm(following - point) <= 1e-12 * (np.linalg.norm(point) + 1e-300):
-            return following
-        point = following
-    return point
+            break
+        following = 1 / np.maximum(distances, least)
+        following /= following.sum()
+        is_there = np.abs(following - weights).max() <= _NO_CHANGE
+        weights = following
+        if is_there:
+            break
+    return start + weights @ centred
 
 
 def _finite(updates: Any) -> Updates:
