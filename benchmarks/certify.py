@@ -3,12 +3,12 @@
     python -m benchmarks.certify --count 500            random settings, and all of our benchmarks
     python -m benchmarks.certify --count 50 --seconds 60
 
-A certificate is asked for the very bound that the accountant prints, so "proved" means that this number is a
-theorem. "lattice" means that the proved bound is larger by less than a lattice is wide: it comes from another
-one. A larger excess is a bug and fails the run. What other theorems gave (Renyi divergences, concentrated DP)
-may lie below what a lattice proves. That, and what took too long, is counted. `room` is how far the printed
-bound lies above the least that is proved on the same lattice: error terms of floating point, and the lattice
-itself where the certificate needs none. Of several releases it is wanted below 1e-6.
+A certificate is asked for the very bound that the accountant prints, so "proved" means that this number
+is a theorem. "close" means that the proved bound is larger by less than 1e-6, on another lattice. A
+larger excess is a bug and fails the run. What other theorems gave (Renyi divergences, concentrated DP)
+may lie below what a lattice proves. That, and what took too long, is counted. `room` is how far the
+printed bound lies above the least that is proved on the same lattice: error terms of floating point, and
+the lattice itself where the certificate needs none. Of several releases it is wanted below 1e-6.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from benchmarks.accounting_fuzz import random_setting
 from reticent.accounting.calibrate import noise_multiplier
 from reticent.accounting.certificate.checker import check
 from reticent.accounting.certificate.prover import least_epsilon, prove
-from reticent.accounting.loss_distribution.distribution import RELATIVE_WIDTH
 from reticent.accounting.setting import Setting
 from reticent.accounting.tight_epsilon import tight
 from reticent.core.errors import Unproven
@@ -117,8 +116,8 @@ def examine(task: Task, seconds: int) -> Outcome:
     if excess == 0:
         return Outcome("proved", cost.upper, 0.0, room, proving, checking)
     kind = "NOT PROVED" if cost.is_numerical else "other theorem"
-    if excess <= RELATIVE_WIDTH:
-        kind = "close" if excess <= CLOSE else "lattice"
+    if excess <= CLOSE:
+        kind = "close"
     return Outcome(kind, cost.upper, excess, 0.0, proving, checking)
 
 

@@ -36,8 +36,9 @@ from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
-# A coarse lattice is enough for the easier direction; the next two are the fast accountant's.
-_WIDTHS = (32 * RELATIVE_WIDTH, RELATIVE_WIDTH, RELATIVE_WIDTH / 10, RELATIVE_WIDTH / 40)
+# A coarse lattice is enough for the easier direction; the next are the fast accountant's. The last one is for
+# brackets that stay wide, where the accountant's own lattice is none of these.
+_WIDTHS = (32 * RELATIVE_WIDTH, *(RELATIVE_WIDTH / finer for finer in (1, 10, 40, 160)))
 _SPARE_BITS = 60  # so that rounding of millions of masses is a billionth of delta
 _FARTHEST = 1.5  # times the epsilon that was asked for: a proved one that is larger is of no use
 
