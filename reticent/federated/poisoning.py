@@ -116,13 +116,23 @@ def sign_flip(updates: Sent, is_malicious: Malicious, scale: float = 1.0) -> Sen
 
     Reference:
         Li, Xu, Chen, Giannakis and Ling (2019), section 5, arXiv:1811.03761v2.
+
+    Example:
+        >>> sign_flip(np.array([[1.0], [2.0]]), np.array([False, True])).tolist()
+        [[1.0], [-2.0]]
     """
     found, is_bad = _checked(updates, is_malicious)
     return np.where(is_bad[:, None], -scale * found, found)
 
 
 def gaussian(updates: Sent, is_malicious: Malicious, random: np.random.Generator, deviation: float) -> Sent:
-    """Malicious clients add Gaussian noise of this standard deviation to each number."""
+    """Malicious clients add Gaussian noise of this standard deviation to each number.
+
+    Example:
+        >>> random = np.random.default_rng(0)
+        >>> gaussian(np.zeros((2, 1)), np.array([False, True]), random, deviation=3.0).round(2).tolist()
+        [[0.0], [0.38]]
+    """
     found, is_bad = _checked(updates, is_malicious)
     checks.positive(deviation=deviation)
     sent = found.copy()
@@ -138,6 +148,10 @@ def alie(updates: Sent, is_malicious: Malicious, z: float | None = None) -> Sent
 
     Reference:
         Baruch, Baruch and Goldberg (2019), Algorithm 3, arXiv:1902.06156v1.
+
+    Example:
+        >>> alie(np.array([[1.0], [3.0], [9.0]]), np.array([False, False, True]), z=0.5).tolist()
+        [[1.0], [3.0], [1.5]]
     """
     found, is_bad = _checked(updates, is_malicious)
     honest = found[~is_bad]
@@ -172,6 +186,11 @@ def min_max(updates: Sent, is_malicious: Malicious) -> Sent:
 
     Reference:
         Shejwalkar and Houmansadr (2021), section V-B, "Manipulating the Byzantine", NDSS, equation 8.
+
+    Example:
+        >>> sent = min_max(np.array([[1.0], [3.0], [9.0]]), np.array([False, False, True]))
+        >>> sent.round(3).tolist()  # no further from 3 than 1 is
+        [[1.0], [3.0], [1.0]]
     """
     found, is_bad = _checked(updates, is_malicious)
     honest = found[~is_bad]
@@ -200,6 +219,11 @@ def replace_model(updates: Sent, is_malicious: Malicious, clients: int | None = 
 
     Reference:
         Bagdasaryan, Veit, Hua, Estrin and Shmatikov (2020), equation 3, arXiv:1807.00459v3.
+
+    Example:
+        >>> sent = replace_model(np.array([[0.0], [0.0], [6.0]]), np.array([False, False, True]))
+        >>> sent.mean(axis=0).tolist()
+        [6.0]
     """
     found, is_bad = _checked(updates, is_malicious)
     several = (len(found) if clients is None else clients) / max(int(is_bad.sum()), 1)

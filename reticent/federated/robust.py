@@ -113,7 +113,12 @@ def tolerated(name: RuleName, clients: int) -> int:
 
 
 def mean(updates: Updates) -> Update:
-    """Plain averaging, which one client can move anywhere."""
+    """Plain averaging, which one client can move anywhere.
+
+    Example:
+        >>> mean(np.array([[1.0], [1.0], [-50.0]])).tolist()
+        [-16.0]
+    """
     return _finite(updates).mean(axis=0)
 
 
@@ -122,6 +127,10 @@ def norm_bound(updates: Updates, max_norm: float) -> Update:
 
     Reference:
         Sun, Kairouz, Suresh and McMahan (2019), section 4, arXiv:1911.07963v2.
+
+    Example:
+        >>> norm_bound(np.array([[1.0], [1.0], [-50.0]]), max_norm=1.0).round(3).tolist()
+        [0.333]
     """
     checks.positive(max_norm=max_norm)
     found = _finite(updates)
@@ -134,6 +143,10 @@ def median(updates: Updates) -> Update:
 
     Reference:
         Yin, Chen, Ramchandran and Bartlett (2018), definition 1, arXiv:1803.01498v2.
+
+    Example:
+        >>> median(np.array([[1.0], [1.1], [-50.0]])).tolist()
+        [1.0]
     """
     return np.median(_finite(updates), axis=0)
 
@@ -143,6 +156,10 @@ def trimmed_mean(updates: Updates, malicious: int) -> Update:
 
     Reference:
         Yin, Chen, Ramchandran and Bartlett (2018), definition 2, arXiv:1803.01498v2.
+
+    Example:
+        >>> trimmed_mean(np.array([[1.0], [3.0], [2.0], [-50.0]]), malicious=1).tolist()
+        [1.5]
     """
     ordered = np.sort(_finite(updates), axis=0)
     return ordered[malicious : len(ordered) - malicious].mean(axis=0)
@@ -153,6 +170,10 @@ def krum(updates: Updates, malicious: int) -> Update:
 
     Reference:
         Blanchard, El Mhamdi, Guerraoui and Stainer (2017), section 4, arXiv:1703.02757v1.
+
+    Example:
+        >>> krum(np.array([[1.0], [1.1], [0.9], [1.0], [-50.0]]), malicious=1).tolist()
+        [1.0]
     """
     found = _finite(updates)
     return found[int(np.argmin(_scores(_squared_distances(found), malicious)))]
@@ -163,6 +184,10 @@ def multi_krum(updates: Updates, malicious: int) -> Update:
 
     Reference:
         Blanchard, El Mhamdi, Guerraoui and Stainer (2017), section 5, arXiv:1703.02757v1.
+
+    Example:
+        >>> multi_krum(np.array([[1.0], [1.1], [0.9], [1.0], [-50.0]]), malicious=1).round(9).tolist()
+        [1.0]
     """
     found = _finite(updates)
     scores = _scores(_squared_distances(found), malicious)
@@ -175,6 +200,11 @@ def bulyan(updates: Updates, malicious: int) -> Update:
 
     Reference:
         El Mhamdi, Guerraoui and Rouault (2018), section 4, arXiv:1802.07927v2.
+
+    Example:
+        >>> honest = np.array([[1.0], [1.1], [0.9], [1.0], [1.05], [0.95]])
+        >>> bulyan(np.append(honest, [[-50.0]], axis=0), malicious=1).round(1).tolist()
+        [1.0]
     """
     found = _finite(updates)
     left, picked = list(range(len(found))), []
@@ -194,6 +224,10 @@ def geometric_median(updates: Updates, iterations: int = 100, smoothing: float =
 
     Reference:
         Pillutla, Kakade and Harchaoui (2022), Algorithm 2, arXiv:1912.13445v2.
+
+    Example:
+        >>> geometric_median(np.array([[1.0], [1.1], [0.9], [1.0], [-50.0]])).round(3).tolist()
+        [1.0]
     """
     found = _finite(updates)
     start = np.median(found, axis=0)

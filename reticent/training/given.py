@@ -64,10 +64,10 @@ def _is_number(dtype: Any) -> bool:
 
 
 def require_numbers(data: Dataset) -> Dataset:
-    """The same rows, if there are any and they hold numbers.
+    """The same rows, if they hold numbers.
 
     Raises:
-        DataError: text, dates or objects, which no loss can compute with; or no rows.
+        DataError: text, dates or objects, which no loss can compute with.
     """
     for name in data:
         if not _is_number(data[name].dtype):
@@ -76,6 +76,15 @@ def require_numbers(data: Dataset) -> Dataset:
                 remedy="Turn it into numbers by a public rule, such as np.searchsorted(['no', 'yes'], "
                 "labels), or leave it out.",
             )
+    return data
+
+
+def require_rows(data: Dataset) -> Dataset:
+    """The same rows, if there are any. Coins may leave none to evaluate on; to train on, there must be some.
+
+    Raises:
+        DataError: there are none.
+    """
     if not len(data):
         raise DataError(f"Dataset '{data.name}' has no rows.", remedy="Pass one row at least.")
     return data

@@ -43,7 +43,7 @@ from reticent.training.devices.mesh import Layout, chosen_mesh
 from reticent.training.elementwise import require_elementwise
 from reticent.training.evaluation import Metric, Moment, evaluator, observer, require_scalars
 from reticent.training.execution import Execution
-from reticent.training.given import require_numbers, require_options
+from reticent.training.given import require_numbers, require_options, require_rows
 from reticent.training.gradients import clipped_gradient_sum
 from reticent.training.gradients.untrained import warn_of_untrained
 from reticent.training.loss_keys import AnyLoss
@@ -237,7 +237,7 @@ def _taken_in(
     data: Dataset | Mapping[str, Any] | RowSource, evaluate: Dataset | Mapping[str, Any] | RowSource | None
 ) -> _Rows:
     held_out = None if evaluate is None else require_numbers(as_dataset(evaluate, "evaluate"))
-    return _Rows(require_numbers(as_dataset(data, "data")), held_out)
+    return _Rows(require_rows(require_numbers(as_dataset(data, "data"))), held_out)
 
 
 def _assumed(

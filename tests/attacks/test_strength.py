@@ -112,5 +112,5 @@ def test_no_attack_is_neither_strongest_nor_an_alarm() -> None:
     assert strongest_attack({}) is None
     assert not is_alarming({})
     assert battery().to_json()["strongest"] is None
-    with pytest.raises(InvalidArgument, match="No attack was played"):
+    with pytest.raises(InvalidArgument, match="No attack was run"):
         _ = battery().strongest

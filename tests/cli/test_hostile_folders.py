@@ -289,7 +289,7 @@ def test_a_folder_that_says_it_is_paid_pays_if_the_ledger_knows_nothing(tmp_path
     record = read_record(tmp_path / "run")
     for _ in range(2):
         charge(record, NOBODY)
-        with pytest.raises(IntegrityError, match="something else"):
+        with pytest.raises(IntegrityError, match="something other"):
             charge(replace(record, event=Gaussian(noise_multiplier=0.3)), NOBODY)
         with Ledger.open(tmp_path / "l.ledger") as ledger:
             assert len(ledger.entries("people")) == 2  # the limit, and one charge

@@ -79,7 +79,7 @@ def train(reticent, tmp_path: Path):
 def one_line(result: tuple[int, str, str], code: int = 1) -> tuple[str, list[str]]:
     found, out, err = result
     assert (found, out) == (code, ""), err
-    *before, line = err.splitlines()
+    *before, line = [each for each in err.splitlines() if not each.startswith("As a line to paste: ")]
     assert line.startswith("error: "), err
     assert "Unexpected" not in line
     assert not [other for other in before if other.startswith(("error:", "Traceback"))], err

@@ -99,7 +99,11 @@ def quieter_release(share: float) -> Callable[..., np.ndarray]:
 def quieter_steps(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     """On a grid for less noise the same whole numbers are less."""
     honest = steps_of_training.noise_grid
-    monkeypatch.setattr(steps_of_training, "noise_grid", lambda noise, *given: honest(share * noise, *given))
+    monkeypatch.setattr(
+        steps_of_training,
+        "noise_grid",
+        lambda noise, *given, **named: honest(share * noise, *given, **named),
+    )
 
 
 # The claimed noise: no more than the claim is shown, and a good part of it

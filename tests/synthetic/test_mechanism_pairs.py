@@ -198,7 +198,9 @@ def test_a_step_of_the_discriminator_keeps_to_the_profile_of_its_event(
     game = captured(lonely_vector()[0], asked)
     assert keeps(step_scores(game, runs=DRAWS)[0], profile)
     honest = steps_of_training.noise_grid
-    monkeypatch.setattr(steps_of_training, "noise_grid", lambda noise, *given: honest(noise / 2, *given))
+    monkeypatch.setattr(
+        steps_of_training, "noise_grid", lambda noise, *given, **named: honest(noise / 2, *given, **named)
+    )
     assert excess(step_scores(game, runs=DRAWS)[0], profile) > 0
 
 

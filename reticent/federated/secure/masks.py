@@ -65,7 +65,12 @@ def derived(secret: bytes, purpose: str) -> bytes:
 
 
 def expanded(key: bytes, count: int) -> UInt32[np.ndarray, " {count}"]:
-    """So many 32-bit numbers of the ChaCha20 stream of a key, which must be used for nothing else."""
+    """So many 32-bit numbers of the ChaCha20 stream of a key, which must be used for nothing else.
+
+    Example:
+        >>> [hex(word) for word in expanded(bytes(32), 2).tolist()]
+        ['0xade0b876', '0x903df1a0']
+    """
     library = _cryptography()
     stream = library.Cipher(library.ChaCha20(key, bytes(16)), mode=None).encryptor()
     return np.frombuffer(stream.update(bytes(4 * count)), "<u4")

@@ -140,6 +140,8 @@ def divide(loss: AnyLoss, params: Any, example: Any, trainable: Trainable) -> Di
         InvalidArgument: nothing is left to learn, or something that was named is not in the model.
 
     Example:
+        >>> import jax.numpy as jnp
+        >>> from reticent.training.trainable.selection import biases
         >>> loss = lambda params, x: jnp.sum(x @ params["w"] + params["b"])
         >>> model = {"w": jnp.ones((3, 2)), "b": jnp.zeros(2)}
         >>> part = divide(loss, model, jnp.ones(3), biases)
