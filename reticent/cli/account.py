@@ -11,6 +11,7 @@ import typer
 
 from reticent.accounting.setting import Sampling, Setting, steps_for
 from reticent.cli import certificates, output
+from reticent.cli.noise_choice import BandsOption, BuffersOption, NoiseOption, with_best_noise, with_noise
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.files import read_named
@@ -51,15 +52,6 @@ AdjacencyOption = Annotated[
     typer.Option(help="What a neighbour may do to a record.", show_default="what the sampling is made for"),
 ]
 Group = Annotated[int, typer.Option(help="Protect this many records at once.")]
-NoiseName = Annotated[
-    str, typer.Option("--noise", help="independent, banded, toeplitz, blt, tree: what a step takes back.")
-]
-Bands = Annotated[
-    int | None,
-    typer.Option(help="Of banded noise; random batches are drawn from as many parts.", show_default=False),
-]
-Buffers = Annotated[int | None, typer.Option(help="Of blt noise.", show_default=False)]
-
 Certify = Annotated[
     Path | None,
     typer.Option(help="Write a certificate that proves the bound to this file.", show_default=False),
@@ -80,9 +72,9 @@ def run(
     sampling: SamplingOption = Sampling.POISSON,
     adjacency: AdjacencyOption = None,
     group: Group = 1,
-    noise: NoiseName = "independent",
-    bands: Bands = None,
-    buffers: Buffers = None,
+    noise: NoiseOption = "independent",
+    bands: BandsOption = None,
+    buffers: BuffersOption = None,
     event_file: Annotated[
         Path | None,
         typer.Option("--events", help="Account for the event in this JSON file instead.", show_default=False),
@@ -118,6 +110,7 @@ def run(
         check_format(plot)
     chosen: float = require(delta=delta)
     checks.inside_unit(delta=chosen)
+    choice = None
     if event_file is not None:
         setting = None
         event, neighbour = _read_event(event_file), adjacency or Adjacency.ADD_OR_REMOVE
@@ -125,14 +118,19 @@ def run(
     else:
         multiplier = require(noise_multiplier=noise_multiplier)
         setting = make_setting(examples, batch_size, epochs, steps, multiplier, sampling, adjacency, group)
-        setting = with_noise(setting, noise, bands, buffers, adjacency)
         check_delta(chosen, setting.examples)
+        if noise == "auto":
+            setting, choice = with_best_noise(setting, bands, buffers, delta=chosen)
+            output.note(str(choice))
+        else:
+            setting = with_noise(setting, noise, bands, buffers, adjacency)
         event, neighbour = setting.event, setting.adjacency
         promise = guarantee(event, chosen, neighbour, group=group, assumptions=setting.assumptions)
     rows = account(event, chosen, Neighbours(neighbour, group))
     if as_json:
         output.print_json(
             {"guarantee": promise.to_json(), "accountants": rows, "event": events.to_json(event)}
+            | ({"noise": choice._asdict()} if choice else {})
         )
     else:
         _print(promise, rows, chosen)
@@ -174,23 +172,6 @@ def make_setting(
         adjacency=adjacency or sampling.adjacencies[0],
         group=group,
     )
-
-
-def with_noise(
-    setting: Setting, name: str, bands: int | None, buffers: int | None, adjacency: Adjacency | None
-) -> Setting:
-    """The same setting with the noise of this name; random batches come from as many parts as bands."""
-    from reticent.noise.named import by_name
-
-    noise = by_name(name, bands=bands, buffers=buffers)
-    if name == "independent":
-        return setting
-    changes: dict[str, Any] = {}
-    if setting.sampling in (Sampling.POISSON, Sampling.CYCLIC_POISSON) and bands is not None and bands > 1:
-        changes = {"sampling": Sampling.CYCLIC_POISSON, "parts": bands}
-    drawn = replace(setting, **changes)
-    found = noise if bands == 1 else noise.settled(max(setting.steps, 1), drawn.participation)
-    return replace(drawn, noise=found, adjacency=adjacency or drawn.sampling.adjacencies[0])
 
 
 def require(**option: Any) -> Any:

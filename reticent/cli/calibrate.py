@@ -23,6 +23,14 @@ from reticent.cli.account import (
     make_setting,
     require,
 )
+from reticent.cli.noise_choice import (
+    BandsOption,
+    BuffersOption,
+    Choice,
+    NoiseOption,
+    with_best_noise,
+    with_noise,
+)
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms import events
 
@@ -42,6 +50,9 @@ def run(
     sampling: SamplingOption = Sampling.POISSON,
     adjacency: AdjacencyOption = None,
     group: Group = 1,
+    noise: NoiseOption = "independent",
+    bands: BandsOption = None,
+    buffers: BuffersOption = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Solve for the one quantity that is left out, on the safe side.
@@ -62,11 +73,38 @@ def run(
     # The quantity that is solved for is 1 until it is known.
     size = 1 if missing == "batch_size" else batch_size
     length = (None, 1) if missing in ("steps", "batch_size") else (epochs, steps)
-    noise = 1.0 if missing == "noise_multiplier" else require(noise_multiplier=noise_multiplier)
-    setting = make_setting(total, size, *length, noise, sampling, adjacency, group)
-    with output.progress(f"solving for {missing}", None, unit="points"):
-        solved, solved_delta = _solve(missing, setting, epsilon, delta, epochs)
-    _print(missing, solved, solved_delta, as_json=as_json)
+    multiplier = 1.0 if missing == "noise_multiplier" else require(noise_multiplier=noise_multiplier)
+    setting = make_setting(total, size, *length, multiplier, sampling, adjacency, group)
+    choice = None
+    if noise != "independent":
+        _check_length(missing)
+    if noise == "auto":
+        _check_budget(missing)
+        budget = {"epsilon": require(epsilon=epsilon), "delta": require(delta=delta)}
+        solved, choice = with_best_noise(setting, bands, buffers, **budget)
+        solved_delta = budget["delta"]
+        output.note(str(choice))
+    else:
+        setting = with_noise(setting, noise, bands, buffers, adjacency)
+        with output.progress(f"solving for {missing}", None, unit="points"):
+            solved, solved_delta = _solve(missing, setting, epsilon, delta, epochs)
+    _print(missing, solved, solved_delta, choice, as_json=as_json)
+
+
+def _check_length(missing: str) -> None:
+    if missing in ("steps", "batch_size"):
+        raise InvalidArgument(
+            f"Correlated noise is made for a run of a fixed length, and {missing} is left out.",
+            remedy="Pass --steps (or --epochs) and --batch-size, and leave out --noise-multiplier.",
+        )
+
+
+def _check_budget(missing: str) -> None:
+    if missing != "noise_multiplier":
+        raise InvalidArgument(
+            f"'auto' chooses the noise for a budget, and {missing} is left out.",
+            remedy="Pass --epsilon and --delta and leave out --noise-multiplier, or name the noise.",
+        )
 
 
 def _missing(**quantities: Any) -> str:
@@ -104,7 +142,7 @@ def _solve(
     return solved, budget["delta"]
 
 
-def _print(missing: str, setting: Setting, delta: float, *, as_json: bool) -> None:
+def _print(missing: str, setting: Setting, delta: float, choice: Choice | None, *, as_json: bool) -> None:
     from reticent.accounting.tight_epsilon import guarantee
 
     promise = guarantee(
@@ -120,6 +158,7 @@ def _print(missing: str, setting: Setting, delta: float, *, as_json: bool) -> No
     }
     if as_json:
         solved = {"solved_for": missing, **found, "examples": setting.examples}
+        solved |= {"noise": choice._asdict()} if choice else {}
         output.print_json({**solved, "guarantee": promise.to_json(), "event": events.to_json(setting.event)})
         return
     rows = [(name.replace("_", " "), f"{value:.10g}") for name, value in found.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from typer.testing import CliRunner
 
 from reticent.cli.app import app
 from reticent.core.errors import InvalidArgument
+from reticent.mechanisms import events
 from reticent.noise.named import banded, independent
 from reticent.runs.request import Request, noise_of
+from reticent.training.plan import Plan
 
 ACCOUNT = [
     "account",
@@ -31,7 +34,7 @@ ACCOUNT = [
 def account(*more: str) -> dict:
     found = CliRunner().invoke(app, [*ACCOUNT, *more, "--json"])
     assert found.exit_code == 0, found.output
-    return json.loads(found.output)
+    return json.loads(found.stdout)
 
 
 def test_bands_are_accounted_as_turns_of_a_part() -> None:
@@ -78,3 +81,51 @@ def test_requests_name_noise_that_goes_with_their_batches() -> None:
         with pytest.raises(InvalidArgument):
             Request(source="digits", epsilon=1.0, **wrong)
     assert Request(source="digits", epsilon=1.0, noise="tree", method="gd").method == "gd"
+
+
+@pytest.mark.parametrize("sampling", ["poisson", "cyclic"])
+def test_auto_is_the_choice_of_a_plan_at_the_epsilon_of_independent_noise(sampling: str) -> None:
+    typed = ("--sampling", sampling, "--noise-multiplier", "1")  # the last one counts
+    found, plain = account("--noise", "auto", *typed), account(*typed)
+    epsilon = plain["guarantee"]["epsilon"]
+    assert found["guarantee"]["epsilon"] == pytest.approx(epsilon, rel=2e-3)
+    assert found["noise"]["error"] < found["noise"]["independent_error"]
+    run = {"examples": 6000, "batch_size": 100, "epochs": 2, "max_norm": 1.0, "delta": 1e-5}
+    made = Plan.for_budget(epsilon=epsilon, noise="auto", sampling=sampling, **run)  # type: ignore[arg-type]
+    assert found["noise"]["noise"] == made.noise.in_words
+    assert found["noise"]["noise_multiplier"] == pytest.approx(made.noise_multiplier, rel=2e-3)
+    assert found["noise"]["error"] == pytest.approx(made.expected_error, rel=2e-3)
+    assert shape(found["event"]) == shape(events.to_json(made.event))
+
+
+def shape(event: dict[str, Any]) -> str:
+    """The event without its noise multiplier, which was solved for a little differently."""
+    return re.sub(r'"noise_multiplier": [^,}]*', "", json.dumps(event))
+
+
+def calibrate(*more: str) -> Any:
+    setting = ["calibrate", *ACCOUNT[1:7], "--delta", "1e-5"]
+    return CliRunner().invoke(app, [*setting, *more, "--json"])
+
+
+def test_calibrate_solves_for_correlated_noise_and_chooses_it() -> None:
+    best, four = (
+        json.loads(calibrate("--epsilon", "1", *noise).stdout)
+        for noise in (("--noise", "auto"), ("--noise", "banded", "--bands", "4"))
+    )
+    for found in (best, four):
+        assert 0.99 < found["epsilon"] <= 1
+    assert "noise" in best
+    assert "noise" not in four
+    for typed, said in (
+        (["--noise", "auto", "--noise-multiplier", "4"], "for a budget"),
+        (["--noise", "auto", "--epsilon", "1", "--bands", "4"], "finds the number of bands"),
+    ):
+        refused = calibrate(*typed)
+        assert refused.exit_code != 0
+        assert said in " ".join(str(refused.exception or refused.output).split())
+    steps = ["calibrate", "--examples", "6000", "--batch-size", "100", "--noise-multiplier", "4"]
+    refused = CliRunner().invoke(
+        app, [*steps, "--epsilon", "1", "--delta", "1e-5", "--noise", "banded", "--bands", "2"]
+    )
+    assert "fixed length" in " ".join(str(refused.exception or refused.output).split())
