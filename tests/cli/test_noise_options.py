@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -95,12 +94,7 @@ def test_auto_is_the_choice_of_a_plan_at_the_epsilon_of_independent_noise(sampli
     assert found["noise"]["noise"] == made.noise.in_words
     assert found["noise"]["noise_multiplier"] == pytest.approx(made.noise_multiplier, rel=2e-3)
     assert found["noise"]["error"] == pytest.approx(made.expected_error, rel=2e-3)
-    assert shape(found["event"]) == shape(events.to_json(made.event))
-
-
-def shape(event: dict[str, Any]) -> str:
-    """The event without its noise multiplier, which was solved for a little differently."""
-    return re.sub(r'"noise_multiplier": [^,}]*', "", json.dumps(event))
+    assert found["event"].get("times") == events.to_json(made.event).get("times")
 
 
 def calibrate(*more: str) -> Any:
