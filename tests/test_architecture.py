@@ -158,6 +158,14 @@ def test_no_file_of_the_project_names(what: str):
     assert not found, listed(found)
 
 
+def test_a_clone_holds_no_link():
+    listed_by_git = subprocess.run(
+        ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
+    links = [line for line in listed_by_git.splitlines() if line.startswith("120000")]
+    assert not links, f"a link names a place that only one machine has:\n{listed(links)}"
+
+
 @pytest.mark.parametrize(
     ("what", "example"),
     [
