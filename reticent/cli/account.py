@@ -11,12 +11,13 @@ import typer
 
 from reticent.accounting.setting import Sampling, Setting, steps_for
 from reticent.cli import certificates, output
-from reticent.cli.noise_choice import BandsOption, BuffersOption, NoiseOption, with_best_noise, with_noise
+from reticent.cli.noise_choice import BandsOption, BuffersOption, NoiseOption
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.files import read_named
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.training.setting_noise import with_best_noise, with_noise
 
 if TYPE_CHECKING:
     from reticent.accounting.guarantee import Guarantee

@@ -23,16 +23,10 @@ from reticent.cli.account import (
     make_setting,
     require,
 )
-from reticent.cli.noise_choice import (
-    BandsOption,
-    BuffersOption,
-    Choice,
-    NoiseOption,
-    with_best_noise,
-    with_noise,
-)
+from reticent.cli.noise_choice import BandsOption, BuffersOption, NoiseOption
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms import events
+from reticent.training.setting_noise import Choice, with_best_noise, with_noise
 
 EPILOG = (
     "Example:  reticent calibrate --epsilon 3 --delta 1e-5 --examples 60000 --batch-size 1024 --epochs 20"

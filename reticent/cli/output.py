@@ -1,12 +1,17 @@
 """How every command prints: results on stdout, remarks and progress on stderr.
 
 Names and words may come from a stranger's file. So everything that is printed passes `printable` here.
+
+With `RETICENT_PROGRESS=lines` in the environment, stderr carries one JSON object per line for a program that
+watches: {"note": ...}, {"warning": ...}, {"error": ...}, and {"bar": ..., "done": 0.25} for a bar.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,18 +34,16 @@ def print_json(value: Any) -> None:
 
 def note(message: str) -> None:
     """Prints a remark for the person at the keyboard."""
-    _stderr().print(printable(message), style="dim", markup=False, highlight=False, soft_wrap=True)
+    _say("note", printable(message), style="dim")
 
 
 def warn(message: str) -> None:
-    message = printable(f"warning: {message}")
-    _stderr().print(message, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    _say("warning", printable(message), prefix="warning: ", style="yellow")
 
 
 def fail(message: str) -> None:
     """Prints one line that says what went wrong and what to do."""
-    line = printable(f"error: {' '.join(message.split())}")
-    _stderr().print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+    _say("error", printable(" ".join(message.split())), prefix="error: ", style="red")
 
 
 @contextmanager
@@ -86,6 +89,9 @@ def progress(description: str, total: float | None, *, unit: str = "bytes") -> I
 
     Yields a function to call with how much more was done.
     """
+    if _is_watched():
+        yield _told_bar(description, total)
+        return
     from rich import progress as bars
 
     columns = {"bytes": bars.DownloadColumn, "percent": bars.TaskProgressColumn}
@@ -125,6 +131,37 @@ def observer() -> Observer:
     from reticent.core.observer import Observer
 
     return Observer(say=note, warn=warn, watch=watch)
+
+
+def _say(kind: str, message: str, *, prefix: str = "", style: str) -> None:
+    if _is_watched():
+        _tell(**{kind: message})
+    else:
+        _stderr().print(prefix + message, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _is_watched() -> bool:
+    return os.environ.get("RETICENT_PROGRESS") == "lines"
+
+
+def _tell(**said: Any) -> None:
+    print(printable_json(json.dumps(said, ensure_ascii=False)), file=sys.stderr, flush=True)
+
+
+def _told_bar(description: str, total: float | None) -> Callable[[float], None]:
+    """A bar for a program: a line when it starts, at most ten in a second, and one when all is done."""
+    amount, told = 0.0, time.monotonic()
+    _tell(bar=description, done=None if total is None else 0.0)
+
+    def advance(more: float) -> None:
+        nonlocal amount, told
+        amount += more
+        is_due = time.monotonic() - told > 0.1 or (total is not None and amount >= total)
+        if total and is_due:
+            told = time.monotonic()
+            _tell(bar=description, done=min(amount / total, 1.0))
+
+    return advance
 
 
 def _stderr():
