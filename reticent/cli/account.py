@@ -53,6 +53,13 @@ AdjacencyOption = Annotated[
     typer.Option(help="What a neighbour may do to a record.", show_default="what the sampling is made for"),
 ]
 Group = Annotated[int, typer.Option(help="Protect this many records at once.")]
+EventFile = Annotated[
+    Path | None,
+    typer.Option("--events", help="Account for the event in this JSON file instead.", show_default=False),
+]
+Plot = Annotated[
+    Path | None, typer.Option(help="Save a chart of epsilon over epochs (svg, png, pdf).", show_default=False)
+]
 Certify = Annotated[
     Path | None,
     typer.Option(help="Write a certificate that proves the bound to this file.", show_default=False),
@@ -76,14 +83,8 @@ def run(
     noise: NoiseOption = "independent",
     bands: BandsOption = None,
     buffers: BuffersOption = None,
-    event_file: Annotated[
-        Path | None,
-        typer.Option("--events", help="Account for the event in this JSON file instead.", show_default=False),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Save a chart of epsilon over epochs (svg, png, pdf).", show_default=False),
-    ] = None,
+    event_file: EventFile = None,
+    plot: Plot = None,
     certify: Certify = None,
     check: Check = None,
     as_json: output.AsJson = False,
@@ -101,8 +102,8 @@ def run(
 
     if check is not None:
         given = (examples, batch_size, epochs, steps, noise_multiplier, delta, adjacency, event_file, plot)
-        given += (bands, buffers)
-        certificates.require_alone(certify is None and all(item is None for item in given) and group == 1)
+        alone = all(item is None for item in (*given, bands, buffers, certify))
+        certificates.require_alone(alone and group == 1)
         certificates.check(check, as_json=as_json)
         return
     if certify is not None:

@@ -26,7 +26,7 @@ from reticent.cli.account import (
 from reticent.cli.noise_choice import BandsOption, BuffersOption, NoiseOption
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms import events
-from reticent.training.setting_noise import Choice, with_best_noise, with_noise
+from reticent.training.setting_noise import ChosenNoise, with_best_noise, with_noise
 
 EPILOG = (
     "Example:  reticent calibrate --epsilon 3 --delta 1e-5 --examples 60000 --batch-size 1024 --epochs 20"
@@ -136,7 +136,9 @@ def _solve(
     return solved, budget["delta"]
 
 
-def _print(missing: str, setting: Setting, delta: float, choice: Choice | None, *, as_json: bool) -> None:
+def _print(
+    missing: str, setting: Setting, delta: float, choice: ChosenNoise | None, *, as_json: bool
+) -> None:
     from reticent.accounting.tight_epsilon import guarantee
 
     promise = guarantee(

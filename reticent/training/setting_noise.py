@@ -11,7 +11,7 @@ from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 
 
-class Choice(NamedTuple):
+class ChosenNoise(NamedTuple):
     """What `auto` chose, beside independent noise at the same epsilon. Errors are in clipping norms."""
 
     noise: str
@@ -47,7 +47,7 @@ def with_noise(
 
 def with_best_noise(
     setting: Setting, bands: int | None, buffers: int | None, *, delta: float, epsilon: float | None = None
-) -> tuple[Setting, Choice]:
+) -> tuple[Setting, ChosenNoise]:
     """The noise of least expected error at this epsilon, and its multiplier.
 
     Without `epsilon`, that of independent noise with the setting's multiplier.
@@ -82,4 +82,4 @@ def with_best_noise(
         error_of(each.noise, each.noise_multiplier, drawn_by, setting.steps)
         for each, drawn_by in ((settled, found.sampler), (replace(setting, noise_multiplier=plain), sampler))
     )
-    return settled, Choice(settled.noise.in_words, settled.noise_multiplier, error, plain, plainly)
+    return settled, ChosenNoise(settled.noise.in_words, settled.noise_multiplier, error, plain, plainly)
