@@ -209,7 +209,7 @@ def executing_calls(tree: ast.Module) -> list[str]:
 
 
 # path below the root -> the one word that its owner has to say first, as the value of the keyword
-ON_REQUEST = {"reticent/attacks/files.py": "allow_pickle=trust"}
+ON_REQUEST = {"reticent/attacks/foreign_files.py": "allow_pickle=trust"}
 
 
 def test_the_package_executes_nothing_that_it_reads():

@@ -14,7 +14,7 @@ from benchmarks.tabular import files
 from reticent.core.keys import Keys
 from reticent.data.held_out import Split
 from reticent.runs.fit import fit
-from reticent.runs.private import read_split
+from reticent.runs.private_part import read_split
 from reticent.runs.request import Request
 
 DELTA = 1e-6

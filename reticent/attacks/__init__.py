@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from reticent.attacks import defences as defences
     from reticent.attacks import metrics as metrics
     from reticent.attacks.explain import explain as explain
-    from reticent.attacks.files import read_outputs as read_outputs
-    from reticent.attacks.files import read_scores as read_scores
+    from reticent.attacks.foreign_files import read_outputs as read_outputs
+    from reticent.attacks.foreign_files import read_scores as read_scores
     from reticent.attacks.inference.attribute import Sensitive as Sensitive
     from reticent.attacks.inference.attribute import infer_attribute as infer_attribute
     from reticent.attacks.inference.property import infer_property as infer_property
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from reticent.attacks.reconstruction import malicious as malicious
     from reticent.attacks.scores import Outputs as Outputs
     from reticent.attacks.scores import Scores as Scores
+    from reticent.attacks.shadows.one_by_one import train_one_by_one as train_one_by_one
     from reticent.attacks.shadows.outputs import Shadows as Shadows
     from reticent.attacks.shadows.outputs import balanced_halves as balanced_halves
     from reticent.attacks.shadows.recipes import plain_recipe as plain_recipe
-    from reticent.attacks.shadows.series import train_one_by_one as train_one_by_one
     from reticent.attacks.shadows.training import Queries as Queries
     from reticent.attacks.shadows.training import train_shadows as train_shadows
 

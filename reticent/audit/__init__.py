@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from reticent.audit.bounds import one_run as one_run
     from reticent.audit.bounds import one_run_ceiling as one_run_ceiling
     from reticent.audit.canaries import Canaries as Canaries
+    from reticent.audit.canary_training import Audit as Audit
+    from reticent.audit.canary_training import train_with_canaries as train_with_canaries
     from reticent.audit.claim import curve_of as curve_of
     from reticent.audit.claim import refutes as refutes
     from reticent.audit.evidence import Evidence as Evidence
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from reticent.audit.replay_training import replay_plan as replay_plan
     from reticent.audit.replay_training import replay_run as replay_run
     from reticent.audit.replay_training import replay_sampling as replay_sampling
-    from reticent.audit.training import Audit as Audit
-    from reticent.audit.training import train_with_canaries as train_with_canaries
     from reticent.audit.verdict import Outcome as Outcome
     from reticent.audit.verdict import Verdict as Verdict
     from reticent.audit.verdict import judge as judge

@@ -21,7 +21,7 @@ from scipy.special import betaincinv
 from reticent.accounting.theorems import gaussian_dp
 from reticent.audit import binomial, tradeoff
 from reticent.audit.evidence import Evidence, EvidenceKind
-from reticent.audit.selection import (
+from reticent.audit.guesses import (
     GuessRule,
     Refutation,
     Selection,

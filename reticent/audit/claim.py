@@ -12,7 +12,7 @@ import numpy as np
 
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.tight_epsilon import upper_bound
-from reticent.audit.selection import check_scores, rules
+from reticent.audit.guesses import check_scores, rules
 from reticent.audit.tradeoff import Inverse, is_refuted
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument

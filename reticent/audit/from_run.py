@@ -6,7 +6,7 @@ from reticent.additive.plan import AdditivePlan
 from reticent.audit.additive import AdditiveAudit, AdditiveRows, arithmetic_additive, audit_additive
 from reticent.audit.arithmetic import Arithmetic
 from reticent.audit.arithmetic_training import arithmetic_plan
-from reticent.audit.training import Audit, train_with_canaries
+from reticent.audit.canary_training import Audit, train_with_canaries
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.runs.methods import table

@@ -209,7 +209,7 @@ def _attack_files(
     members: Path | None, outsiders: Path | None, model: str | None, single: list[str] | None, *, trust: bool
 ) -> Battery:
     from reticent.attacks.battery import run_without_shadows
-    from reticent.attacks.files import read_outputs
+    from reticent.attacks.foreign_files import read_outputs
 
     if members is None or outsiders is None:
         raise InvalidArgument(
@@ -240,7 +240,7 @@ def _load_function(words: str) -> Predict:
 
 
 def _attack_scores(path: Path, single: list[str] | None) -> AttackOutput:
-    from reticent.attacks.files import read_scores
+    from reticent.attacks.foreign_files import read_scores
 
     if single is not None:
         raise InvalidArgument(

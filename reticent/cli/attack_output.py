@@ -52,10 +52,10 @@ def show_outputs(
     if write is not None:
         _write_folder(write, found, pictures)
     elif run is not None:
-        from reticent.runs import private
+        from reticent.runs import private_part
 
         with output.kept_if_possible():
-            _write_folder(private.make_place(run, private.ATTACKS), found, pictures)
+            _write_folder(private_part.make_place(run, private_part.ATTACKS), found, pictures)
     if as_json:
         output.print_json(found)
         return

@@ -61,7 +61,7 @@ def run(
     neighbouring batches, with records that cancel, overflow or are NaN.
     """
     from reticent.audit.from_run import audit_run, audit_run_arithmetic
-    from reticent.runs import private
+    from reticent.runs import private_part
     from reticent.runs.reopen import reopened
 
     chosen = _require_one_run(folder, train_like)
@@ -80,7 +80,8 @@ def run(
         _write(write, result)
     else:
         with output.kept_if_possible():
-            _write(private.make_place(chosen, private.ARITHMETIC if arithmetic else private.AUDIT), result)
+            name = private_part.ARITHMETIC if arithmetic else private_part.AUDIT
+            _write(private_part.make_place(chosen, name), result)
     output.print_json(result) if as_json else show()
     raise typer.Exit(code)
 

@@ -24,14 +24,14 @@ from reticent.attacks.metrics import curve
 from reticent.attacks.shadows.recipes import plain_recipe
 from reticent.attacks.shadows.training import train_shadows
 from reticent.audit.additive import AdditiveAudit
+from reticent.audit.canary_training import Audit
 from reticent.audit.from_run import audit_run
-from reticent.audit.training import Audit
 from reticent.core.files import write_whole
 from reticent.core.observer import NOBODY, Observer
 from reticent.ledger.ledger import Ledger
 from reticent.report.from_run import collect_facts
 from reticent.report.render.html import page
-from reticent.runs import private
+from reticent.runs import private_part
 from reticent.runs.attacks.membership import attack_run
 from reticent.runs.attacks.pool import pool_of
 from reticent.runs.fit import fit
@@ -176,7 +176,7 @@ def _save_results(run: Path, found: Battery, audited: Audit | AdditiveAudit) -> 
     }
     for result in found.results:
         attacks["attacks"][result.name]["roc"] = curve(result.scores)
-    private.make_place(run, private.ATTACKS).mkdir()
-    for name, what in ((private.ATTACK, attacks), (private.AUDIT, audited.to_json())):
+    private_part.make_place(run, private_part.ATTACKS).mkdir()
+    for name, what in ((private_part.ATTACK, attacks), (private_part.AUDIT, audited.to_json())):
         content = (json.dumps(what, indent=2) + "\n").encode()
-        write_whole(run / private.PRIVATE / name, content, is_private=True)
+        write_whole(run / private_part.PRIVATE / name, content, is_private=True)

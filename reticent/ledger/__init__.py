@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from reticent.core.pages import open_page
 
 if TYPE_CHECKING:
-    from reticent.ledger.budget import DatasetBudget as DatasetBudget
-    from reticent.ledger.budget import Receipt as Receipt
     from reticent.ledger.cost import Remaining as Remaining
+    from reticent.ledger.dataset_budget import DatasetBudget as DatasetBudget
+    from reticent.ledger.dataset_budget import Receipt as Receipt
     from reticent.ledger.ledger import Ledger as Ledger
     from reticent.ledger.owner import OwnerKey as OwnerKey
 

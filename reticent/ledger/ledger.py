@@ -11,14 +11,14 @@ from typing import Any
 from reticent.accounting.guarantee import Unit
 from reticent.core import checks
 from reticent.core.html_summary import html_table
-from reticent.ledger import cost, names, terms
+from reticent.ledger import cost, names, rules
 from reticent.ledger.accounts import Account, Accounts, Limit
 from reticent.ledger.address import Address, parse_address
-from reticent.ledger.budget import DatasetBudget, Receipt
 from reticent.ledger.chain import LONGEST_LINE, Entry, Head, Kind, broken_ledger, canonical
+from reticent.ledger.dataset_budget import DatasetBudget, Receipt
 from reticent.ledger.owner import SIGNATURE, OwnerKey
 from reticent.ledger.storage.interface import VERSION, Transaction
-from reticent.ledger.storage.places import create_store, open_store
+from reticent.ledger.storage.open_store import create_store, open_store
 from reticent.ledger.verification import Verification, verify_chain
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
@@ -158,15 +158,15 @@ class Ledger(AbstractContextManager["Ledger"]):
             accounts = self._catch_up(transaction)
             known = accounts.get(dataset)
             name = names.normalize(dataset) if known is None else known.name
-            limit = terms.new_limit(
+            limit = rules.new_limit(
                 known, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit, adaptive=adaptive
             )
             if known is not None:
                 if known.limit == limit:
                     return limit
-                terms.check_change(known, limit)
+                rules.check_change(known, limit)
             else:
-                terms.check_new_name(accounts, name)
+                rules.check_new_name(accounts, name)
             self._append_as_owner(transaction, "limit", {"dataset": name, "limit": limit.to_json()})
         return limit
 
@@ -181,9 +181,9 @@ class Ledger(AbstractContextManager["Ledger"]):
         with self._writing() as transaction:
             accounts = self._catch_up(transaction)
             other, plain = accounts.find(same_rows_as), names.normalize(name)
-            terms.check_alias(accounts, plain, other)
+            rules.check_alias(accounts, plain, other)
             if accounts.get(plain) is None:
-                terms.check_new_name(accounts, plain)
+                rules.check_new_name(accounts, plain)
             self._append_as_owner(transaction, "alias", {"dataset": plain, "same_rows_as": other.name})
 
     def for_dataset(
@@ -235,13 +235,13 @@ class Ledger(AbstractContextManager["Ledger"]):
         Raises:
             DataError: another dataset of the ledger has this content.
         """
-        terms.check_text(LONGEST_LINE, fingerprint=fingerprint, reason=reason)
+        rules.check_text(LONGEST_LINE, fingerprint=fingerprint, reason=reason)
         with self._writing() as transaction:
             accounts = self._catch_up(transaction)
             account = accounts.find(dataset)
             if account.fingerprint == fingerprint:
                 return account.version
-            terms.check_content(accounts, account.name, fingerprint)
+            rules.check_content(accounts, account.name, fingerprint)
             version = account.version + bool(account.fingerprints)
             mark = {"version": version, "fingerprint": fingerprint, "reason": reason}
             values = {"dataset": account.name, **mark}
@@ -259,9 +259,9 @@ class Ledger(AbstractContextManager["Ledger"]):
         fingerprint: str | None,
         assumptions: tuple[str, ...] = (),
     ) -> Receipt:
-        terms.check_text(LONGEST_LINE, purpose=purpose)
-        terms.check_assumptions(assumptions)
-        terms.check_event(event)
+        rules.check_text(LONGEST_LINE, purpose=purpose)
+        rules.check_assumptions(assumptions)
+        rules.check_event(event)
         values: dict[str, Any] = {"dataset": dataset, "purpose": purpose, "event": events.to_json(event)}
         values |= {"assumptions": list(assumptions)} if assumptions else {}
         event = events.read(canonical(values["event"]))  # what is accounted for is what will be read
@@ -270,8 +270,8 @@ class Ledger(AbstractContextManager["Ledger"]):
             with self._writing() as transaction:
                 accounts = self._catch_up(transaction)
                 account = accounts.find(dataset)
-                terms.check_terms(account, adjacency, unit)
-                is_first = terms.is_first_fingerprint(accounts, account, fingerprint)
+                rules.check_terms(account, adjacency, unit)
+                is_first = rules.is_first_fingerprint(accounts, account, fingerprint)
                 after, limit = account.event(event), account.limit
                 fits = known.get((after, limit))
                 if fits is None:
@@ -288,7 +288,7 @@ class Ledger(AbstractContextManager["Ledger"]):
                     )
                 account = account.snapshot()
             if fits is False:
-                raise terms.budget_exceeded(account, event)
+                raise rules.budget_exceeded(account, event)
             # It takes long to say: so not while others wait. If they charge meanwhile, once more.
             known[after, limit] = cost.is_within(after, limit)
         raise AssertionError("the last attempt always knows")
@@ -365,7 +365,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Appends what opens or moves a budget, signed where the ledger has an owner."""
         accounts = self._accounts
         if accounts.owner is not None and accounts.needs_owner(kind, values):
-            key = terms.require_owner(accounts, self._owner)
+            key = rules.require_owner(accounts, self._owner)
             values = {**values, SIGNATURE: key.sign(accounts.id, accounts.head, kind, values)}
         transaction.append(accounts.head, kind, values)
 

@@ -13,15 +13,15 @@ from reticent.core.errors import DataError, IntegrityError
 from reticent.core.files import misfits_as, read_named
 from reticent.core.postgres import name_of_place
 from reticent.report.facts import attacks as attack_facts
-from reticent.report.facts import evidence, training
 from reticent.report.facts import record as record_facts
+from reticent.report.facts import results, training
 from reticent.report.facts.facts import Facts, Section, Value, bound_from_above
 from reticent.report.facts.odds import ClaimPoint, best_guess, claim_points, largest_belief
 from reticent.report.facts.scores import MAIN_SCORES, score_values
 from reticent.report.facts.shapes import shape_sections
 from reticent.report.facts.weights import weight_sections
 from reticent.runs import folder as folders
-from reticent.runs.private import ATTACK, AUDIT
+from reticent.runs.private_part import ATTACK, AUDIT
 from reticent.runs.record import RunRecord
 
 _MODELS = {
@@ -50,8 +50,8 @@ def collect_facts(folder: Path, *, attacks: Path | None = None, audit: Path | No
     record = folders.read_record(folder)
     folders.require_finished(folder, record)
     named = attacks / "attack.json" if attacks else None
-    attacked = _read_evidence(named, folder, ATTACK, evidence.read_attacks)
-    audited = _read_evidence(audit, folder, AUDIT, evidence.read_audit)
+    attacked = _read_evidence(named, folder, ATTACK, results.read_attacks)
+    audited = _read_evidence(audit, folder, AUDIT, results.read_audit)
     damage = IntegrityError(
         f"{folder} does not describe a run, its attacks and its audit.",
         remedy="Restore it from a copy, or attack and audit again.",
@@ -238,8 +238,8 @@ def _read_evidence(
 ) -> dict[str, Any] | None:
     """Reads and checks a JSON file that was given, or the usual one of the folder if it exists."""
     if named is None:
-        found = evidence.find(folder, usual)
-        return None if found is None else evidence.check(*found, read)
+        found = results.find(folder, usual)
+        return None if found is None else results.check(*found, read)
     try:
         content = read_named(named)
     except OSError as error:
@@ -247,7 +247,7 @@ def _read_evidence(
             f"Cannot read {named}: {error.strerror}.",
             remedy="Pass what `reticent attack -o` or `reticent audit -o` wrote.",
         ) from error
-    return evidence.check(named, content, read)
+    return results.check(named, content, read)
 
 
 _GLOSSARY: tuple[tuple[str, str], ...] = (

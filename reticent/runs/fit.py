@@ -28,7 +28,7 @@ from reticent.runs.open_run import OpenRun
 from reticent.runs.payment import delta_of
 from reticent.runs.predict import params_in
 from reticent.runs.pricing import price
-from reticent.runs.private import HISTORY, PRIVATE
+from reticent.runs.private_part import HISTORY, PRIVATE
 from reticent.runs.problem import Problem
 from reticent.runs.record import ModelFile, RecipeRecord, RunKind, RunRecord
 from reticent.runs.request import Request, request_of

@@ -39,7 +39,7 @@ from reticent.core.files import (
 from reticent.data import domain_toml
 from reticent.data.domain import Domain
 from reticent.distributed.consensus import by_first
-from reticent.runs import private
+from reticent.runs import private_part
 from reticent.runs.consistency import contradiction
 from reticent.runs.json_values import OtherVersion, Unreadable, texts
 from reticent.runs.record import PRIVATE_FIELDS, RunRecord, RunResult
@@ -74,7 +74,7 @@ def require_new(folder: Path) -> None:
         ) from error
     # What a process leaves that was killed before it began.
     begun = {name for name in names if name.startswith(f".{RUN}.") and name.endswith(".partial")}
-    if names - begun - {LOCK, private.PRIVATE}:
+    if names - begun - {LOCK, private_part.PRIVATE}:
         raise DataError(
             f"{folder} exists already, and may hold a model that was paid for.",
             remedy="Choose another name, or resume it: --resume.",
@@ -107,7 +107,7 @@ def discard(folder: Path) -> None:
         for name in (RUN, LOCK):
             (folder / name).unlink(missing_ok=True)
         drop_partials(folder)
-        private.discard(folder)
+        private_part.discard(folder)
         folder.rmdir()
 
 
@@ -196,7 +196,7 @@ def write_record(folder: Path, record: RunRecord) -> None:
     said = record.to_json()
     hidden = {name: said.pop(name) for name in PRIVATE_FIELDS if name in said}
     if hidden:
-        private.write_unreleased(folder, {"number": record.number, **hidden})
+        private_part.write_unreleased(folder, {"number": record.number, **hidden})
     write_json(folder / RUN, said)
 
 
@@ -210,7 +210,7 @@ def read_record(folder: Path) -> RunRecord:
     try:
         said = read_json_inside(folder, RUN, most=_LARGEST_RECORD)
         if isinstance(said, dict):
-            hidden = private.read_unreleased(folder, said.get("number"))
+            hidden = private_part.read_unreleased(folder, said.get("number"))
             said = {name: hidden[name] for name in PRIVATE_FIELDS if name in hidden} | said
         record = RunRecord.from_json(said)
     except FileNotFoundError:
@@ -369,7 +369,7 @@ def tidy(folder: Path) -> None:
     with suppress(OSError):
         (folder / CHECKPOINT).unlink(missing_ok=True)
     drop_partials(folder)
-    private.tidy(folder)
+    private_part.tidy(folder)
 
 
 def drop_partials(folder: Path) -> None:

@@ -21,7 +21,7 @@ from reticent.data.domain import Column, Domain, Ignored, Integer, Label, Number
 from reticent.data.files import Table
 from reticent.data.kinds import format_bound, identifiers_among, quote
 from reticent.runs.first_cells import FirstCells, first_cells
-from reticent.runs.private import HOLDER_WARNINGS, PRIVATE, make_private
+from reticent.runs.private_part import HOLDER_WARNINGS, PRIVATE, make_private
 
 FOR_HOLDER = "For you only, from rows without noise"
 

@@ -53,7 +53,7 @@ from reticent.runs.method import Method, Recipe
 from reticent.runs.open_run import OpenRun
 from reticent.runs.origin import require_own
 from reticent.runs.payment import charge, charge_rest, data_of, pay, preparation_cost, preparation_noise
-from reticent.runs.private import read_split, write_split
+from reticent.runs.private_part import read_split, write_split
 from reticent.runs.public_domain import domain_of
 from reticent.runs.record import (
     RecipeRecord,

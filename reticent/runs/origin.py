@@ -21,7 +21,7 @@ from reticent.core.files import read_json_inside, write_whole
 from reticent.core.user_key import user_key
 from reticent.mechanisms import events
 from reticent.runs.json_values import finite, text
-from reticent.runs.private import ORIGIN, PRIVATE, make_private
+from reticent.runs.private_part import ORIGIN, PRIVATE, make_private
 from reticent.runs.record import RunRecord
 
 

@@ -26,7 +26,7 @@ from reticent.distributed.consensus import by_first
 from reticent.ledger import cost
 from reticent.ledger.accounts import Account
 from reticent.ledger.ledger import Ledger
-from reticent.ledger.terms import budget_exceeded
+from reticent.ledger.rules import budget_exceeded
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ApproximateDp, Composed, Event

@@ -16,7 +16,7 @@ from reticent.runs.arrays import Arrays, UsersOfRows, divided_by, inputs_of, wit
 from reticent.runs.learners import Learner
 from reticent.runs.origin import require_own
 from reticent.runs.predict import Predictor
-from reticent.runs.private import read_split
+from reticent.runs.private_part import read_split
 from reticent.runs.problem import Problem
 from reticent.runs.record import RunRecord
 from reticent.runs.request import request_of

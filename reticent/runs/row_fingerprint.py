@@ -26,7 +26,7 @@ from reticent.core.observer import Observer
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_first
 from reticent.runs.json_values import count, text
-from reticent.runs.private import FINGERPRINT, PRIVATE, make_private
+from reticent.runs.private_part import FINGERPRINT, PRIVATE, make_private
 
 _KEY_BYTES = 32
 _MODULUS = 1 << 256

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.tight_epsilon import guarantee
 from reticent.core.errors import InvalidArgument
-from reticent.ledger.budget import DatasetBudget
+from reticent.ledger.dataset_budget import DatasetBudget
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
 from reticent.sklearn.budget import ROWS_BY_THEMSELVES, SharedBudget

@@ -35,7 +35,7 @@ from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
 from reticent.distributed.consensus import require_alone
-from reticent.ledger.budget import DatasetBudget
+from reticent.ledger.dataset_budget import DatasetBudget
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event
 from reticent.runs.problem import checked_delta

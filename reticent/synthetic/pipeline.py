@@ -28,7 +28,7 @@ from reticent.runs.lifecycle import FinishedRun
 from reticent.runs.method import Method, Recipe
 from reticent.runs.open_run import OpenRun
 from reticent.runs.payment import delta_of
-from reticent.runs.private import HISTORY, PRIVATE, read_split
+from reticent.runs.private_part import HISTORY, PRIVATE, read_split
 from reticent.runs.record import ModelFile, RecipeRecord, RunKind, RunRecord
 from reticent.runs.table_format import TableFormat
 from reticent.runs.users import split_of

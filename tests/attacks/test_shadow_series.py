@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reticent.attacks import battery
-from reticent.attacks.shadows.series import train_one_by_one
+from reticent.attacks.shadows.one_by_one import train_one_by_one
 from reticent.core.errors import DataError, InvalidArgument
 
 RECORDS = {"x": np.arange(80.0)[:, None], "y": np.arange(80) % 2}

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from reticent import audit
+from reticent.audit.canary_scores import log_likelihood_ratio
+from reticent.audit.canary_training import power_without_noise
 from reticent.audit.replay import Replay
-from reticent.audit.scoring import log_likelihood_ratio
-from reticent.audit.training import power_without_noise
 from reticent.audit.verdict import Verdict, judge
 from reticent.training.plan import Plan
 

@@ -12,8 +12,8 @@ import pytest
 
 import reticent as rt
 from reticent import audit, models
+from reticent.audit.canary_training import power_without_noise
 from reticent.audit.evidence import Evidence, EvidenceKind
-from reticent.audit.training import power_without_noise
 from reticent.audit.verdict import Outcome, judge
 from reticent.core.errors import InvalidArgument
 from reticent.mechanisms import gaussian

@@ -17,7 +17,7 @@ from scipy.special import betainc
 from reticent import audit
 from reticent.audit import binomial, tradeoff
 from reticent.audit.evidence import Evidence, EvidenceKind
-from reticent.audit.selection import GuessRule, rules
+from reticent.audit.guesses import GuessRule, rules
 from reticent.core.errors import DataError, InvalidArgument
 
 TRIALS, CANARIES, MOST = 400, 200, 33 / 400

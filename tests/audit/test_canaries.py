@@ -14,8 +14,8 @@ import pytest
 from reticent import models
 from reticent.audit import canaries as canaries_module
 from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw_canaries, plan_with, require_room
+from reticent.audit.canary_scores import log_likelihood_ratio, with_canary_scores
 from reticent.audit.placement import Among, Apart
-from reticent.audit.scoring import log_likelihood_ratio, with_canary_scores
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.dataset import Dataset

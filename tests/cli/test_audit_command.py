@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from reticent.audit import from_run
+from reticent.audit.canary_training import Audit
 from reticent.audit.from_run import audit_run
-from reticent.audit.training import Audit
 from reticent.cli.app import app
 from reticent.core.keys import Keys
 from reticent.runs.fit import fit
@@ -144,9 +144,9 @@ def test_what_cannot_be_audited_says_so(reticent, run: Path, tmp_path: Path) -> 
 
 
 def test_more_canaries_than_fit_are_refused_before_any_is_made(reticent, run: Path, monkeypatch) -> None:
-    from reticent.audit import training
+    from reticent.audit import canary_training
 
-    monkeypatch.setattr(training, "draw_canaries", None)  # nothing is drawn
+    monkeypatch.setattr(canary_training, "draw_canaries", None)  # nothing is drawn
     code, _, err = reticent("audit", run, "--canaries", 99_999_999)
     assert (code, "99,999,999 canaries may take" in err) == (1, True)
     assert "Ask for at most 1," in err  # rows of 64 numbers

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from reticent.cli.app import app
 from reticent.core.errors import DataError
 from reticent.ledger.ledger import Ledger
-from reticent.runs import private
+from reticent.runs import private_part
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_results_are_printed_where_they_cannot_be_kept(reticent, shown: Path, tm
     shutil.copytree(shown / "run", run := tmp_path / "run")
     shutil.rmtree(run / "private" / "attacks")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(private, "make_place", _refuse)
+        patch.setattr(private_part, "make_place", _refuse)
         code, out, err = reticent("attack", run, "--attacks", "threshold", "--shadows", 0)
     assert (code, "threshold" in out) == (0, True)
     assert "warning: The results are not kept. Cannot make it." in err

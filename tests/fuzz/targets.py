@@ -140,7 +140,7 @@ def _predict(folder: Path) -> None:
 
 def _resume(folder: Path) -> None:
     from reticent.runs.folder import read_record
-    from reticent.runs.private import read_split
+    from reticent.runs.private_part import read_split
     from reticent.runs.request import request_of
 
     request_of(read_record(folder))
@@ -178,7 +178,7 @@ def _ledger(path: Path) -> None:
 
 
 def _outputs(path: Path) -> None:
-    from reticent.attacks.files import read_outputs
+    from reticent.attacks.foreign_files import read_outputs
 
     read_outputs(path, name="members")
 
@@ -190,7 +190,7 @@ def _shadows(path: Path) -> None:
 
 
 def _scores(path: Path) -> None:
-    from reticent.attacks.files import read_scores
+    from reticent.attacks.foreign_files import read_scores
 
     read_scores(path)
 

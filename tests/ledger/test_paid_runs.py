@@ -12,7 +12,7 @@ import pytest
 
 from reticent.core.errors import DataError, InvalidArgument, OutcomeUnknown
 from reticent.data.domain import Domain, Label, Number
-from reticent.ledger.budget import DatasetBudget
+from reticent.ledger.dataset_budget import DatasetBudget
 from reticent.ledger.ledger import Ledger
 from reticent.runs import lifecycle
 from reticent.runs.fit import fit, resume

@@ -34,7 +34,7 @@ from reticent.runs.method import Inputs
 from reticent.runs.methods.table import METHODS, read
 from reticent.runs.origin import mark_as_own
 from reticent.runs.predict import Predictor
-from reticent.runs.private import read_split
+from reticent.runs.private_part import read_split
 from reticent.runs.problem import Problem
 from reticent.runs.reopen import reopened
 from reticent.runs.request import Request

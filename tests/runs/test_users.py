@@ -31,7 +31,7 @@ from reticent.synthetic import pipeline
 from reticent.synthetic.generators import Generator
 from reticent.synthetic.quality.evaluation import evaluate
 from reticent.synthetic.request import SynthRequest
-from reticent.synthetic.tables import planning, selection, table_model
+from reticent.synthetic.tables import column_pairs, planning, table_model
 from reticent.synthetic.tables.marginals import measure
 
 USERS, EACH = 120, 5
@@ -234,7 +234,7 @@ def test_a_generator_chooses_and_counts_by_users(monkeypatch: pytest.MonkeyPatch
     alone = planning.plan((2, 2, 2), 2000, 3.0, 1e-6)
     assert asked.event == alone.event
     changes, deviations = [], []
-    choose, count = selection.choose_at, table_model.measure
+    choose, count = column_pairs.choose_at, table_model.measure
 
     def watch_choice(*given, max_change, **named):
         changes.append(max_change)
@@ -244,7 +244,7 @@ def test_a_generator_chooses_and_counts_by_users(monkeypatch: pytest.MonkeyPatch
         deviations.append(count(*given, **named).deviation)
         return count(*given, **named)
 
-    monkeypatch.setattr(selection, "choose_at", watch_choice)
+    monkeypatch.setattr(column_pairs, "choose_at", watch_choice)
     monkeypatch.setattr(table_model, "measure", watch_count)
     table_model.fit(codes, asked, keys=Keys.seeded(0))
     assert set(changes) == {4.0}

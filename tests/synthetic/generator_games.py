@@ -27,7 +27,7 @@ import numpy as np
 import optax
 
 from reticent.audit.bounds import many_runs
-from reticent.audit.scoring import log_likelihood_ratio
+from reticent.audit.canary_scores import log_likelihood_ratio
 from reticent.core import trees, words
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian

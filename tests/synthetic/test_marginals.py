@@ -13,12 +13,8 @@ from reticent.core.errors import InvalidArgument
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import ExponentialMechanism, Gaussian
 from reticent.mechanisms.whole import normal_grid
-from reticent.synthetic.tables import selection
-from reticent.synthetic.tables.graphical import GraphicalModel, estimate
-from reticent.synthetic.tables.junction import JunctionTree
-from reticent.synthetic.tables.marginals import Marginal, combine, count, measure
-from reticent.synthetic.tables.merging import merging_of
-from reticent.synthetic.tables.selection import (
+from reticent.synthetic.tables import column_pairs
+from reticent.synthetic.tables.column_pairs import (
     STEP,
     candidates,
     choose_at,
@@ -27,6 +23,10 @@ from reticent.synthetic.tables.selection import (
     select,
     small_enough,
 )
+from reticent.synthetic.tables.graphical import GraphicalModel, estimate
+from reticent.synthetic.tables.junction import JunctionTree
+from reticent.synthetic.tables.marginals import Marginal, combine, count, measure
+from reticent.synthetic.tables.merging import merging_of
 
 SIZES = (3, 2, 4)
 PAIRS = list(itertools.combinations(range(3), 2))
@@ -120,7 +120,7 @@ def test_a_record_moves_no_error_by_more_than_one(monkeypatch: pytest.MonkeyPatc
 
     assert largest_move(many) <= 1
     assert (many(neighbours(0)[0]) % STEP == 0).all()
-    monkeypatch.setattr(selection, "_on_grid", lambda values: values)
+    monkeypatch.setattr(column_pairs, "_on_grid", lambda values: values)
     assert largest_move(many) > 1  # by rounding alone
     with pytest.raises(InvalidArgument, match="not exact"):
         many(neighbours(0)[0], rows=2**31)

@@ -26,8 +26,8 @@ from reticent.mechanisms.whole import add_whole_normals
 from reticent.synthetic.images import embedding, gan
 from reticent.synthetic.images.basis import public_basis
 from reticent.synthetic.tables import marginals
+from reticent.synthetic.tables.column_pairs import errors, select
 from reticent.synthetic.tables.marginals import count, measure
-from reticent.synthetic.tables.selection import errors, select
 from reticent.training import step as steps_of_training
 
 DRAWS = 10_000

@@ -20,7 +20,7 @@ from reticent.ledger.ledger import Ledger
 from reticent.runs import folder as folders
 from reticent.runs import lifecycle, public_domain
 from reticent.runs.origin import ORIGIN
-from reticent.runs.private import FINGERPRINT, PRIVATE
+from reticent.runs.private_part import FINGERPRINT, PRIVATE
 from reticent.synthetic import pipeline
 from reticent.synthetic.generators import Generator
 from reticent.synthetic.images import adversary, embedding, gan, image_model

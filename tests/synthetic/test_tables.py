@@ -23,7 +23,7 @@ from reticent.core.errors import (
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Gaussian
 from reticent.synthetic.quality.utility import distances
-from reticent.synthetic.tables import selection, table_model
+from reticent.synthetic.tables import column_pairs, table_model
 from reticent.synthetic.tables.marginals import Marginal, count, measure
 from reticent.synthetic.tables.planning import TablePlan
 from reticent.synthetic.tables.table_model import TableModel, fit, plan
@@ -110,7 +110,7 @@ def test_senseless_plans_are_refused(wrong: dict) -> None:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> Counter:
     """Every event that a mechanism really used."""
     found: Counter = Counter()
-    really_chosen = selection.choose_at
+    really_chosen = column_pairs.choose_at
 
     def measured(codes, columns, sizes, event, source, **rest):
         found[event] += 1
@@ -121,7 +121,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Counter:
         return really_chosen(scores, event, source, **rest)
 
     monkeypatch.setattr(table_model, "measure", measured)
-    monkeypatch.setattr(selection, "choose_at", chosen)
+    monkeypatch.setattr(column_pairs, "choose_at", chosen)
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from reticent.attacks.files import BROKEN_ARCHIVE
+from reticent.attacks.foreign_files import BROKEN_ARCHIVE
 from reticent.attacks.signals import Signals, signals_of
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument

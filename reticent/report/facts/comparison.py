@@ -9,11 +9,11 @@ from typing import Any
 
 from reticent.core.postgres import name_of_place
 from reticent.report.facts import attacks as attack_facts
-from reticent.report.facts import evidence
+from reticent.report.facts import results
 from reticent.report.facts.facts import bound_from_above
 from reticent.report.facts.scores import score_lines
 from reticent.runs import folder as folders
-from reticent.runs.private import ATTACK, AUDIT
+from reticent.runs.private_part import ATTACK, AUDIT
 from reticent.runs.record import RunRecord
 
 
@@ -95,7 +95,7 @@ def _add_attacks(folder: Path, record: RunRecord, facts: dict[str, str], values:
     if record.is_generator:
         return
     strongest = attack_facts.strongest_value(
-        attack_facts.played_attacks(_read(folder, ATTACK, evidence.read_attacks))
+        attack_facts.played_attacks(_read(folder, ATTACK, results.read_attacks))
     )
     if strongest is not None:
         facts[strongest.name] = strongest.shown
@@ -104,7 +104,7 @@ def _add_attacks(folder: Path, record: RunRecord, facts: dict[str, str], values:
             "value": strongest.value,
             "note": strongest.note,
         }
-    audited = _read(folder, AUDIT, evidence.read_audit)
+    audited = _read(folder, AUDIT, results.read_audit)
     if audited is not None:
         facts["audit"] = audited["verdict"]["outcome"]
         values["audit"] = {"outcome": facts["audit"], "epsilon_at_least": audited["verdict"]["bound"]}
@@ -114,5 +114,5 @@ def _read(
     folder: Path, name: str, read: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> dict[str, Any] | None:
     """Reads and checks what an attack or an audit wrote; None if there is no such file."""
-    found = evidence.find(folder, name)
-    return None if found is None else evidence.check(*found, read)
+    found = results.find(folder, name)
+    return None if found is None else results.check(*found, read)

@@ -15,10 +15,10 @@ from reticent.attacks import battery
 from reticent.attacks.battery import Battery, Target
 from reticent.attacks.inference.attribute import AttributeReport, Sensitive, infer_attribute
 from reticent.attacks.scores import Outputs
+from reticent.attacks.shadows.one_by_one import train_one_by_one
 from reticent.attacks.shadows.outputs import Shadows
 from reticent.attacks.shadows.pace import Progress
 from reticent.attacks.shadows.recipes import add_noise
-from reticent.attacks.shadows.series import train_one_by_one
 from reticent.attacks.shadows.training import Queries, train_shadows
 from reticent.core.errors import DataError, suggest
 from reticent.core.observer import NOBODY, Observer

@@ -30,7 +30,7 @@ from reticent.pate.scaling import PoolScale
 from reticent.pate.student import fit_student
 from reticent.pate.teachers import teach
 from reticent.runs.method import Inputs, Method, Terms, Trained, require_enough
-from reticent.runs.private import PRIVATE, make_private
+from reticent.runs.private_part import PRIVATE, make_private
 
 ANSWERS = "answers.json"
 

@@ -26,7 +26,7 @@ from reticent.core.errors import CannotMeet, InvalidArgument
 from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Composed, Event, ExponentialMechanism, Gaussian, Repeated
-from reticent.synthetic.tables.selection import candidates
+from reticent.synthetic.tables.column_pairs import candidates
 
 METHODS = ("auto", "mst", "aim")
 _PAIRS_A_COLUMN = 1.5  # that the adaptive method chooses

@@ -24,12 +24,12 @@ from reticent.distributed.consensus import require_alone
 from reticent.mechanisms.events import Event, ExponentialMechanism, Gaussian
 from reticent.synthetic.tables import storage
 from reticent.synthetic.tables.codes import check_codes
+from reticent.synthetic.tables.column_pairs import candidates, errors, joins, select, small_enough
 from reticent.synthetic.tables.graphical import ITERATIONS, Factors, GraphicalModel, estimate
 from reticent.synthetic.tables.junction import Clique
 from reticent.synthetic.tables.marginals import Marginal, measure
 from reticent.synthetic.tables.merging import Merging, merging_of
 from reticent.synthetic.tables.planning import Round, TablePlan, plan
-from reticent.synthetic.tables.selection import candidates, errors, joins, select, small_enough
 
 __all__ = ["TableModel", "TablePlan", "fit", "plan"]
 

@@ -11,7 +11,7 @@ from reticent.core import strict_json
 from reticent.core.errors import DataError, IntegrityError
 from reticent.core.files import misfits_as, read_inside
 from reticent.runs.json_values import count, mapping, number, one_of, or_none, text, texts
-from reticent.runs.private import PRIVATE
+from reticent.runs.private_part import PRIVATE
 
 _MOST_POINTS = 10_000  # of a curve
 _OUTCOMES = ("CONTRADICTED", "CONSISTENT", "UNINFORMATIVE")

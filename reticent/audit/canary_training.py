@@ -21,9 +21,9 @@ from reticent.audit.canaries import (
     plan_with,
     require_room,
 )
+from reticent.audit.canary_scores import log_likelihood_ratio, loss_scores, with_canary_scores
 from reticent.audit.claim import curve_of, refutes, require_claim
 from reticent.audit.evidence import Evidence
-from reticent.audit.scoring import log_likelihood_ratio, loss_scores, with_canary_scores
 from reticent.audit.verdict import Verdict, judge
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
