@@ -1,17 +1,17 @@
 """What each dataset may spend and has spent: an append-only chain, shared by any number of processes.
 
-chain        entries, each holding the hash of the one before
-owner        the key that signs limits, where a ledger has an owner
-storage      where entries are kept: a SQLite file, or a PostgreSQL database
-address      the name of that place, without a password
-names        of datasets: those that look alike are one, or refused
-accounts     the entries read as accounts of datasets
-cost         what an account has spent, and what would still fit
-terms        what a limit may become, and on which terms a release is charged
-fingerprint  the content of a dataset, as a keyed hash
-budget       the budget of one dataset that training is handed
+chain           entries, each holding the hash of the one before
+owner           the key that signs limits, where a ledger has an owner
+storage         where entries are kept: a SQLite file, or a PostgreSQL database
+address         the name of that place, without a password
+names           of datasets: those that look alike are one, or refused
+accounts        the entries read as accounts of datasets
+cost            what an account has spent, and what would still fit
+rules           what a limit may become, and on which terms a release is charged
+fingerprint     the content of a dataset, as a keyed hash
+dataset_budget  the budget of one dataset that training is handed
 verification a whole ledger checked from its first entry to its last
-ledger       `Ledger`
+ledger          `Ledger`
 """
 
 from __future__ import annotations

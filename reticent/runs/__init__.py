@@ -42,7 +42,7 @@ table_format                how the table is written, for the synthetic one that
 consistency                 whether what a record says fits together
 folder                      the files of a run, written whole and read back without trusting them
 origin                      whether a folder is this user's own: only then are its data and ledger opened
-private                     which rows were held out: the part of a folder that may not leave
+private_part                which rows were held out: the part of a folder that may not leave
 predict                     new rows through a finished run
 shapes                      the curves of an additive model, by the names of columns
 weights                     what a linear model looks at, by the names of features

@@ -2,5 +2,5 @@
 
 training    trains them, many at once; recipes: the training functions; pace: how many at once
 outputs     who was in each of them, and what each says of every record
-series      trains them one by one, for recipes that JAX cannot vectorise
+one_by_one  trains them one by one, for recipes that JAX cannot vectorise
 """

@@ -3,6 +3,6 @@
 interface       a store and its transactions, as the rules see them
 sqlite          a file on a local disk
 postgres        a schema of a PostgreSQL database, for a team
-places          the store for an address: sqlite or postgres
+open_store      the store for an address: sqlite or postgres
 postgres_schema its tables, triggers, roles and rights
 """
