@@ -39,6 +39,7 @@ from reticent.cli import (
     trust,
 )
 from reticent.cli.defaults import defaults_for
+from reticent.cli.parsing import LineError, explain
 from reticent.core.errors import CannotMeet, ReticentError
 from reticent.core.postgres import looks_like_database
 
@@ -130,8 +131,8 @@ def _run(arguments: list[str], *, debug: bool) -> int:
         if isinstance(error, CannotMeet) and _ASSUMING in error.remedy and not is_secret:
             output.note(f"As a line to paste: {shlex.join(['reticent', *arguments])} {_ASSUMING}")
         return code
-    except typer.TyperException as error:  # an option that does not exist, a value of the wrong kind
-        message = error.format_message()
+    except LineError as error:  # an option that does not exist, a value of the wrong kind
+        message = explain(error)
         if not message:  # no command was given, and the help is printed already
             return 0
         message += "" if message.endswith((".", "?")) else "."

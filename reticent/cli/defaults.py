@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from reticent.cli import output
+from reticent.cli.parsing import LineError, explain
 from reticent.core.errors import DataError, suggest
 
 FILE = "reticent.toml"
@@ -123,6 +124,6 @@ def _check(command: Any, option: Any, value: Any, where: str) -> Any:
     given = [str(value)] if option.multiple else str(value)
     try:
         option.process_value(typer.Context(command), given)
-    except typer.TyperException as error:
-        raise DataError(f"{where}: {error.format_message()}", remedy=_REMEDY) from None
+    except LineError as error:
+        raise DataError(f"{where}: {explain(error)}", remedy=_REMEDY) from None
     return given

@@ -23,6 +23,14 @@ of an error; `reticent --version` prints the version, and `reticent --install-co
 the commands and the names of the datasets.
 """
 
+_KINDS = {
+    "float": "NUMBER",
+    "int": "WHOLE NUMBER",
+    "integer": "WHOLE NUMBER",
+    "Path": "PATH",
+    "path": "PATH",
+}
+
 
 def page() -> str:
     """The whole page, in the order of `reticent --help`."""
@@ -96,8 +104,9 @@ def _name(parameter: Any) -> str:
 
 
 def _kind(parameter: Any) -> str:
-    kind = getattr(parameter.type_descriptor.annotation, "__name__", "str")
-    return {"float": "NUMBER", "int": "WHOLE NUMBER", "Path": "PATH"}.get(kind, "TEXT")
+    described = getattr(parameter, "type_descriptor", None)  # since typer 0.29; a type of click's before
+    kind = getattr(described.annotation, "__name__", "str") if described else parameter.type.name
+    return _KINDS.get(kind, "TEXT")
 
 
 def _default(parameter: Any) -> str:

@@ -17,6 +17,7 @@ import typer
 from reticent import __version__
 from reticent.cli import app as cli
 from reticent.cli import datasets
+from reticent.cli.parsing import LineError
 from reticent.core.errors import BudgetExceeded, InvalidArgument
 
 COMMAND = Path(sys.executable).with_name("reticent")
@@ -50,7 +51,7 @@ def in_a_process(*words: str, **environment: str) -> subprocess.CompletedProcess
     [
         (["nosuch"], "error: No such command 'nosuch'. Try: reticent --help\n"),
         (["domian"], "error: No such command 'domian'. Did you mean 'domain'? Try: reticent --help\n"),
-        (["--nosuch"], "error: No such option: --nosuch. Try: reticent --help\n"),
+        (["--nosuch"], "--nosuch. Try: reticent --help\n"),
         (["datasets", "nosuch"], "error: No such command 'nosuch'. Try: reticent datasets --help\n"),
         (["datasets", "list", "--nosuch"], "Try: reticent datasets list --help\n"),
         (["datasets", "show"], "error: Missing argument 'NAME'. Try: reticent datasets show --help\n"),
@@ -65,7 +66,7 @@ def test_a_mistake_gets_one_line_on_stderr_and_exit_1(reticent, words: list[str]
     code, out, err = reticent(*words)
     assert (code, out) == (1, "")
     assert err.startswith("error: ")
-    assert err.endswith(complaint)
+    assert err.replace("'--nosuch'", "--nosuch").endswith(complaint)  # quoted before typer 0.26
     assert err.count("\n") == 1
 
 
@@ -198,7 +199,7 @@ def test_every_command_shows_an_example_that_it_understands():
 
 
 def test_an_example_that_is_not_understood_would_be_noticed():
-    with pytest.raises(typer.TyperException, match="No such option"):
+    with pytest.raises(LineError, match="No such option"):
         _parse(typer.main.get_command(cli.app), "reticent", ["datasets", "list", "--all"], None)
 
 
@@ -206,7 +207,8 @@ def _parse(command: Any, name: str, words: list[str], parent: Any) -> None:
     """Parses a command line down to its last command without running anything; raises if it is wrong."""
     context = command.make_context(name, words, parent=parent)
     if hasattr(command, "commands"):
-        name, command, words = command.resolve_command(context, context._protected_args + context.args)
+        before = getattr(context, "_protected_args", None) or context.protected_args  # as click 8.1 has it
+        name, command, words = command.resolve_command(context, before + context.args)
         _parse(command, name, words, context)
 
 
