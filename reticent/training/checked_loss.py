@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
+from reticent.core import trees
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset
 from reticent.training.contributions import Contribution, UnitLoss, first_unit
@@ -29,11 +30,16 @@ def contribution_of(loss: AnyLoss, plan: Plan, augment: Augment | None, views: i
 
 
 class CheckedLoss(NamedTuple):
-    """The loss of one unit, the shapes of one, and the program of the loss and its gradient."""
+    """The loss of one unit, the shapes of one, the program of the loss and its gradient.
+
+    Args:
+        at_once: how many units are best worked on at once, if the loss knows.
+    """
 
     loss: LossFunction
     example: Any
     program: ClosedJaxpr
+    at_once: int | None = None
 
 
 def checked_loss(
@@ -49,12 +55,16 @@ def checked_loss(
     inputs.check_parameters(params)
     with explained(call_of(loss), params=params, example=row):
         program = inputs.check_loss(unit_loss, params, example)
-    return CheckedLoss(unit_loss, example, program)
+    at_once = None
+    if isinstance(loss, UnitLoss) and loss.of_size is not None:
+        at_once = loss.of_size(trees.size(params))
+    return CheckedLoss(unit_loss, example, program, at_once)
 
 
 def blocks_for(checked: CheckedLoss, params: Any, plan: Plan, how: Execution, devices: int) -> Blocks:
     """How much of a batch is worked on at once."""
     microbatch = how.microbatch
     if microbatch is None:
-        microbatch = examples_at_once(checked.loss, params, checked.example, how.strategy)
+        fitting = examples_at_once(checked.loss, params, checked.example, how.strategy)
+        microbatch = min((at_once for at_once in (fitting, checked.at_once) if at_once), default=None)
     return Blocks.of(plan, microbatch, devices)

@@ -55,10 +55,12 @@ class UnitLoss:
     Args:
         of_unit: of the parameters, the rows, which of them count, and two words of random bits of its own.
         of_row: the loss of one row, which held-out rows are scored with.
+        of_size: of the number of parameters, how many units are best worked on at once.
     """
 
     of_unit: Callable[[Any, Any, jax.Array, jax.Array], jax.Array]
     of_row: AnyLoss
+    of_size: Callable[[int], int] | None = None
 
     def __call__(self, params: Any, example: Any) -> jax.Array:
         return on_held_out_row(self.of_row)(params, example, jnp.int32(0))

@@ -32,6 +32,8 @@ TRUSTED_SERVER = (
     "the model"
 )
 SECRET_COINS = "it draws the clients of a round in secret, and tells nobody who they are"
+_NEAR = 2**22  # bytes of parameters that are at hand without a wait, or nearly so
+_MOST_AT_ONCE = 256
 _KIND = "threefry2x32"  # keys of the `rbg` kind give all clients the same bits under `vmap`
 
 
@@ -111,26 +113,45 @@ def client_update(
         The result depends on the client's own rows and seed alone. A client without rows changes nothing.
     """
     params, rows = jax.tree.map(jnp.asarray, (params, rows))
-    schedule = _schedule(local, jnp.asarray(is_real), seed)
+    is_real = jnp.asarray(is_real)
+    schedule = _schedule(local, is_real, seed)
+    per_epoch = schedule.rows.shape[0] // local.epochs
+    taken = _steps_with_rows(local, is_real)
 
-    def step(carry: tuple[Any, UnreleasedUpdate], now: _Schedule) -> tuple[Any, None]:
-        delta, seen = carry
+    def step(carry: _Local) -> _Local:
+        # Steps with nobody are at the end of each epoch: they are passed over.
+        at = carry.step // taken * per_epoch + carry.step % taken
+        now = jax.tree.map(lambda leaf: leaf[at], schedule)
         batch = jax.tree.map(lambda leaf: leaf[now.rows], rows)
         count = jnp.sum(now.is_real, dtype=jnp.float32)
 
         def objective(delta: Any) -> tuple[jax.Array, jax.Array]:
             total = _total(loss, trees.add(params, delta), batch, now)
-            return total / jnp.maximum(count, 1).astype(total.dtype), total
+            return total / count.astype(total.dtype), total
 
-        gradient, total = jax.grad(objective, has_aux=True)(delta)
+        gradient, total = jax.grad(objective, has_aux=True)(carry.delta)
         rate, pull = local.learning_rate, local.proximal
-        moved = jax.tree.map(lambda leaf, slope: leaf - rate * (slope + pull * leaf), delta, gradient)
-        moved = jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), moved, delta)
-        return (moved, UnreleasedUpdate(seen.loss + total.astype(jnp.float32), seen.rows + count)), None
+        moved = jax.tree.map(lambda leaf, slope: leaf - rate * (slope + pull * leaf), carry.delta, gradient)
+        return _Local(carry.step + 1, moved, carry.loss + total.astype(jnp.float32), carry.rows + count)
 
-    nothing = jax.tree.map(jnp.zeros_like, params), UnreleasedUpdate(jnp.float32(0), jnp.float32(0))
-    (delta, seen), _ = jax.lax.scan(step, nothing, schedule)
-    return delta, UnreleasedUpdate(seen.loss / jnp.maximum(seen.rows, 1), seen.rows)
+    nothing = _Local(jnp.int32(0), jax.tree.map(jnp.zeros_like, params), jnp.float32(0), jnp.float32(0))
+    end = jax.lax.while_loop(lambda carry: carry.step < local.epochs * taken, step, nothing)
+    return end.delta, UnreleasedUpdate(end.loss / jnp.maximum(end.rows, 1), end.rows)
+
+
+class _Local(NamedTuple):
+    """What a client knows between two steps."""
+
+    step: jax.Array
+    delta: Any
+    loss: jax.Array
+    rows: jax.Array
+
+
+def _steps_with_rows(local: LocalTraining, is_real: jax.Array) -> jax.Array:
+    """How many steps of an epoch have a row that counts."""
+    size = local.rows_per_step(len(is_real))
+    return -(-jnp.sum(is_real, dtype=jnp.int32) // size)
 
 
 def _total(loss: AnyLoss, params: Any, batch: Any, now: _Schedule) -> jax.Array:
@@ -177,16 +198,39 @@ def as_unit_loss(loss: AnyLoss, local: LocalTraining, tamper: Tamper | None = No
         delta, seen = client_update(loss, local, fixed, rows, is_real, seed)
         if tamper is not None:
             delta = tamper(delta, fixed, rows)
-        # Linear in the parameters, with minus the update as its slope, and 0 where they are.
-        slopes = jax.tree.map(
-            lambda leaf, start, change: jnp.sum(-jax.lax.stop_gradient(change) * (leaf - start)),
-            params,
-            fixed,
-            delta,
-        )
-        return jax.lax.stop_gradient(seen.loss) + sum(jax.tree.leaves(slopes))
+        return _loss_with_update(params, seen.loss, delta)
 
-    return UnitLoss(of_unit, loss)
+    return UnitLoss(of_unit, loss, of_size=clients_at_once)
+
+
+@jax.custom_vjp
+def _loss_with_update(params: Any, loss: jax.Array, delta: Any) -> jax.Array:
+    """The loss, with minus the update as its gradient."""
+    return loss
+
+
+def _forwards(params: Any, loss: jax.Array, delta: Any) -> tuple[jax.Array, Any]:
+    return loss, delta
+
+
+def _backwards(delta: Any, slope: jax.Array) -> tuple[Any, Any, Any]:
+    update = jax.tree.map(lambda change: -slope.astype(change.dtype) * change, delta)
+    return update, jnp.zeros_like(slope), jax.tree.map(jnp.zeros_like, delta)
+
+
+_loss_with_update.defvjp(_forwards, _backwards)
+
+
+def clients_at_once(numbers: int) -> int:
+    """How many clients train side by side: as many as have room for their parameters near a processor.
+
+    More would wait for memory, and all of a chunk take as many steps as the largest client among them.
+
+    Example:
+        >>> clients_at_once(100_000), clients_at_once(7850), clients_at_once(10**9)
+        (10, 133, 1)
+    """
+    return min(max(_NEAR // (4 * numbers), 1), _MOST_AT_ONCE)
 
 
 def trust_in_server(sampler: Sampler) -> tuple[str, ...]:
