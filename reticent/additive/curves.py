@@ -2,7 +2,11 @@
 
 A curve is a combination of features: columns of a table with one row per bin. The products of two rows are a
 kernel that falls with the distance of the bins, so that neighbouring bins share what they learn, and the
-noise in a curve is as smooth as the curve. No row is longer than 1.
+noise in a curve is as smooth as the curve.
+
+A curve has mean 0 over the data, so its features have. What is released is shifted: where nearly all rows
+have the same word, the others are far from the mean, and half as far from the middle of the two. The sum of
+the residuals is released beside it, and takes the shift off again.
 """
 
 from __future__ import annotations
@@ -16,19 +20,32 @@ from reticent.additive.bins import ColumnBins
 RANK = 16  # features of a number's curve, at most
 _REACH = 0.2  # how far rows apart learn from each other, as a share of all rows
 _BY_VALUE = 0.3  # how much of a distance is by value; the rest is by rank
+_STEPS_TO_MIDDLE = 300
 
 
 class CurveFeatures(NamedTuple):
     """The features of a curve.
 
     Args:
-        table: (bins, features); no row is longer than 1, and the columns are orthogonal over the rows of the
-            data, by the noisy counts.
+        of_cell: the place of each cell, a row of the table.
+        table: (places, features), with mean 0 over the rows of the data, by the noisy counts. The features are
+            orthogonal there.
+        shift: (features,), which moves the rows of the table into the smallest ball around 0.
         strengths: the mean square of each feature over the rows of the data, largest first.
     """
 
+    of_cell: np.ndarray
     table: np.ndarray
+    shift: np.ndarray
     strengths: np.ndarray
+
+    @property
+    def released(self) -> np.ndarray:
+        """The features whose products with residuals are released, (places, features): no row is above 1.
+
+        Those of the table follow, once the sum of the residuals times the shift is taken off.
+        """
+        return self.table + self.shift
 
 
 def features_of(bins: ColumnBins, rank: int = RANK) -> CurveFeatures:
@@ -38,12 +55,29 @@ def features_of(bins: ColumnBins, rank: int = RANK) -> CurveFeatures:
     kernel = centring @ kernel @ centring.T
     largest = kernel.diagonal().max()
     if not largest > 1e-9:  # all rows are in one bin
-        return CurveFeatures(np.zeros((len(kernel), 1)), np.zeros(1))
+        return CurveFeatures(bins.of_cell, np.zeros((len(kernel), 1)), np.zeros(1), np.zeros(1))
     values, vectors = np.linalg.eigh(kernel / largest)
     kept = min(rank, len(kernel)) if bins.is_number else len(kernel)
     table = vectors[:, ::-1][:, :kept] * np.sqrt(np.maximum(values[::-1][:kept], 0.0))
+    middle = _middle(table)
+    table, shift = (part / np.linalg.norm(table - middle, axis=1).max() for part in (table, -middle))
     strengths, turn = np.linalg.eigh(table.T @ (bins.mass[:, None] * table))
-    return CurveFeatures(table @ turn[:, ::-1], np.maximum(strengths[::-1], 0.0))
+    turn = turn[:, ::-1]
+    return CurveFeatures(bins.of_cell, table @ turn, shift @ turn, np.maximum(strengths[::-1], 0.0))
+
+
+def _middle(points: np.ndarray) -> np.ndarray:
+    """About the middle of the smallest ball around all points, (features,).
+
+    Reference:
+        Badoiu and Clarkson (2003), *Smaller core-sets for balls*: a step towards the farthest point, each time
+        a shorter one.
+    """
+    middle = points.mean(axis=0)
+    for step in range(1, _STEPS_TO_MIDDLE):
+        farthest = points[np.argmax(np.square(points - middle).sum(axis=1))]
+        middle = middle + (farthest - middle) / (step + 1)
+    return middle
 
 
 def _kernel(bins: ColumnBins) -> np.ndarray:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reticent.additive.bins import ColumnBins
 from reticent.additive.columns import Columns
 from reticent.additive.curves import CurveFeatures
 from reticent.additive.model import AdditiveModel
-from reticent.additive.sums import PassSums, whole_tables
+from reticent.additive.sums import LEAST_CONSTANT, WEIGHT, PassSums, whole_tables
 from reticent.additive.targets import UNIT, cut_scores
 
 _REWEIGHTED = 0.4  # of the passes
@@ -103,7 +102,6 @@ class CurveDescent:
 
     def __init__(
         self,
-        bins: Sequence[ColumnBins],
         features: Sequence[CurveFeatures],
         constant: np.ndarray,
         *,
@@ -112,7 +110,7 @@ class CurveDescent:
         examples: int,
         cuts: bool,
     ) -> None:
-        self._bins, self._constant, self._curvature = bins, np.asarray(constant, np.float64), curvature
+        self._constant, self._curvature = np.asarray(constant, np.float64), curvature
         self._curves = [Curve(part, len(self._constant)) for part in features]
         self._passes, self._examples, self._cuts = passes, examples, cuts
         self._pass = self._since = self._remembered = 0
@@ -123,7 +121,13 @@ class CurveDescent:
     def _weigh(self, shares: np.ndarray) -> None:
         """Gives each column this share of the squared length of what a row adds."""
         self._weights = np.sqrt(shares)
-        self.tables = whole_tables([curve.features.table for curve in self._curves], self._weights)
+        features = [curve.features for curve in self._curves]
+        self.tables = whole_tables([part.released for part in features], self._weights)
+        away = sum(
+            float(share * (part.shift @ part.shift)) for share, part in zip(shares, features, strict=True)
+        )
+        # The noise in the constant is taken off every curve, the other noise off one: balanced, this is least.
+        self.constant_weight = max(int(WEIGHT * (away / len(shares)) ** 0.25), LEAST_CONSTANT)
 
     @property
     def reach(self) -> int:
@@ -150,9 +154,14 @@ class CurveDescent:
         pairs = zip(self._weights, self._curves, strict=True)
         bend = self._curvature * sum(weight**2 * curve.strength for weight, curve in pairs)
         length = 1 / max(bend + ridge, 1e-12)
+        outputs = (_SIMULATED, 1, len(self._constant))
+        shared = self._simulation.normal(0.0, released.constant_deviation, outputs)
         for weight, curve, found in zip(self._weights, self._curves, released.columns, strict=True):
             unit = length * weight * self._reach / rows
-            alone = self._simulation.normal(0.0, unit * released.deviation, curve.noise_at.shape)
+            shift = weight * curve.features.shift[:, None]
+            found = found - shift * released.constant
+            alone = self._simulation.normal(0.0, released.deviation, curve.noise_at.shape)
+            alone = unit * (alone - shift * shared)
             bent = length * self._curvature * weight**2
             curve.step(unit * found, alone, self._momentum, length * ridge, bent)
         if released.constant_deviation * self._reach < rows / 20:
@@ -188,7 +197,9 @@ class CurveDescent:
         """The model that is released."""
         finished = [curve.finish(self._remembered) for curve in self._curves]
         values, deviations = (
-            np.concatenate([part[bins.of_cell] for part, bins in zip(parts, self._bins, strict=True)])
+            np.concatenate(
+                [part[curve.features.of_cell] for part, curve in zip(parts, self._curves, strict=True)]
+            )
             for parts in zip(*finished, strict=True)
         )
         return AdditiveModel(columns=columns, constant=self._constant, curve=values, deviation=deviations)

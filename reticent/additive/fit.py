@@ -91,19 +91,22 @@ def fit(
     found = _find_bins(cells, columns, plan, examples, partial(releases.counts, source), room)
     start = releases.start(source, target.start_sums(y), plan.start)
     constant, curvature = target.start(start.values, examples)
+    curves = [features_of(bins, min(RANK, room)) for bins in found]
     descent = CurveDescent(
-        found,
-        [features_of(bins, min(RANK, room)) for bins in found],
+        curves,
         constant,
         curvature=curvature,
         passes=plan.passes,
         examples=examples,
         cuts=isinstance(target, NumberTarget),
     )
-    places = [bins.of_cell[cell] for bins, cell in zip(found, cells.T, strict=True)]
+    places = [part.of_cell[cell] for part, cell in zip(curves, cells.T, strict=True)]
     for at in range(plan.passes):
         residuals, is_inside = target.residuals(y, descent.scores(places), descent.reach)
-        descent.step(releases.one_pass(source, places, descent.tables, residuals, is_inside, plan.each_pass))
+        released = releases.one_pass(
+            source, places, descent.tables, residuals, is_inside, plan.each_pass, descent.constant_weight
+        )
+        descent.step(released)
         on_progress((at + 1) / plan.passes)
     public = (f"the number of records, {examples}, is public", *keys.assumptions)
     promise = guarantee(plan.event, delta, adjacency, assumptions=public, distance=plan.distance)

@@ -21,7 +21,7 @@ MOST_ROWS = 1 << 25  # times MOST and WEIGHT: sums stay below 2^47, and on the g
 
 _FINE = 64  # steps of the grid in a deviation, at least; at most 256 times as many
 
-_CONSTANT = WEIGHT // 10  # the weight of the intercept
+LEAST_CONSTANT = WEIGHT // 10  # the least weight of the intercept
 _INSIDE = WEIGHT // 10  # the weight of the number of residuals that were not cut
 
 
@@ -89,13 +89,16 @@ def whole_tables(tables: Sequence[np.ndarray], weights: np.ndarray) -> list[np.n
     return [np.trunc(table * (weight * WEIGHT)).astype(np.int64) for table, weight in pairs]
 
 
-def longest_row(tables: Sequence[np.ndarray]) -> int:
+def longest_row(tables: Sequence[np.ndarray], constant: int = LEAST_CONSTANT) -> int:
     """A bound on the length of what a row adds in a pass, in units of MOST: a whole number, rounded up.
 
     The features of each column's bin, beside the constant and the flag for a residual that was not cut.
+
+    Args:
+        constant: its weight, a whole number.
     """
     squares = [int(np.square(table).sum(axis=1).max()) for table in tables]
-    return math.isqrt(sum(squares) + _CONSTANT**2 + _INSIDE**2) + 1
+    return math.isqrt(sum(squares) + constant**2 + _INSIDE**2) + 1
 
 
 def release_pass(
@@ -105,6 +108,7 @@ def release_pass(
     residuals: np.ndarray,
     is_inside: np.ndarray,
     multiplier: float,
+    constant: int = LEAST_CONSTANT,
 ) -> PassSums:
     """The sums of one pass, with noise.
 
@@ -113,6 +117,7 @@ def release_pass(
         tables: whole features of each bin, by `whole_tables`.
         residuals: (rows, outputs), whole numbers; no row is longer than MOST.
         is_inside: whether a residual was not cut.
+        constant: the weight of the sum of the residuals, a whole number.
 
     Guarantee:
         Costs a Gaussian of this noise multiplier. A row adds its residuals times its features, its
@@ -124,17 +129,17 @@ def release_pass(
         np.stack([_products(at, table, column) for column in residuals.T], axis=1)
         for at, table in zip(bins, tables, strict=True)
     ]
-    constant = (residuals.sum(axis=0) * _CONSTANT).astype(np.int64)
+    alone = (residuals.sum(axis=0) * constant).astype(np.int64)
     inside = np.array([np.count_nonzero(is_inside) * MOST * _INSIDE], np.int64)
-    noisy = _add_noise(source, [*exact, constant, inside], MOST * longest_row(tables), multiplier)
+    noisy = _add_noise(source, [*exact, alone, inside], MOST * longest_row(tables, constant), multiplier)
     *columns, constants, counted = noisy.parts
     unit = MOST * WEIGHT
     return PassSums(
         columns=[part / unit for part in columns],
-        constant=constants / (MOST * _CONSTANT),
+        constant=constants / (MOST * constant),
         inside=float(counted[0]) / (MOST * _INSIDE),
         deviation=noisy.deviation / unit,
-        constant_deviation=noisy.deviation / (MOST * _CONSTANT),
+        constant_deviation=noisy.deviation / (MOST * constant),
         inside_deviation=noisy.deviation / (MOST * _INSIDE),
     )
 
@@ -162,8 +167,9 @@ class Releases:
         residuals: np.ndarray,
         is_inside: np.ndarray,
         multiplier: float,
+        constant: int,
     ) -> PassSums:
-        return release_pass(source, bins, tables, residuals, is_inside, multiplier)
+        return release_pass(source, bins, tables, residuals, is_inside, multiplier, constant)
 
 
 RELEASES = Releases()

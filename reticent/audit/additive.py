@@ -23,7 +23,7 @@ from reticent.additive import bins as binning
 from reticent.additive import sums
 from reticent.additive.bins import ColumnBins
 from reticent.additive.columns import Columns
-from reticent.additive.curves import features_of
+from reticent.additive.curves import CurveFeatures, features_of
 from reticent.additive.fit import fit
 from reticent.additive.plan import AdditivePlan
 from reticent.additive.targets import MOST, UNIT, AdditiveTarget
@@ -154,14 +154,15 @@ def arithmetic_additive(
         As that of `arithmetic`.
     """
     found = _bins(rows)
-    tables = _tables(found)
+    features = [features_of(bins) for bins in found]
+    tables = _tables(features)
 
     def one_pass(batch: dict[str, np.ndarray], seed: int, step: int) -> Any:
         given = rows._replace(x=batch["x"], y=batch["y"])
         residuals, is_inside = _residuals(given)
         source = generator(Keys.seeded(1000 * seed + step))
         released = sums.release_pass(
-            source, _places(given, found), tables, residuals, is_inside, plan.each_pass
+            source, _places(given, features), tables, residuals, is_inside, plan.each_pass
         )
         return released.columns
 
@@ -240,6 +241,7 @@ class _CanarySums(sums.Releases):
         residuals: np.ndarray,
         is_inside: np.ndarray,
         multiplier: float,
+        constant: int,
     ) -> sums.PassSums:
         count, inside = len(self.scores), self._inside
         longest = [math.isqrt(int(np.square(table).sum(axis=1).max())) for table in tables]
@@ -260,6 +262,7 @@ class _CanarySums(sums.Releases):
             np.concatenate([residuals, added]),
             np.append(is_inside, np.ones(len(inside), bool)),
             multiplier,
+            constant,
         )
         for part, table, weight in zip(released.columns, tables, longest, strict=True):
             self._see(self._signs * part[table.shape[1] :, 0], weight / sums.WEIGHT, released.deviation)
@@ -316,15 +319,15 @@ def _bins(rows: AdditiveRows) -> list[ColumnBins]:
     return found
 
 
-def _places(rows: AdditiveRows, found: Sequence[ColumnBins]) -> list[np.ndarray]:
+def _places(rows: AdditiveRows, features: Sequence[CurveFeatures]) -> list[np.ndarray]:
     cells = rows.columns.cells_of(rows.x)
-    return [bins.of_cell[cell] for bins, cell in zip(found, cells.T, strict=True)]
+    return [part.of_cell[cell] for part, cell in zip(features, cells.T, strict=True)]
 
 
-def _tables(found: Sequence[ColumnBins]) -> list[np.ndarray]:
-    """The whole features of each bin, all columns weighted alike, as in the first pass."""
-    weights = np.full(len(found), 1 / math.sqrt(len(found)))
-    return sums.whole_tables([features_of(bins).table for bins in found], weights)
+def _tables(features: Sequence[CurveFeatures]) -> list[np.ndarray]:
+    """The whole features of each place, all columns weighted alike, as in the first pass."""
+    weights = np.full(len(features), 1 / math.sqrt(len(features)))
+    return sums.whole_tables([part.released for part in features], weights)
 
 
 def _residuals(rows: AdditiveRows) -> tuple[np.ndarray, np.ndarray]:

@@ -169,9 +169,18 @@ def test_features_are_bounded_and_curves_have_mean_zero():
     for _ in range(20):
         mass = source.dirichlet(np.ones(12))
         bins = bins_of_numbers(parts_of_numbers(), np.append(mass[:8].repeat(4), 0.1) * 1e4, 1.0, 10_000)
-        table = features_of(bins).table
-        assert np.linalg.norm(table, axis=1).max() <= 1 + 1e-9
-        assert np.abs(bins.mass @ table).max() < 1e-9
+        features = features_of(bins)
+        assert np.linalg.norm(features.released, axis=1).max() <= 1 + 1e-9
+        assert np.abs(bins.mass @ features.table).max() < 1e-9
+
+
+def test_a_rare_word_is_told_apart_as_well_as_half_of_the_rows():
+    """Of what is released, two words are twice the longest row apart, however rare one of them is."""
+    for rare in (5.0, 500.0):
+        features = features_of(bins_of_words(np.array([1000.0 - rare, rare, 0.0]), deviation=0.1, most=8))
+        both = features.released[:2]
+        assert np.linalg.norm(both, axis=1).max() <= 1 + 1e-9
+        assert np.linalg.norm(both[0] - both[1]) > (1.6 if rare == 500 else 1.4)
 
 
 def test_a_column_of_one_bin_is_a_flat_curve():

@@ -77,7 +77,8 @@ def test_a_row_without_a_target_adds_nothing():
         assert not (isinstance(target, NumberTarget) and is_inside.any())
 
 
-def test_neighbours_sums_are_no_further_apart_than_the_bound(no_noise: None):
+@pytest.mark.parametrize("constant", [sums.LEAST_CONSTANT, sums.WEIGHT])
+def test_neighbours_sums_are_no_further_apart_than_the_bound(no_noise: None, constant: int):
     """Brute force: every row is removed in turn, and the exact sums move by no more than was promised."""
     source = np.random.default_rng(2)
     bins = [source.integers(0, 5, 40), source.integers(0, 3, 40)]
@@ -88,21 +89,23 @@ def test_neighbours_sums_are_no_further_apart_than_the_bound(no_noise: None):
     target = NumberTarget((-1.0, 1.0))
     y = np.array((_WORST * 4)[:40])
     residuals, is_inside = target.residuals(y, source.integers(-UNIT, UNIT, (40, 1)), UNIT // 3)
-    everybody = _exact(bins, tables, residuals, is_inside)
-    bound, longest = MOST * sums.longest_row(tables), 0.0
+    everybody = _exact(bins, tables, residuals, is_inside, constant)
+    bound, longest = MOST * sums.longest_row(tables, constant), 0.0
     for row in range(40):
         others = np.arange(40) != row
-        without = _exact([part[others] for part in bins], tables, residuals[others], is_inside[others])
+        without = _exact(
+            [part[others] for part in bins], tables, residuals[others], is_inside[others], constant
+        )
         longest = max(longest, float(np.linalg.norm(everybody - without)))
     assert 0.5 * bound < longest <= bound
 
 
-def _exact(bins: Any, tables: Any, residuals: np.ndarray, is_inside: np.ndarray) -> np.ndarray:
+def _exact(bins: Any, tables: Any, residuals: np.ndarray, is_inside: Any, constant: int) -> np.ndarray:
     """What a pass would release without noise, in whole numbers."""
-    found = sums.release_pass(np.random.default_rng(0), bins, tables, residuals, is_inside, 1.0)
+    found = sums.release_pass(np.random.default_rng(0), bins, tables, residuals, is_inside, 1.0, constant)
     unit = MOST * sums.WEIGHT
     parts = [part.ravel() * unit for part in found.columns]
-    parts += [found.constant * MOST * sums._CONSTANT, [found.inside * MOST * sums._INSIDE]]
+    parts += [found.constant * MOST * constant, [found.inside * MOST * sums._INSIDE]]
     return np.rint(np.concatenate(parts))
 
 
