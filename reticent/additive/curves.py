@@ -28,8 +28,8 @@ class CurveFeatures(NamedTuple):
 
     Args:
         of_cell: the place of each cell, a row of the table.
-        table: (places, features), with mean 0 over the rows of the data, by the noisy counts. The features are
-            orthogonal there.
+        table: (places, features), with mean 0 over the rows of the data, by the noisy counts. The features
+            are orthogonal there.
         shift: (features,), which moves the rows of the table into the smallest ball around 0.
         strengths: the mean square of each feature over the rows of the data, largest first.
     """
@@ -70,8 +70,8 @@ def _middle(points: np.ndarray) -> np.ndarray:
     """About the middle of the smallest ball around all points, (features,).
 
     Reference:
-        Badoiu and Clarkson (2003), *Smaller core-sets for balls*: a step towards the farthest point, each time
-        a shorter one.
+        Badoiu and Clarkson (2003), *Smaller core-sets for balls*: a step towards the farthest point, each
+        time a shorter one.
     """
     middle = points.mean(axis=0)
     for step in range(1, _STEPS_TO_MIDDLE):

@@ -126,7 +126,7 @@ class CurveDescent:
         away = sum(
             float(share * (part.shift @ part.shift)) for share, part in zip(shares, features, strict=True)
         )
-        # The noise in the constant is taken off every curve, the other noise off one: balanced, this is least.
+        # Its noise enters every curve, and its weight makes all noise larger: here both cost the least.
         self.constant_weight = max(int(WEIGHT * (away / len(shares)) ** 0.25), LEAST_CONSTANT)
 
     @property
