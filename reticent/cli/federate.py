@@ -36,6 +36,16 @@ LocalRate = Annotated[
 MaxNorm = Annotated[
     float | None, typer.Option(help="The longest update of a client.", show_default="by the model")
 ]
+Clients = Annotated[
+    int | None,
+    typer.Option("--clients", help="Make up so many clients, for a named dataset.", show_default=False),
+]
+Dirichlet = Annotated[
+    float | None,
+    typer.Option(
+        "--dirichlet", help="How evenly their classes are divided; 0.1 is very uneven.", show_default="0.5"
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what it would cost; charge nothing, write nothing.")
 ]
@@ -45,13 +55,19 @@ _AS_TYPED = (
     *("source", "target", "epsilon", "delta", "model", "prepare", "task", "test", "dataset"),
     "rows_per_user",
 )
-_OF_ROUNDS = ("rounds", "clients_per_round", "local_epochs", "local_rate", "local_batch", "max_norm")
+_OF_ROUNDS = (
+    *("rounds", "clients_per_round", "local_epochs", "local_rate", "local_batch", "max_norm"),
+    *("clients", "dirichlet"),
+)
+_MADE_UP = "client"  # what the column is called that made-up clients would be named in
 
 
 def run(
     context: typer.Context,
     source: train.TrainSource = None,
     users: Users = None,
+    clients: Clients = None,
+    dirichlet: Dirichlet = None,
     rows_per_user: RowsOfEach = 50,
     target: options.Target = None,
     epsilon: options.Epsilon = None,
@@ -92,10 +108,16 @@ def run(
     """
     if resume is not None:
         train.refuse_beside_resume(context)
-    elif users is None:
+    elif users is None and clients is None:
         raise InvalidArgument(
             "Federated learning needs the column that says whose each row is.",
-            remedy="Pass it: reticent federate TABLE --users COLUMN --target COLUMN --epsilon 4 -o FOLDER",
+            remedy="Pass it: reticent federate TABLE --users COLUMN --target COLUMN --epsilon 4 -o FOLDER. "
+            "For a named dataset, make clients up: --clients 100 --dirichlet 0.5.",
+        )
+    elif users is not None and clients is not None:
+        raise InvalidArgument(
+            "Clients are either the users of a column, or made up.",
+            remedy="Pass --users COLUMN or --clients 100, not both.",
         )
     given = context.params
     asked = {name: given[name] for name in _OF_ROUNDS if given[name] is not None}
@@ -107,7 +129,7 @@ def run(
         "bounds": options.bounds_of(bounds),
         "ledger": ledger or None,
         "layout": train.layout_of(written, delimiter, header, encoding, query, sheet),
-        "user": users,
+        "user": users if clients is None else _MADE_UP,
         "federated": asked,
     }
     if dry_run:

@@ -16,6 +16,7 @@ from reticent.report.facts import attacks as attack_facts
 from reticent.report.facts import record as record_facts
 from reticent.report.facts import results, training
 from reticent.report.facts.facts import Facts, Section, Value, bound_from_above
+from reticent.report.facts.federated import federated_sections
 from reticent.report.facts.odds import ClaimPoint, best_guess, claim_points, largest_belief
 from reticent.report.facts.scores import MAIN_SCORES, score_values
 from reticent.report.facts.shapes import shape_sections
@@ -83,6 +84,7 @@ def _facts(
     sections = [
         _meaning(record, known),
         *training.sections(record),
+        *federated_sections(folder, record),
         *weight_sections(folder, record),
         *shape_sections(folder, record),
         *attacks,

@@ -32,7 +32,7 @@ from reticent.runs.request import HELD_OUT
 from reticent.runs.source import Source, public_of_held_out
 from reticent.runs.spill import Arrays
 from reticent.runs.unclipped import NO_NUMBERS, HeldOutNumbers, Unclipped
-from reticent.runs.users import RowsOfUsers, RowSplit, several_rows, split_of
+from reticent.runs.users import RowsOfUsers, RowSplit, UserSplit, made_up_users, several_rows, split_of
 from reticent.training.places import lay
 
 
@@ -198,7 +198,12 @@ def of_catalog(source: Source, splits: catalog.Splits) -> DividedRows:
         share = _share(len(splits.train), is_shared)
         data = splits.train.take(share)
         source.take_in(data.arrays, share.start)
-        train_on, held_out = _by_chance(data, split, share.start)
+        users = made_up_users(source.request, np.asarray(data["y"]))
+        by_whom = split if users is None else UserSplit(split, users)
+        if users is not None:
+            data = replace(data, arrays={**data.arrays, "user": users})
+        train_on, held_out = _by_chance(data, by_whom, share.start)
+        owners = None if users is None else UsersOfRows(train_on.pop("user"), held_out.pop("user"))
     else:
         parts, shares = (splits.train, splits.test), []
         for part, first in zip(parts, (0, len(splits.train)), strict=True):
@@ -206,11 +211,14 @@ def of_catalog(source: Source, splits: catalog.Splits) -> DividedRows:
             shares.append({key: np.asarray(part[key][share]) for key in part})
             source.take_in(shares[-1], first + share.start)
         train_on, held_out = shares
+        users = made_up_users(source.request, train_on["y"])
+        owners = None if users is None else UsersOfRows(users)
     if splits.domain is not None and splits.domain.target is not None:
-        return DividedRows(of_table(splits.domain, train_on["x"].shape[1], rows), train_on, held_out)
+        problem = of_table(splits.domain, train_on["x"].shape[1], rows)
+        return DividedRows(problem, train_on, held_out, users=owners)
     classes = tuple(str(number) for number in range(entry.classes))
     problem = Problem(rows=rows, shape=train_on["x"].shape[1:], classes=classes)
-    return DividedRows(problem, train_on, held_out)
+    return DividedRows(problem, train_on, held_out, users=owners)
 
 
 def _share(rows: int, is_shared: bool) -> slice:

@@ -27,7 +27,14 @@ from reticent.runs.method import TargetKind
 from reticent.runs.public_domain import layout_for
 from reticent.runs.request import HELD_OUT, Request
 from reticent.runs.row_fingerprint import RowDigest
-from reticent.runs.users import refuse_users, rows_of_users, units_of, with_users, without_user
+from reticent.runs.users import (
+    refuse_made_up,
+    refuse_users,
+    rows_of_users,
+    units_of,
+    with_users,
+    without_user,
+)
 
 
 class Source:
@@ -56,8 +63,9 @@ class Source:
         if request.source in catalog.names() and not Path(request.source).exists():
             refuse_users(request)
             self.splits = catalog.load(request.source)
-            self.rows = len(self.splits.train)
+            self.rows = request.federated.get("clients") or len(self.splits.train)
         else:
+            refuse_made_up(request)
             known = () if self.declared is None else self.declared.columns
             expected = {*known, *filter(None, (request.target, request.user))}
             layout = layout_for(request.layout, self.declared)

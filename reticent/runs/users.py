@@ -15,6 +15,7 @@ import numpy as np
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.data.arrow_cells import as_words, missing_cells
+from reticent.data.client_splits import dirichlet_split
 from reticent.data.domain import Domain
 from reticent.data.files import Table
 from reticent.data.held_out import Split
@@ -24,6 +25,7 @@ from reticent.distributed import collectives
 if TYPE_CHECKING:
     import pyarrow as pa
 
+CONCENTRATION = 0.5  # of the Dirichlet law that made-up clients are drawn from
 _NO_USER = ("", "NA", "N/A", "nan", "NaN", "null", "NULL", "None")
 
 
@@ -149,11 +151,40 @@ def refuse_users(request: Any) -> None:
     Raises:
         InvalidArgument: users are named for a dataset of the catalog.
     """
-    if request.user is not None:
+    if request.user is not None and not request.federated.get("clients"):
         raise InvalidArgument(
             f"The dataset '{request.source}' of the catalog has no column '{request.user}' that names users.",
             remedy="Leave out --user and --rows-per-user, or name a table.",
         )
+
+
+def refuse_made_up(request: Any) -> None:
+    """
+    Raises:
+        InvalidArgument: clients are to be made up for a table, whose labels are not public.
+    """
+    if request.federated.get("clients"):
+        raise InvalidArgument(
+            f"Clients are made up for named datasets alone, and {request.source} is a table.",
+            remedy="Name its column of users: --users.",
+        )
+
+
+def made_up_users(request: Any, labels: np.ndarray) -> np.ndarray | None:
+    """The client of each row of a named dataset, where clients are made up; the same for everybody.
+
+    Raises:
+        InvalidArgument: several processes share the rows.
+    """
+    clients = request.federated.get("clients")
+    if not clients:
+        return None
+    if collectives.count() > 1:
+        raise InvalidArgument(
+            f"Rows of a client may lie in the parts of several of the {collectives.count()} processes.",
+            remedy="Run it in one process.",
+        )
+    return dirichlet_split(labels, clients, request.federated.get("dirichlet") or CONCENTRATION, seed=0)
 
 
 def without_user(domain: Domain, request: Any) -> Domain:
@@ -197,6 +228,9 @@ def split_of(split: Split, table: Table) -> RowSplit:
 def assumptions_about(request: Any) -> tuple[str, ...]:
     """What a guarantee for users rests on."""
     user = request.options.get("user")
+    clients = (request.options.get("federated") or {}).get("clients")
+    if clients:
+        return (f"the {clients} clients are made up, from labels that are taken as public",)
     return () if user is None else (f"all rows of one user have the same '{user}', and no one else's do",)
 
 

@@ -42,10 +42,10 @@ def pay(budget: Budget | None, plan: Plan, data: Dataset, checkpoints: Checkpoin
     if not collectives.broadcast_json(budget is not None):
         return
     rows = _digests(data) if checkpoints is not None else ("", "")
-    by_first(lambda: _pay_once(budget, plan, rows, checkpoints))
+    by_first(lambda: pay_once(budget, plan, rows, checkpoints))
 
 
-def _pay_once(budget: Budget | None, plan: Plan, rows: RowDigests, checkpoints: Checkpoints | None) -> None:
+def pay_once(budget: Budget | None, plan: Plan, rows: RowDigests, checkpoints: Checkpoints | None) -> None:
     if budget is None:  # another process is the first one
         return
     account = account_of(budget)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.core.errors import InvalidArgument
+from reticent.core.errors import IntegrityError, InvalidArgument
+from reticent.runs.federated_tables import MeasuredTable, read_tables, write_tables
 from reticent.runs.folder import read_record
 from reticent.runs.methods import table
 from reticent.runs.methods.federated import FederatedRecipe
@@ -17,6 +18,9 @@ from reticent.runs.request import Request
 from reticent.training.local_training import TRUSTED_SERVER
 
 USERS = 300
+MEASURED = MeasuredTable(
+    "poisoning", "Rules", "Of 100 clients, 20 lie.", ("rule", "accuracy under ALIE"), (("median", "0.66"),)
+)
 
 _DOMAIN = """version = 1
 [columns.first]
@@ -97,6 +101,37 @@ def test_a_run_of_many_clients_is_a_run_like_any_other(reticent, visits: Path, t
     code, out, err = reticent("attack", folder, "--shadows", 2, "--attacks", "lira")
     assert code == 1
     assert len(err.strip().splitlines()) == 1
+    _every_other_command_works_on_it(reticent, folder, visits, ledger, tmp_path)
+
+
+def _every_other_command_works_on_it(
+    reticent: Any, folder: Path, visits: Path, ledger: Path, tmp_path: Path
+) -> None:
+    code, _, err = reticent("attack", folder, "--shadows", 0)
+    assert code == 0, err
+    write_tables(folder, [MEASURED])
+    code, _, err = reticent("report", folder, "-o", tmp_path / "report.html")
+    assert code == 0, err
+    page = (tmp_path / "report.html").read_text()
+    for said in (
+        "Rounds, and who takes part",
+        "Who may see what",
+        "epsilon per user",
+        "Epsilon per user over the rounds",
+        "In how many rounds a user is",
+        "When clients lie",
+        "accuracy under ALIE",
+    ):
+        assert said in page
+    code, out, err = reticent("ledger", "show", ledger, "--json")
+    assert code == 0, err
+    code, _, err = reticent("export", folder, "-o", tmp_path / "model.npz", "--format", "npz")
+    assert code == 0, err
+    code, _, err = reticent(*words(visits, "-o", tmp_path / "other", "--rounds", 3))
+    assert code == 0, err
+    code, out, err = reticent("compare", folder, tmp_path / "other")
+    assert code == 0, err
+    assert "federated" in out
 
 
 def test_a_dry_run_says_what_it_would_cost_and_writes_nothing(reticent, visits: Path) -> None:
@@ -132,3 +167,54 @@ def test_rounds_go_with_the_federated_method_and_only_what_is_known_is_taken() -
             rows_per_user=3,
             federated={"round": 3},
         )
+
+
+def test_tables_that_nobody_wrote_are_refused_and_none_are_no_tables(tmp_path: Path) -> None:
+    assert read_tables(tmp_path) == ()
+    write_tables(tmp_path, [MEASURED])
+    assert read_tables(tmp_path) == (MEASURED,)
+    place = tmp_path / "private" / "federated.json"
+    assert place.stat().st_mode & 0o77 == 0
+    for wrong in (
+        "{",
+        '{"tables": 3}',
+        '{"tables": [{"kind": "gossip", "title": "", "text": "", "headings": ["a"], "rows": []}]}',
+        '{"tables": [{"kind": "poisoning", "title": "", "text": "", "headings": ["a"], "rows": [["1", "2"]]}]}',
+        '{"tables": [{"kind": "poisoning", "title": "", "text": "", "headings": [7], "rows": []}]}',
+    ):
+        place.write_text(wrong)
+        with pytest.raises(IntegrityError, match="tables about a federated run"):
+            read_tables(tmp_path)
+    with pytest.raises(InvalidArgument, match="not one that a report shows"):
+        write_tables(tmp_path, [MEASURED._replace(rows=(("median",),))])
+
+
+def test_clients_are_made_up_for_a_named_dataset_by_a_dirichlet_law(reticent, tmp_path: Path) -> None:
+    typed = ("federate", "digits", "--clients", 40, "--dirichlet", 0.5, "--rows-per-user", 40, "--epsilon", 8)
+    short = ("--rounds", 3, "--clients-per-round", 20, "--model", "linear")
+    code, out, err = reticent(*typed, *short, "-o", tmp_path / "run", "--json")
+    assert code == 0, err
+    said = json.loads(out)["guarantee"]
+    assert (said["unit"], said["rows_per_user"]) == ("user", 40)
+    assert "the 40 clients are made up, from labels that are taken as public" in said["assumptions"]
+    code, out, err = reticent("show", tmp_path / "run")
+    assert code == 0, err
+    code, out, err = reticent("report", tmp_path / "run", "-o", tmp_path / "report.html")
+    assert code == 0, err
+
+
+def test_made_up_clients_need_a_named_dataset_and_their_number(
+    reticent, visits: Path, tmp_path: Path
+) -> None:
+    table = ("federate", visits / "visits.csv", "--target", "level", "--epsilon", 4)
+    for typed, said in {
+        (*table, "--clients", 40): "is a table",
+        (*table, "--users", "person", "--dirichlet", 0.5): "their number is missing",
+        (*table, "--users", "person", "--clients", 3): "not both",
+        ("federate", "digits", "--epsilon", 4, "--clients", 20, "--dirichlet", -1): "dirichlet",
+        ("federate", "digits", "--epsilon", 4): "make clients up",
+    }.items():
+        code, out, err = reticent(*typed, "-o", tmp_path / "run")
+        assert (code, out) == (1, "")
+        assert said in err
+        assert len(err.strip().splitlines()) == 1

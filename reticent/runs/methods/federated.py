@@ -24,7 +24,10 @@ from reticent.training.plan_json import from_json, to_json
 
 ROUNDS, LOCAL_BATCH = 100, 20
 _STARTS = {"linear": (0.5, 1.0), "mlp": (0.1, 0.5), "cnn": (0.1, 0.5), "scattering": (1.0, 0.5)}
-_ASKED = ("rounds", "clients_per_round", "local_epochs", "local_rate", "local_batch", "max_norm")
+_ASKED = (
+    *("rounds", "clients_per_round", "local_epochs", "local_rate", "local_batch", "max_norm"),
+    *("clients", "dirichlet"),
+)
 
 
 class FederatedRecipe(NamedTuple):
@@ -119,10 +122,15 @@ def check_asked(asked: Mapping[str, Any], *, method: str, user: str | None) -> N
             raise InvalidArgument(
                 f"Federated learning has no setting '{name}'.", remedy=suggest(name, _ASKED)
             )
-        if name in ("local_rate", "max_norm"):
+        if name in ("local_rate", "max_norm", "dirichlet"):
             checks.positive(**{name: value})
         else:
             checks.count(**{name: value})
+    if asked.get("dirichlet") is not None and asked.get("clients") is None:
+        raise InvalidArgument(
+            "A Dirichlet law divides the rows among clients that are made up, and their number is missing.",
+            remedy="Pass --clients 100, or --users COLUMN without --dirichlet.",
+        )
 
 
 def method() -> Method:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.federated.splits import dirichlet_split
+from reticent.data.client_splits import dirichlet_split
 
 LABELS = np.arange(6000) % 10
 

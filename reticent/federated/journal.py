@@ -1,0 +1,139 @@
+"""Who was asked in which round, and who answered: the server's own book, which nobody else may see.
+
+It is written before a round begins. So after a crash the server knows whom it has asked, goes on with the
+same clients, and can show that nobody was in more rounds than the event of its plan counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reticent.core import strict_json
+from reticent.core.errors import DataError, IntegrityError, InvalidArgument
+from reticent.core.files import read_inside, write_whole
+from reticent.noise.participation import Participation
+
+_MOST = 1 << 28  # bytes
+_WHAT = "who took part in which round: private"
+
+
+class Entry(NamedTuple):
+    """One round: the clients that were asked, and those of them that answered, by their places."""
+
+    asked: tuple[int, ...]
+    finished: tuple[int, ...] = ()
+
+
+class Journal:
+    """The clients of a run, and their rounds.
+
+    Args:
+        clients: a name for each; a client is known by its place in this list.
+        path: where it is kept, for its owner alone; None for nowhere.
+
+    Raises:
+        InvalidArgument: two clients have one name.
+        DataError: the file is of a run with other clients, or damaged.
+
+    Example:
+        >>> journal = Journal(["ann", "bob", "cid"])
+        >>> journal.note(0, asked=[0, 2])
+        >>> journal.note(0, asked=[0, 2], finished=[2])
+        >>> journal.entries[0]
+        Entry(asked=(0, 2), finished=(2,))
+    """
+
+    def __init__(self, clients: Sequence[str], path: Path | None = None) -> None:
+        self.clients, self.path = tuple(clients), path
+        self.entries: dict[int, Entry] = {}
+        _require_names(self.clients)
+        if path is not None and path.exists():
+            self._read(path)
+
+    def note(self, number: int, *, asked: Collection[int], finished: Collection[int] = ()) -> None:
+        """Writes down a round. Where it begins a second time, after a crash, the first try does not count."""
+        self.entries[number] = Entry(tuple(sorted(asked)), tuple(sorted(finished)))
+        if self.path is None:
+            return
+        rounds = {
+            str(at): [list(entry.asked), list(entry.finished)] for at, entry in sorted(self.entries.items())
+        }
+        said = {"what": _WHAT, "clients": list(self.clients), "rounds": rounds}
+        write_whole(self.path, json.dumps(said).encode(), is_private=True)
+
+    def require_covered(self, declared: Participation, number: int, asked: Collection[int]) -> None:
+        """Compares what happened, and the round that would come next, with what the event of the plan counts.
+
+        Raises:
+            DataError: a client was in more rounds, or sooner again.
+        """
+        for client, earlier_rounds in self.rounds_of_clients().items():
+            if client not in asked:
+                continue
+            rounds = [*(at for at in earlier_rounds if at < number), number]
+            gaps = [later - earlier for earlier, later in pairwise(rounds)]
+            is_apart = all(
+                gap % declared.separation == 0 if declared.is_cyclic else gap >= declared.separation
+                for gap in gaps
+            )
+            if not (len(rounds) <= declared.times and is_apart):
+                counted = declared.in_words.replace("record", "client").replace("steps", "rounds")
+                raise DataError(
+                    f"Client '{self.clients[client]}' would be asked in rounds {rounds}, and the plan counts "
+                    f"on this: {counted}.",
+                    remedy="Nobody was asked. Keep the clients of a run as they are, or make a plan for more "
+                    "rounds of each.",
+                )
+
+    def rounds_of_clients(self) -> dict[int, list[int]]:
+        """The rounds in which each client was asked."""
+        found: dict[int, list[int]] = {}
+        for number in sorted(self.entries):
+            for client in self.entries[number].asked:
+                found.setdefault(client, []).append(number)
+        return found
+
+    def forget_from(self, number: int) -> None:
+        """Rounds from this one on were never finished: nothing of them left the server."""
+        self.entries = {at: entry for at, entry in self.entries.items() if at < number}
+
+    def _read(self, path: Path) -> None:
+        try:
+            found = strict_json.parse_object(read_inside(path.parent, path.name, most=_MOST))
+            clients = found["clients"]
+            entries = {int(at): Entry(tuple(asked), tuple(came)) for at, (asked, came) in _rounds(found)}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise IntegrityError(
+                f"The journal {path} is damaged.", remedy="Start a new run in another folder."
+            ) from error
+        if tuple(clients) != self.clients:
+            raise DataError(
+                f"The run in {path.parent} began with {len(clients)} other clients, in this order: "
+                f"{', '.join(map(str, clients[:3]))}...",
+                remedy="Resume with the same list: places in it decide who is asked when.",
+            )
+        self.entries = entries
+
+
+def _rounds(found: dict[str, Any]) -> list[tuple[str, Any]]:
+    return list(found["rounds"].items())
+
+
+def _require_names(clients: tuple[str, ...]) -> None:
+    if not clients:
+        raise InvalidArgument("There are no clients.", remedy="Name at least one.")
+    wrong = [name for name in clients if not (isinstance(name, str) and name)]
+    if wrong:
+        raise InvalidArgument(
+            f"{wrong[0]!r} is not the name of a client.", remedy="Name clients with text that is not empty."
+        )
+    if len(set(clients)) < len(clients):
+        twice = next(name for name in clients if clients.count(name) > 1)
+        raise InvalidArgument(
+            f"Client '{twice}' is registered twice: one user would count as two.",
+            remedy="Give every user one client.",
+        )
