@@ -1,6 +1,6 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough quick oldest newest wheel browser postgres check format docs reference bench bench-certify bench-training bench-accuracy bench-tabular bench-convex bench-pate \
+.PHONY: help demo test thorough quick oldest newest flower wheel browser postgres check format docs reference bench bench-certify bench-training bench-accuracy bench-tabular bench-convex bench-pate \
 	bench-synthetic bench-federated bench-strangers bench-noise bench-sampling bench-scale clean
 
 PYTHON ?= python3
@@ -46,6 +46,12 @@ newest: ## The quick tests with the newest versions of everything, as `pip insta
 	$(PYTHON) -m venv .venv/newest
 	.venv/newest/bin/python $(WITHOUT_CONSTRAINTS) --upgrade --editable . $(TOOLS)
 	.venv/newest/bin/python -m pytest --quiet --numprocesses logical --dist worksteal $(QUICK)
+
+flower: ## The tests of federated learning over Flower, in an environment of its own (constraints-flower.txt)
+	$(PYTHON) -m venv .venv/flower
+	.venv/flower/bin/python $(WITHOUT_CONSTRAINTS) --constraint constraints-flower.txt \
+		--editable '.[flower,federated]' pytest hypothesis beartype
+	.venv/flower/bin/python -m pytest --quiet tests/federated/test_flower.py tests/federated/test_flower_loopback.py
 
 wheel: .venv/dev ## What is published: dist/
 	$(BIN)/python -m build

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reticent.data.kinds import Integer as Integer
     from reticent.data.kinds import Label as Label
     from reticent.data.kinds import Number as Number
+    from reticent.data.limited import Limited as Limited
     from reticent.data.preparation import prepare as prepare
     from reticent.data.preparation.noise import PreparationNoise as PreparationNoise
     from reticent.data.sampling import Batch as Batch

@@ -21,7 +21,7 @@ _MOST = 1 << 28  # bytes
 _WHAT = "who took part in which round: private"
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One round: the clients that were asked, and those of them that answered, by their places."""
 
     asked: tuple[int, ...]
@@ -44,19 +44,19 @@ class Journal:
         >>> journal.note(0, asked=[0, 2])
         >>> journal.note(0, asked=[0, 2], finished=[2])
         >>> journal.entries[0]
-        Entry(asked=(0, 2), finished=(2,))
+        JournalEntry(asked=(0, 2), finished=(2,))
     """
 
     def __init__(self, clients: Sequence[str], path: Path | None = None) -> None:
         self.clients, self.path = tuple(clients), path
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, JournalEntry] = {}
         _require_names(self.clients)
         if path is not None and path.exists():
             self._read(path)
 
     def note(self, number: int, *, asked: Collection[int], finished: Collection[int] = ()) -> None:
         """Writes down a round. Where it begins a second time, after a crash, the first try does not count."""
-        self.entries[number] = Entry(tuple(sorted(asked)), tuple(sorted(finished)))
+        self.entries[number] = JournalEntry(tuple(sorted(asked)), tuple(sorted(finished)))
         if self.path is None:
             return
         rounds = {
@@ -105,7 +105,9 @@ class Journal:
         try:
             found = strict_json.parse_object(read_inside(path.parent, path.name, most=_MOST))
             clients = found["clients"]
-            entries = {int(at): Entry(tuple(asked), tuple(came)) for at, (asked, came) in _rounds(found)}
+            entries = {
+                int(at): JournalEntry(tuple(asked), tuple(came)) for at, (asked, came) in _rounds(found)
+            }
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise IntegrityError(
                 f"The journal {path} is damaged.", remedy="Start a new run in another folder."

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -191,8 +191,12 @@ class Rounds:
     def is_complete(self) -> bool:
         return self.number >= self.plan.rounds
 
-    def begin(self) -> OpenRound:
+    def begin(self, there: Collection[str] | None = None) -> OpenRound:
         """Draws who is in the next round, and writes it down. A round that was begun before is given up.
+
+        Args:
+            there: the clients that can be reached now. It matters where clients come when they can
+                (`sampling=rt.data.Limited(...)`); coins and turns are for all, wherever they are.
 
         Raises:
             InvalidArgument: all rounds of the plan were taken.
@@ -208,7 +212,7 @@ class Rounds:
             self._open.is_open = False
             self._open = replace(self._open, updates={}, is_open=True)
             return self._open
-        drawn = self._schedule.draw(number)
+        drawn = self._schedule.draw(number, there)
         root = self._keys.take(Stream.LOSS, steps=range(number, number + 1))
         shape = (self.plan.server.sampler.capacity, 1, 2)
         words = np.asarray(jax.random.bits(step_key(root, number), shape, jnp.uint32))
@@ -263,6 +267,7 @@ class Rounds:
             again = min(first_fresh_step(self.plan.server.sampler, int(saved.step)), self.plan.rounds)
             state = saved._replace(step=jnp.int32(again))
         self.journal.forget_from(int(state.step))
+        self._schedule.require_known(int(state.step))
         return state if self._stream is None else Remembering(state, begin(self._stream, params, state.step))
 
     def _assumed(self) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ export                      what of a run may be published, in a folder of its o
 portable                    the same for other programs, as arrays and rules
 onnx_graph                  a portable model as an ONNX graph
 released_model              a portable model as scikit-learn knows models; the file is copied
+federated_tables            what was measured on the rows of a federated run, for its report
 reopen                      a finished run beside the rows it was made from
 attacks/                    attacks on a finished run, with its own recipe and rows
 sweep                       theory against practice: many models, accounting methods and epsilons

@@ -17,10 +17,10 @@ from reticent.core import checks, strict_json
 from reticent.core.errors import IntegrityError, InvalidArgument
 from reticent.core.files import read_inside, write_whole
 from reticent.runs.json_values import mapping, one_of, text, texts
-from reticent.runs.private import PRIVATE, make_private
+from reticent.runs.private_part import PRIVATE, make_private
 
 NAME = "federated.json"
-Kind = Literal["poisoning", "inference"]
+MeasuredKind = Literal["poisoning", "inference"]
 _WHAT = "measured on the rows of a federated run: private, estimates"
 _MOST_COLUMNS, _MOST_ROWS, _MOST_TABLES, _LONGEST = 12, 200, 8, 400
 
@@ -33,7 +33,7 @@ class MeasuredTable(NamedTuple):
         text: what was measured and how, in a sentence or two.
     """
 
-    kind: Kind
+    kind: MeasuredKind
     title: str
     text: str
     headings: tuple[str, ...]
@@ -47,7 +47,7 @@ def write_tables(folder: Path, tables: Sequence[MeasuredTable]) -> None:
         InvalidArgument: a table is too large, or a row does not fit its headings.
     """
     for table in tables:
-        checks.one_of(get_args(Kind), kind=table.kind)
+        checks.one_of(get_args(MeasuredKind), kind=table.kind)
         if not _fits(table) or len(tables) > _MOST_TABLES:
             raise InvalidArgument(
                 f"The table '{table.title[:80]}' is not one that a report shows.",
@@ -82,7 +82,7 @@ def read_tables(folder: Path) -> tuple[MeasuredTable, ...]:
 
 def _table(value: Any) -> MeasuredTable:
     return MeasuredTable(
-        kind=one_of(get_args(Kind), value["kind"]),
+        kind=one_of(get_args(MeasuredKind), value["kind"]),
         title=text(value["title"]),
         text=text(value["text"]),
         headings=tuple(texts(value["headings"])),

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float
 from reticent.core import checks, trees
 from reticent.core.errors import InvalidArgument
 from reticent.data.cyclic import Cyclic
+from reticent.data.limited import Limited
 from reticent.data.sampling import FullBatch, Sampler, Shuffled
 from reticent.training.contributions import UnitLoss
 from reticent.training.loss_keys import AnyLoss, call_with_key
@@ -235,5 +236,7 @@ def clients_at_once(numbers: int) -> int:
 
 def trust_in_server(sampler: Sampler) -> tuple[str, ...]:
     """What a server is trusted with, whose rounds have the clients that this sampler draws."""
-    is_public = isinstance(sampler, FullBatch | Shuffled | Cyclic)  # nothing is gained by who is in a round
+    is_public = isinstance(
+        sampler, FullBatch | Shuffled | Cyclic | Limited
+    )  # nothing is gained by who is in a round
     return (TRUSTED_SERVER,) if is_public else (TRUSTED_SERVER, SECRET_COINS)

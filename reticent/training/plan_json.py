@@ -10,6 +10,7 @@ from reticent.core import checks
 from reticent.core.errors import InvalidArgument, suggest
 from reticent.data.allocation import Allocation
 from reticent.data.cyclic import Cyclic, CyclicPoisson
+from reticent.data.limited import Limited
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.noise.named import from_json as noise_from_json
@@ -27,6 +28,7 @@ _SAMPLERS = {
     "cyclic": Cyclic,
     "cyclic-poisson": CyclicPoisson,
     "allocation": Allocation,
+    "limited": Limited,
 }
 _NAMES = {kind: name for name, kind in _SAMPLERS.items()}
 

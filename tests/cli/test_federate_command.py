@@ -125,7 +125,7 @@ def _every_other_command_works_on_it(
         assert said in page
     code, out, err = reticent("ledger", "show", ledger, "--json")
     assert code == 0, err
-    code, _, err = reticent("export", folder, "-o", tmp_path / "model.npz", "--format", "npz")
+    code, _, err = reticent("export", folder, "-o", tmp_path / "export")
     assert code == 0, err
     code, _, err = reticent(*words(visits, "-o", tmp_path / "other", "--rounds", 3))
     assert code == 0, err
@@ -179,7 +179,7 @@ def test_tables_that_nobody_wrote_are_refused_and_none_are_no_tables(tmp_path: P
         "{",
         '{"tables": 3}',
         '{"tables": [{"kind": "gossip", "title": "", "text": "", "headings": ["a"], "rows": []}]}',
-        '{"tables": [{"kind": "poisoning", "title": "", "text": "", "headings": ["a"], "rows": [["1", "2"]]}]}',
+        '{"tables": [{"kind": "poisoning", "title": "", "text": "", "headings": ["a"], "rows": [[]]}]}',
         '{"tables": [{"kind": "poisoning", "title": "", "text": "", "headings": [7], "rows": []}]}',
     ):
         place.write_text(wrong)

@@ -69,9 +69,9 @@ def _kill(*_: Any, **__: Any) -> None:
 
 def _kill_at(moment: str) -> None:
     if moment == "charge":  # before the ledger has it
-        rounds.pay_once = _kill  # type: ignore[assignment]
+        rounds.pay_once = _kill
     if moment == "answers":  # some have answered
-        rounds.OpenRound.take = _kill  # type: ignore[method-assign]
+        rounds.OpenRound.take = _kill
     if moment == "journal":  # the model of the second round is saved
         note = journal.Journal.note
 
@@ -80,7 +80,7 @@ def _kill_at(moment: str) -> None:
                 _kill()
             note(self, number, **given)
 
-        journal.Journal.note = killing  # type: ignore[method-assign]
+        journal.Journal.note = killing
 
 
 def main() -> None:

@@ -65,7 +65,12 @@ def answers(rounds: Rounds, current: OpenRound, rows: np.ndarray, users: np.ndar
         own = rows[users == int(client)]
         filled = np.concatenate([own, np.repeat(own[:1], ROWS - len(own), axis=0)])
         update, _ = client_update(
-            loss, LOCAL, rounds.params, {"x": filled}, np.arange(ROWS) < len(own), jnp.array(seed, jnp.uint32)
+            loss,
+            LOCAL,
+            rounds.params,
+            {"x": filled},
+            jnp.arange(ROWS) < len(own),
+            jnp.array(seed, jnp.uint32),
         )
         current.take(client, update, number=current.number)
 
@@ -77,12 +82,17 @@ def test_the_server_gives_the_model_of_the_simulator_also_when_it_begins_again(t
     plan = plan_for(adaptive=AdaptiveNorm())
     data = rt.Dataset({"x": rows}, users=users)
     simulated = train(loss, start(), data, plan, keys=Keys.seeded(3))
-    for _ in range(2):  # the second server goes on where the first one stopped
+
+    def two_rounds() -> Rounds:
         rounds = Rounds(plan, start(), NAMES, keys=Keys.seeded(3), folder=tmp_path)
         for _ in range(2):
             current = rounds.begin()
             answers(rounds, current, rows, users)
             rounds.finish(current)
+        return rounds
+
+    two_rounds()
+    rounds = two_rounds()  # another server goes on where the first one stopped
     assert rounds.is_complete
     done = rounds.result()
     # Updates of clients one by one are rounded in another way than those of many: by a step of the grid.
@@ -170,6 +180,28 @@ def test_a_realised_schedule_that_breaks_the_plan_is_refused_before_anybody_is_a
         journal.require_covered(limit, 4, [0])
 
 
+def test_clients_that_come_when_they_can_are_kept_to_their_limits_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    limited = rt.data.Limited(examples=CLIENTS, batch_size=4, times=2, separation=2)
+    plan = quiet(clients=None, sampling=limited, rounds=8)
+    sent = {"w": np.full(WIDTH, 0.01, np.float32)}
+    asked: list[tuple[str, ...]] = []
+    for there in (("7", "3", "5"), ("7", "3", "8"), ("7", "3", "5"), ("7", "3"), ("7", "3"), NAMES):
+        rounds = Rounds(plan, start(), NAMES, folder=tmp_path)
+        current = rounds.begin(there)
+        asked.append(current.clients)
+        for client in current.clients:
+            current.take(client, sent)
+        rounds.finish(current)
+    assert asked == [("3", "5", "7"), ("8",), ("3", "5", "7"), (), (), ("0", "1", "2", "4")]
+    # Nine updates in all: each round divides by 4, whoever comes.
+    np.testing.assert_allclose(rounds.params["w"], (3 + 1 + 3 + 4) * 0.01 / 4, rtol=1e-3)
+    (tmp_path / "private" / "journal.json").unlink()
+    with pytest.raises(DataError, match="does not say who was in round 0"):
+        Rounds(plan, start(), NAMES, folder=tmp_path)
+
+
 def test_two_clients_of_one_name_and_other_clients_than_before_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="'1' is registered twice: one user would count as two"):
         Rounds(quiet(), start(), [*NAMES[:-1], "1"])
@@ -209,6 +241,7 @@ def test_the_plan_is_paid_for_once_and_before_anybody_is_asked(tmp_path: Path) -
     assert account.charged == [(plan.event, plan.server.adjacency, "user")]
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_killed_at_any_moment_repeats_nothing_and_forgets_nothing(tmp_path: Path) -> None:
     ledger = killed_server.open_ledger(tmp_path)
     told: list[list[str]] = []

@@ -8,6 +8,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.core.keys import Keys
@@ -72,7 +77,7 @@ def test_masks_are_the_stream_of_the_standard_and_a_weak_one_would_be_noticed():
 def masks_of_two_rounds() -> list[np.ndarray]:
     one, two = masks.key_pair(), masks.key_pair()
     keys = protocol.PublicKeys(two.public, two.public)
-    return [protocol._pair_mask(one.private, keys, name, 8) for name in ("round 1", "round 2")]
+    return [masks.expanded(protocol._pair_key(one.private, keys, name), 8) for name in ("round 1", "round 2")]
 
 
 def test_no_mask_is_used_in_two_rounds_and_one_that_is_would_be_noticed(monkeypatch):
@@ -133,6 +138,28 @@ def test_what_a_client_sends_looks_like_random_words_and_never_the_same():
     assert len(np.unique(first)) > 19_990
 
 
+def test_what_a_client_sends_is_hidden_by_the_streams_of_the_standard_and_of_this_round():
+    """Worked out with the library alone: any other generator, or a mask of another round, shows here."""
+    length = 70_000  # more than a piece
+    round_ = _Begun(length)
+    sent = round_.masked(2, np.zeros(length, np.uint32))
+    own, expected = round_.clients[2], np.zeros(length, np.uint32)
+
+    def stream(secret: bytes, purpose: str) -> np.ndarray:
+        key = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"reticent {purpose}".encode()).derive(
+            secret
+        )
+        found = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(4 * length))
+        return np.frombuffer(found, "<u4")
+
+    expected += stream(own._seed, "own mask in r")
+    private = X25519PrivateKey.from_private_bytes(own._mask_pair.private)
+    for peer in (1, 3, 4):
+        shared = private.exchange(X25519PublicKey.from_public_bytes(round_.server.keys[peer].of_masks))
+        expected += stream(shared, "mask in r") if peer > 2 else -stream(shared, "mask in r")
+    np.testing.assert_array_equal(sent, expected)
+
+
 def test_too_few_clients_lose_the_round_and_reveal_nothing():
     with pytest.raises(DataError, match="2 clients are left, and 3 are needed"):
         secure_sum(numbers_of(4), threshold=3, round_name="r", lost=[1, 2])
@@ -167,7 +194,7 @@ def test_a_message_that_comes_after_its_mask_key_was_revealed_stays_hidden():
     told = {place: round_.clients[place].reveal({1, 2, 3}) for place in (1, 2, 3)}
     key = shamir.join({place: each.mask_keys[4] for place, each in told.items()})
     for peer in (1, 2, 3):  # all of them come before the fourth
-        late = late + protocol._pair_mask(key, round_.server.keys[peer], "r", 20)
+        late = late + masks.expanded(protocol._pair_key(key, round_.server.keys[peer], "r"), 20)
     assert not np.any(late == numbers[4])
 
 
@@ -271,6 +298,11 @@ def test_the_noise_of_a_sum_is_that_of_all_who_finish_and_a_missing_share_would_
     # The deviation of 20,000 normals is within 2.5% of theirs, but for one try in a million.
     assert noise_left(6) == pytest.approx(1, abs=0.025)
     assert noise_left(5) != pytest.approx(1, abs=0.025)
+    width = 20_000
+    keys = {place: Keys.seeded(place) for place in range(1, 7)}
+    found = private_sum({place: np.zeros(width) for place in keys}, SHARES, keys, round_number=1)
+    every = math.sqrt(6) * floor_deviation(SHARES.multiple) * SHARES.max_norm / SHARES.steps
+    assert np.std(found.total) / every == pytest.approx(1, abs=0.025)
 
 
 def test_a_round_gives_the_sum_with_noise_and_clients_that_vanish_take_theirs_along():

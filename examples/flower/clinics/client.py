@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import reticent as rt
-from clinics import task  # type: ignore[import-not-found]  # Flower installs this folder as a package
+from clinics import task
 
 
 def own_rows(context: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from flwr.serverapp import ServerApp  # type: ignore[import-not-found]
 
 import reticent as rt
-from clinics import task  # type: ignore[import-not-found]  # Flower installs this folder as a package
+from clinics import task
 
 app = ServerApp()
 
@@ -30,4 +30,4 @@ def main(grid: Any, context: Any) -> None:
     run = strategy.start(grid)
     print(run.guarantee)
     if folder is not None:
-        np.savez(Path(folder) / "model.npz", **{name: np.asarray(leaf) for name, leaf in run.params.items()})
+        np.savez(Path(folder) / "model.npz", w=np.asarray(run.params["w"]), b=np.asarray(run.params["b"]))

@@ -12,7 +12,7 @@ client           a client: its rows, one compiled function, one update
 grid             server and clients in one process, for tests
 messages         trees of arrays as Flower's records and back
 registry         which node is which client
-engine           the parts of Flower that are used
+library          the parts of Flower that are used
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ import jax
 import numpy as np
 
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.federated.flower.engine import MODEL, QUERY, ROUND, TRAIN, UPDATE, WHO, app, clientapp
+from reticent.federated.flower.library import MODEL, QUERY, ROUND, TRAIN, UPDATE, WHO, app, clientapp
 from reticent.federated.flower.messages import from_record, to_record
 from reticent.federated.plan import FederatedPlan
 from reticent.federated.rounds import digest_of_plan
 from reticent.training.local_training import client_update
 from reticent.training.loss_keys import AnyLoss
 
-Rows = Mapping[str, Any]
+OwnRows = Mapping[str, Any]
 
 
 def client_app(
@@ -31,7 +31,7 @@ def client_app(
     params: Any,
     plan: FederatedPlan,
     *,
-    rows: Callable[[Any], Rows],
+    rows: Callable[[Any], OwnRows],
     name: Callable[[Any], str] | None = None,
     compiled: Path | str | None = "~/.cache/reticent/compiled",
 ) -> Any:
@@ -119,7 +119,7 @@ def _keep_compiled(folder: Path) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def _filled(rows: Rows, most: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _filled(rows: OwnRows, most: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """The first rows of a client, filled up to the number that all clients work on."""
     arrays = {key: np.asarray(column)[:most] for key, column in rows.items()}
     counts = {len(column) for column in arrays.values()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from reticent.federated.flower.engine import app, identity, serverapp
+from reticent.federated.flower.library import app, identity, serverapp
 
 _SERVER = 1  # Flower's number of the node that a server is
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from reticent.core.errors import DataError
-from reticent.federated.flower.engine import app
+from reticent.federated.flower.library import app
 from reticent.training.clipping import paths_of
 
 _HEADER = 1024  # bytes, more than that of any array here

