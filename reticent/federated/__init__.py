@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reticent.federated import robust as robust
     from reticent.federated.plan import FederatedPlan as FederatedPlan
     from reticent.federated.rounds import Rounds as Rounds
+    from reticent.federated.secure.plan import SecurePlan as SecurePlan
     from reticent.federated.secure.protocol import secure_sum as secure_sum
     from reticent.federated.secure.shares import NoiseShares as NoiseShares
     from reticent.federated.secure.sums import private_sum as private_sum

@@ -11,11 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from reticent.core import trees
 from reticent.data.sampling import Batch
 from reticent.training.averages import last
 from reticent.training.contributions import Contribution, DeviceRows
 from reticent.training.devices.memory import examples_at_once
 from reticent.training.gradients import clipped_gradient_sum
+from reticent.training.local_training import clients_at_once
 from reticent.training.plan import Plan
 from reticent.training.step import Blocks, Roots, private_step
 
@@ -33,7 +35,8 @@ class Aggregation:
         self._plan, self._leaves = plan, [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
         if microbatch is None:
             example = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in self._named().items()}
-            microbatch = examples_at_once(_against, params, example, "vmap")
+            fitting = examples_at_once(_against, params, example, "vmap")
+            microbatch = min(fitting, clients_at_once(trees.size(params)))  # as in the simulator
         blocks = Blocks.of(plan, microbatch)
         sums = clipped_gradient_sum(_against, clipping=plan.clipping, strategy="vmap")
         step = private_step(

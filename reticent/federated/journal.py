@@ -50,7 +50,7 @@ class Journal:
     def __init__(self, clients: Sequence[str], path: Path | None = None) -> None:
         self.clients, self.path = tuple(clients), path
         self.entries: dict[int, JournalEntry] = {}
-        _require_names(self.clients)
+        require_names(self.clients)
         if path is not None and path.exists():
             self._read(path)
 
@@ -125,7 +125,7 @@ def _rounds(found: dict[str, Any]) -> list[tuple[str, Any]]:
     return list(found["rounds"].items())
 
 
-def _require_names(clients: tuple[str, ...]) -> None:
+def require_names(clients: tuple[str, ...]) -> None:
     if not clients:
         raise InvalidArgument("There are no clients.", remedy="Name at least one.")
     wrong = [name for name in clients if not (isinstance(name, str) and name)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -194,3 +194,65 @@ def test_a_folder_that_others_may_write_to_is_not_used_for_programs(tmp_path) ->
     tmp_path.chmod(0o777)
     with pytest.raises(ValueError, match="Others may"):
         _keep_compiled(tmp_path)
+
+
+# A server that is not trusted with updates
+
+
+def secure_plan(**changes: Any) -> Any:
+    given = {"clients": 6, "least": 4, "noise_multiplier": 1e-3, "max_norm": 0.25}
+    shares = rt.federated.NoiseShares(**{**given, **changes})
+    return rt.federated.SecurePlan(shares=shares, rounds=2, rows_per_client=ROWS, local=LOCAL)
+
+
+def secure_parts(plan: Any) -> tuple[Any, Any]:
+    def own(context: Any) -> dict[str, np.ndarray]:
+        return {"x": np.full((2, WIDTH), 1.0, np.float32)}
+
+    flower = rt.federated.flower
+    app = flower.secure_client_app(loss, start(), plan, rows=own, compiled=None)
+    return app, flower.SecureStrategy(plan, start(), delta=1e-3, clients=NAMES[:6], timeout=5.0)
+
+
+@needs_flower
+def test_secure_rounds_give_the_sum_of_those_that_finish_and_say_who_is_trusted() -> None:
+    class Vanishing(rt.federated.flower.InProcessGrid):
+        """Two of six send shares and no numbers; what the server receives is kept."""
+
+        seen: ClassVar[list[np.ndarray]] = []
+
+        def answer(self, message: Any, context: Any) -> Any:
+            is_masked = message.metadata.message_type.endswith("masked")
+            if is_masked and context.node_config["client"] in ("1", "4"):
+                return None
+            reply = super().answer(message, context)
+            if is_masked:
+                self.seen.append(reply.content.array_records["reticent.numbers"]["numbers"].numpy())
+            return reply
+
+    app, strategy = secure_parts(secure_plan())
+    done = strategy.start(grid := Vanishing(app, NAMES[:6]))
+    # Each of four clients moves every number by the norm / sqrt(width) in each round; six is the divisor.
+    np.testing.assert_allclose(done.params["w"], 2 * 4 * 0.25 / np.sqrt(WIDTH) / 6, rtol=0.05)
+    assert len(grid.seen) == 8
+    assert all(np.std(numbers / 2**32) == pytest.approx(12**-0.5, abs=0.06) for numbers in grid.seen)
+    assert "it is not trusted with a single update" in str(done.guarantee)
+    assert done.guarantee.unit == "user"
+    # The server asks once more: clients took part in as many rounds as the plan has.
+    _, again = secure_parts(secure_plan())
+    with pytest.raises(Unavailable, match="All 2 rounds were lost"):
+        again.start(grid)
+    assert "took part in 2 rounds, and the plan has no more" in "".join(again.left_out)
+
+
+@needs_flower
+def test_secure_rounds_with_too_few_clients_or_another_plan_are_lost_and_tell_nothing() -> None:
+    app, strategy = secure_parts(secure_plan())
+    with pytest.raises(Unavailable, match="fewer than 4 clients finished"):
+        strategy.start(rt.federated.flower.InProcessGrid(app, NAMES[:3]))
+    _, other = secure_parts(secure_plan(noise_multiplier=2.0))
+    with pytest.raises(Unavailable):
+        other.start(rt.federated.flower.InProcessGrid(app, NAMES[:6]))
+    assert "follows another plan" in other.left_out[0]
+    with pytest.raises(ValueError, match="made for 6 clients, and 3 are registered"):
+        rt.federated.flower.SecureStrategy(secure_plan(), start(), delta=1e-3, clients=NAMES[:3])

@@ -9,6 +9,8 @@ give the model of the simulator. Needs `pip install 'reticent[flower]'`.
 
 strategy         the server: registered clients, messages of a round, what is left out and why
 client           a client: its rows, one compiled function, one update
+secure_strategy  a server that sees sums with noise alone, by four messages a round (`secure_messages`)
+secure_client    its clients, which clip, add noise and mask
 grid             server and clients in one process, for tests
 messages         trees of arrays as Flower's records and back
 registry         which node is which client
@@ -24,6 +26,8 @@ from reticent.core.pages import open_page
 if TYPE_CHECKING:
     from reticent.federated.flower.client import client_app as client_app
     from reticent.federated.flower.grid import InProcessGrid as InProcessGrid
+    from reticent.federated.flower.secure_client import secure_client_app as secure_client_app
+    from reticent.federated.flower.secure_strategy import SecureStrategy as SecureStrategy
     from reticent.federated.flower.strategy import PrivateStrategy as PrivateStrategy
 
 open_page(__name__)

@@ -20,7 +20,7 @@ from reticent.federated.flower.library import MODEL, QUERY, ROUND, TRAIN, UPDATE
 from reticent.federated.flower.messages import from_record, to_record
 from reticent.federated.plan import FederatedPlan
 from reticent.federated.rounds import digest_of_plan
-from reticent.training.local_training import client_update
+from reticent.training.local_training import LocalTraining, client_update
 from reticent.training.loss_keys import AnyLoss
 
 OwnRows = Mapping[str, Any]
@@ -52,8 +52,8 @@ def client_app(
         nobody paid for. The server is trusted with the update; see `docs/federated.md`.
     """
     found = clientapp.ClientApp()
-    named = name or _configured_name
-    updated = _updates(loss, plan, compiled)
+    named = name or configured_name
+    updated = local_updates(loss, plan.local, compiled)
 
     @found.query(QUERY.partition(".")[2])
     def say_name(message: Any, context: Any) -> Any:
@@ -69,7 +69,7 @@ def client_app(
             )
         model = from_record(message.content.array_records[MODEL], params, "The server")
         seed = np.array([asked["seed0"], asked["seed1"]], np.uint32)
-        filled, is_real = _filled(rows(context), plan.rows_per_client)
+        filled, is_real = filled_up(rows(context), plan.rows_per_client)
         update = jax.tree.map(np.asarray, updated(model, filled, is_real, seed))
         said = app.ConfigRecord({"round": asked["round"]})
         return _reply(message, {UPDATE: to_record(update), ROUND: said})
@@ -81,7 +81,7 @@ def _reply(message: Any, records: dict[str, Any]) -> Any:
     return app.Message(app.RecordDict(records), reply_to=message)
 
 
-def _updates(loss: AnyLoss, plan: FederatedPlan, compiled: Path | str | None) -> Callable[..., Any]:
+def local_updates(loss: AnyLoss, local: LocalTraining, compiled: Path | str | None) -> Callable[..., Any]:
     """The compiled training of a client, made when it is first needed."""
     made: list[Callable[..., Any]] = []
 
@@ -91,9 +91,9 @@ def _updates(loss: AnyLoss, plan: FederatedPlan, compiled: Path | str | None) ->
                 _keep_compiled(Path(compiled).expanduser())
             made.append(
                 jax.jit(
-                    lambda model, rows, is_real, seed: client_update(
-                        loss, plan.local, model, rows, is_real, seed
-                    )[0]
+                    lambda model, rows, is_real, seed: client_update(loss, local, model, rows, is_real, seed)[
+                        0
+                    ]
                 )
             )
         return made[0](*given)
@@ -119,7 +119,7 @@ def _keep_compiled(folder: Path) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def _filled(rows: OwnRows, most: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def filled_up(rows: OwnRows, most: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """The first rows of a client, filled up to the number that all clients work on."""
     arrays = {key: np.asarray(column)[:most] for key, column in rows.items()}
     counts = {len(column) for column in arrays.values()}
@@ -138,7 +138,7 @@ def _filled(rows: OwnRows, most: int) -> tuple[dict[str, np.ndarray], np.ndarray
     return {key: fill(column) for key, column in arrays.items()}, np.arange(most) < count
 
 
-def _configured_name(context: Any) -> str:
+def configured_name(context: Any) -> str:
     found = context.node_config.get("client")
     if not (isinstance(found, str) and found):
         raise InvalidArgument(

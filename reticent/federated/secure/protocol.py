@@ -16,6 +16,7 @@ Reference:
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import UInt32
 
-from reticent.core import checks
+from reticent.core import checks, strict_json
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.federated.secure import masks, shamir
 
@@ -66,6 +67,38 @@ class Client:
 
     def keys(self) -> PublicKeys:
         return PublicKeys(self._mask_pair.public, self._message_pair.public)
+
+    def packed(self) -> bytes:
+        """All that this client knows of the round, for its next message: secret, and nobody else's."""
+        return json.dumps(
+            {
+                "place": self.place,
+                "round": self._round,
+                "private": [self._mask_pair.private.hex(), self._message_pair.private.hex()],
+                "seed": self._seed.hex(),
+                "peers": {place: [key.hex() for key in keys] for place, keys in self._peers.items()},
+                "shares": {place: [f"{share:x}" for share in pair] for place, pair in self._shares.items()},
+                "threshold": self._threshold,
+                "flags": [self._is_masked, self._has_revealed],
+            }
+        ).encode()
+
+    @classmethod
+    def unpacked(cls, content: bytes) -> Client:
+        """The client that `packed` wrote, with what it has done already."""
+        found = strict_json.parse_object(content)
+        client = cls(int(found["place"]), str(found["round"]))
+        pairs = [masks.key_pair(bytes.fromhex(private)) for private in found["private"]]
+        client._mask_pair, client._message_pair = pairs
+        client._seed, client._threshold = bytes.fromhex(found["seed"]), int(found["threshold"])
+        client._peers = {
+            int(place): PublicKeys(*map(bytes.fromhex, keys)) for place, keys in found["peers"].items()
+        }
+        client._shares = {
+            int(place): (int(seed, 16), int(key, 16)) for place, (seed, key) in found["shares"].items()
+        }
+        client._is_masked, client._has_revealed = found["flags"]
+        return client
 
     def shares(self, peers: Mapping[int, PublicKeys], threshold: int) -> dict[int, bytes]:
         """A sealed message for every other client, with a share of the seed and one of the mask key.

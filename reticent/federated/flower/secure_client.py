@@ -1,0 +1,143 @@
+"""A client of secure rounds: the server gets its update with noise and masks, and nothing else of it.
+
+A round takes four messages, each perhaps in another process. What a client knows in between lies in Flower's
+`Context`, on the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from reticent.core.errors import DataError
+from reticent.core.keys import Keys
+from reticent.federated.flower.client import OwnRows, configured_name, filled_up, local_updates
+from reticent.federated.flower.library import MODEL, QUERY, WHO, app, clientapp
+from reticent.federated.flower.messages import from_record
+from reticent.federated.flower.secure_messages import (
+    KEYS,
+    MASKED,
+    NUMBERS,
+    REVEAL,
+    SAID,
+    SHARES,
+    STATE,
+    by_place,
+    columns_of,
+    columns_of_keys,
+    columns_of_revealed,
+    keys_in,
+    numbers_record,
+    said_in,
+)
+from reticent.federated.secure.plan import SecurePlan
+from reticent.federated.secure.protocol import Client
+from reticent.training.loss_keys import AnyLoss
+
+
+def secure_client_app(
+    loss: AnyLoss,
+    params: Any,
+    plan: SecurePlan,
+    *,
+    rows: Callable[[Any], OwnRows],
+    name: Callable[[Any], str] | None = None,
+    compiled: Path | str | None = "~/.cache/reticent/compiled",
+) -> Any:
+    """A Flower `ClientApp` for a server that must not see an update. Arguments as for `client_app`.
+
+    Guarantee:
+        What this client sends in all rounds costs `plan.event`, under `plan.assumptions`: it clips and rounds
+        its update, adds its own share of the noise, and masks the sum. It takes part in no more rounds than
+        the plan has, whatever the server asks.
+    """
+    found = clientapp.ClientApp()
+    updated = local_updates(loss, plan.local, compiled)
+
+    def on(kind: str, answer: Callable[[Any, Any], dict[str, Any]]) -> None:
+        @found.train(kind.partition(".")[2])
+        def respond(message: Any, context: Any) -> Any:
+            return app.Message(app.RecordDict(answer(message, context)), reply_to=message)
+
+    @found.query(QUERY.partition(".")[2])
+    def say_name(message: Any, context: Any) -> Any:
+        said = app.ConfigRecord({"client": (name or configured_name)(context)})
+        return app.Message(app.RecordDict({WHO: said}), reply_to=message)
+
+    def masked(message: Any, context: Any) -> dict[str, Any]:
+        said, client = said_in(message), _client_in(context)
+        model = from_record(message.content.array_records[MODEL], params, "The server")
+        filled, is_real = filled_up(rows(context), plan.rows_per_client)
+        seed = np.frombuffer(np.random.SeedSequence().generate_state(2).tobytes(), np.uint32)
+        update, _ = ravel_pytree(jax.tree.map(np.asarray, updated(model, filled, is_real, seed)))
+        encoded = plan.shares.encoded(np.asarray(update), Keys.from_os(), 0)
+        inbox = {peer: sealed for peer, (sealed,) in by_place(said, "sealed").items()}
+        _count_round(context, plan.rounds)  # before anything is sent
+        numbers = client.masked(encoded, inbox)
+        _keep(context, client)
+        return {NUMBERS: numbers_record(numbers)}
+
+    on(KEYS, lambda message, context: _begin(message, context, plan))
+    on(SHARES, lambda message, context: _share(message, context, plan))
+    on(MASKED, masked)
+    on(REVEAL, _reveal)
+    return found
+
+
+def _begin(message: Any, context: Any, plan: SecurePlan) -> dict[str, Any]:
+    said = said_in(message)
+    if said["plan"] != plan.digest:
+        raise DataError(
+            "The server follows another plan than this client was given.",
+            remedy="Install the app of this run on the client.",
+        )
+    client = Client(int(said["place"]), str(said["round"]))
+    _keep(context, client)
+    return {SAID: app.ConfigRecord(columns_of_keys({client.place: client.keys()}))}
+
+
+def _share(message: Any, context: Any, plan: SecurePlan) -> dict[str, Any]:
+    client = _client_in(context)
+    sealed = client.shares(keys_in(said_in(message)), plan.shares.least)
+    _keep(context, client)
+    columns = columns_of({peer: (text,) for peer, text in sealed.items()}, "sealed")
+    return {SAID: app.ConfigRecord(columns)}
+
+
+def _reveal(message: Any, context: Any) -> dict[str, Any]:
+    client = _client_in(context)
+    told = client.reveal({int(place) for place in said_in(message)["finished"]})
+    _keep(context, client)
+    return {SAID: app.ConfigRecord(columns_of_revealed(told))}
+
+
+def _keep(context: Any, client: Client) -> None:
+    known = context.state.config_records.get(STATE)
+    count = 0 if known is None else known["rounds"]
+    context.state[STATE] = app.ConfigRecord({"client": client.packed(), "rounds": count})
+
+
+def _client_in(context: Any) -> Client:
+    known = context.state.config_records.get(STATE)
+    if known is None:
+        raise DataError("No secure round has begun on this client.", remedy="Begin one.")
+    return Client.unpacked(known["client"])
+
+
+def _count_round(context: Any, most: int) -> None:
+    """
+    Raises:
+        DataError: this client was in all rounds of the plan.
+    """
+    known = context.state.config_records[STATE]
+    if not known["rounds"] < most:
+        raise DataError(
+            f"This client took part in {most} rounds, and the plan has no more.",
+            remedy="Start another run, with a plan that is paid for.",
+        )
+    known["rounds"] = known["rounds"] + 1
