@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import reticent as rt
 from reticent.core.errors import IntegrityError, InvalidArgument
 from reticent.runs.federated_tables import MeasuredTable, read_tables, write_tables
 from reticent.runs.folder import read_record
@@ -218,3 +223,29 @@ def test_made_up_clients_need_a_named_dataset_and_their_number(
         assert (code, out) == (1, "")
         assert said in err
         assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.thorough
+def test_a_run_that_is_killed_between_rounds_is_resumed_and_charged_once(
+    reticent, visits: Path, tmp_path: Path
+) -> None:
+    folder, ledger = tmp_path / "run", rt.Ledger.create(str(tmp_path / "ledger.db"))
+    ledger.limit("visits", epsilon=4.01, delta=1e-4, unit="user")
+    typed = words(
+        visits, "--rounds", 300, "--ledger", tmp_path / "ledger.db", "--dataset", "visits", "-o", folder
+    )
+    program = "import sys; from reticent.cli.app import main; sys.exit(main())"
+    with subprocess.Popen([sys.executable, "-c", program, *map(str, typed)]) as running:
+        checkpoint = folder / "checkpoint"
+        end = time.monotonic() + 300
+        while not checkpoint.exists() and running.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        assert running.poll() is None, "it is to be killed before it ends"
+        running.send_signal(signal.SIGKILL)
+    assert not (folder / "model.safetensors").exists()
+    code, _, err = reticent("show", folder)
+    assert "not finished" in err
+    code, _, err = reticent("federate", "--resume", folder)
+    assert code == 0, err
+    assert (folder / "model.safetensors").exists()
+    assert [entry.kind for entry in ledger.entries("visits")].count("charge") == 1
