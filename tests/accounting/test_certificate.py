@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import sys
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,10 @@ def _with(certificate: Certificate, **changes: Any) -> str:
     """The certificate with other numbers and a hash that fits them."""
     said = {**certificate.to_json(), **changes}
     del said["sha256"]
+    return _hashed(said)
+
+
+def _hashed(said: dict[str, Any]) -> str:
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return json.dumps({**said, "sha256": hashlib.sha256(text.encode()).hexdigest()})
 
@@ -138,6 +143,60 @@ def _with(certificate: Certificate, **changes: Any) -> str:
 def test_an_edited_number_fails_the_proof_even_where_the_hash_was_made_anew(name: str):
     with pytest.raises(Unproven):
         check(read(_with(_HONEST, **_EDITS[name])))
+
+
+_STRANGE: list[Any] = [None, True, "", "1", [], {}, [[1]], -1, 0, 1, 3, 0.1, -0.0, 1e-300, 1e308, 10**30]
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Of every value in a JSON text, the outermost left out."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, item in inside:
+        yield (*path, name)
+        yield from _places(item, (*path, name))
+
+
+def _edited(said: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    copy = json.loads(json.dumps(said))
+    inner = copy
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return copy
+
+
+def test_whatever_stands_in_any_place_only_true_claims_pass():
+    """Every number, list and object replaced by every strange value, with a hash that fits."""
+    said, passed, refused = _HONEST.to_json(), [], 0
+    del said["sha256"]
+    for path in _places(said):
+        for value in _STRANGE:
+            try:
+                claim = read(_hashed(_edited(said, path, value)))
+                check(claim)
+            except (DataError, Unproven):
+                refused += 1
+                continue
+            passed.append(path)
+            least = tight(claim.event, claim.delta, claim.adjacency, group=claim.group).lower
+            assert claim.epsilon >= least * (1 - 1e-9), (path, value)
+    assert refused > 15 * len(passed) / 2
+    assert {path[0] for path in passed} <= {
+        "epsilon",
+        "delta",
+        "event",
+        "distance",
+        "removed",
+        "added",
+        "group",
+    }
+
+
+def test_the_proof_of_another_event_proves_nothing_here():
+    other = prove(_times(_poisson(_gaussian(1.0)), 2), 0.45, 1e-6)
+    lattices = {side: other.to_json()[side] for side in ("removed", "added", "bits")}
+    with pytest.raises(Unproven, match="does not prove"):
+        check(read(_with(_HONEST, **lattices, epsilon=0.45)))
 
 
 def test_what_was_not_edited_passes_and_says_what_it_proves():
@@ -164,6 +223,11 @@ def test_an_edit_is_seen_by_the_hash_before_anything_is_proved():
         _HONEST.write().replace('"add-or-remove"', '"whatever"'),
         _HONEST.write().replace('"group": 1', '"groups": 1'),
         _HONEST.write().replace('"spans": [', '"spans": [[0.0, 0, 99999999999999],'),
+        _HONEST.write().replace('"epsilon": 0.7', '"epsilon": 0.7, "epsilon": 0.5'),
+        _HONEST.write().replace('"epsilon": 0.7', '"epsilon": 1e999'),
+        _HONEST.write().replace('"times": 20', f'"times": 1{400 * "0"}'),
+        _HONEST.write().replace('"event": {', 150 * '{"kind": "repeated", "times": 1, "event": ', 1)
+        + 150 * "}",
     ],
 )
 def test_what_is_not_a_certificate_is_refused_in_words(text: str):

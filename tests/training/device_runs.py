@@ -28,6 +28,7 @@ from reticent import noise as noise_strategies  # noqa: E402
 from reticent.core import whole_normals  # noqa: E402
 from reticent.core.errors import ReticentError  # noqa: E402
 from reticent.core.keys import Keys  # noqa: E402
+from reticent.data.allocation import Allocation  # noqa: E402
 from reticent.data.dataset import Dataset  # noqa: E402
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Sampler, Shuffled  # noqa: E402
 from reticent.mechanisms.adjacency import Adjacency  # noqa: E402
@@ -192,19 +193,27 @@ def its_own_number(params: Any, example: Any) -> jax.Array:
 @case(1, 8)
 def who_is_in_each_batch(devices: int) -> Arrays:
     samplers: list[Sampler] = [FixedSize(examples=ROWS, batch_size=9), FullBatch(examples=ROWS)]
-    found = {}
-    for sampler in samplers[: 2 if devices == 8 else 1]:  # of all rows there is one set
-        done = train(
-            its_own_number,
-            {"w": np.zeros(ROWS, np.float32)},
-            {"number": np.arange(ROWS, dtype=np.int32)},
-            plan(sampler, clipping=flat(1.0), noise_multiplier=GENTLE, steps=2 * STEPS),
-            optimizer=remembering(),
-            keys=Keys.seeded(4),
-            execution=on(devices),
-        )
-        found[type(sampler).__name__] = np.asarray(done.state.opt_state.updates) * sampler.batch_size
-    return found
+    some = samplers[: 2 if devices == 8 else 1]  # of all rows there is one set
+    return {type(sampler).__name__: _who(sampler, devices) for sampler in some}
+
+
+@case(1, 2)
+def who_is_in_allocated_batches(devices: int) -> Arrays:
+    """Three rounds of four steps."""
+    return {"who": _who(Allocation(examples=ROWS, batch_size=12), devices)}
+
+
+def _who(sampler: Sampler, devices: int) -> np.ndarray:
+    done = train(
+        its_own_number,
+        {"w": np.zeros(ROWS, np.float32)},
+        {"number": np.arange(ROWS, dtype=np.int32)},
+        plan(sampler, clipping=flat(1.0), noise_multiplier=GENTLE, steps=2 * STEPS),
+        optimizer=remembering(),
+        keys=Keys.seeded(4),
+        execution=on(devices),
+    )
+    return np.asarray(done.state.opt_state.updates) * sampler.batch_size
 
 
 def nothing(params: Any, example: Any) -> jax.Array:

@@ -37,7 +37,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 @pytest.fixture(scope="module")
 def noises(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What came out of the cases about noise, on one device and on two."""
-    names = "noise", "noise_that_every_device_adds", "correlated_noise"
+    names = "noise", "noise_that_every_device_adds", "correlated_noise", "who_is_in_allocated_batches"
     return run_cases(tmp_path_factory.mktemp("noises"), *names)
 
 
@@ -153,6 +153,15 @@ def test_correlated_noise_is_that_of_one_device(noises: Found) -> None:
     alone = noises[1]["correlated_noise"]
     assert any(array.std() > 0.05 for array in alone.values())
     assert are_close(noises[2]["correlated_noise"], alone)
+
+
+def test_allocated_batches_of_two_devices_have_every_record_once_per_round(noises: Found) -> None:
+    """Noise is a fiftieth of a row here, as above."""
+    two, alone = (np.rint(noises[devices]["who_is_in_allocated_batches"]["who"]) for devices in (2, 1))
+    assert two.shape == (12, 37)
+    assert (two.reshape(3, 4, 37).sum(axis=1) == 1).all()
+    assert np.array_equal(two, alone)
+    assert not np.array_equal(two[:4], two[4:8])
 
 
 @pytest.mark.thorough
