@@ -3,15 +3,22 @@
 python -m benchmarks.sampling                                    three minutes
 python -m benchmarks.sampling --rows 3000 --batch 100 --epochs 2    to try it out
 python -m benchmarks.sampling --adversary                        docs/accounting.md, section 2.3
+python -m benchmarks.sampling --disk FOLDER --rows 400000 --batch 2000 --features 1024
+                                        a file of 1.6 GB: bytes that are read per epoch, steps per second
 
-Rows are made up: ten classes of 64 features, and a linear model. Epsilon is of the run as measured.
+Rows are made up: ten classes of 64 features, and a linear model. Epsilon is of the run as measured. With
+--disk, run it where memory is limited (a cgroup of less than the file), or the kernel keeps the file.
+Bytes are those that the process had fetched from storage (/proc/self/io, Linux).
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +28,7 @@ import optax
 
 import reticent as rt
 from benchmarks.fixed_size_adversary import adaptive_epsilon
+from benchmarks.scale.files import forget
 from reticent.accounting.setting import Setting, steps_for
 from reticent.accounting.tight_epsilon import Cost, tight
 from reticent.mechanisms.sampling_events import Sampling
@@ -64,6 +72,9 @@ def main() -> None:
         for block in (2009, 502, 125):
             found = adaptive_epsilon(rate=256 / 60_000, noise=1.1, steps=14_063, delta=1e-5, block=block)
             print(f"choices every {block} steps: {found[0]:.2f} without a choice, {found[1]:.2f} with one")
+        return
+    if options.disk:
+        measure_disk(options)
         return
     print("| batches | adjacency | epsilon | accuracy | steps per second | rows read once an epoch | never |")
     print("|---|---|---|---|---|---|---|")
@@ -111,6 +122,66 @@ def measure(way: Sampling, options: argparse.Namespace) -> Measured:
     )
 
 
+def measure_disk(options: argparse.Namespace) -> None:
+    """One epoch of each on rows that stay in a file."""
+    steps = -(-options.rows // options.batch)
+    with _file_of_rows(options) as data:
+        size = data["x"].nbytes
+        print(f"A file of {size / 1e9:.2f} GB, {steps} steps of {options.batch} rows")
+        print("| batches | steps per second | GB read per epoch | files read per epoch |\n|---|---|---|---|")
+        for way in WAYS:
+            plan = Plan.without_privacy(
+                examples=options.rows, batch_size=options.batch, steps=steps, max_norm=1.0, sampling=way.value
+            )
+            plan = replace(plan, noise_multiplier=options.noise, delta=DELTA / 10, is_private=True)
+            forget(data["x"].filename)  # type: ignore[arg-type]
+            seen: list[tuple[int, float, int]] = []
+            _train(
+                data,
+                plan,
+                options,
+                buffer=2**28,
+                progress_every=max(steps // 8, 1),
+                on_progress=lambda moment, seen=seen: seen.append(
+                    (moment.step, time.perf_counter(), _bytes_fetched())
+                ),
+            )
+            (first, started, before), (last, ended, after) = seen[0], seen[-1]
+            fetched = (after - before) / (last - first) * steps
+            print(
+                f"| {way.value} | {(last - first) / (ended - started):.1f} | {fetched / 1e9:.2f} | "
+                f"{fetched / size:.2f} |",
+                flush=True,
+            )
+
+
+@contextmanager
+def _file_of_rows(options: argparse.Namespace) -> Iterator[dict[str, np.ndarray]]:
+    """Memory maps of rows and labels, removed after."""
+    folder, chance = Path(options.disk), np.random.default_rng(0)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {name: folder / f"{name}.npy" for name in ("x", "y")}
+    try:
+        shape = (options.rows, options.features)
+        rows = np.lib.format.open_memmap(paths["x"], mode="w+", dtype=np.float32, shape=shape)
+        for start in range(0, options.rows, 10_000):
+            rows[start : start + 10_000] = chance.random(
+                (len(rows[start : start + 10_000]), options.features)
+            )
+        rows.flush()
+        del rows
+        np.save(paths["y"], chance.integers(0, CLASSES, options.rows, np.int32))
+        yield {name: np.load(path, mmap_mode="r") for name, path in paths.items()}
+    finally:
+        for path in paths.values():
+            path.unlink(missing_ok=True)
+
+
+def _bytes_fetched() -> int:
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["read_bytes"])
+
+
 def made_up(rows: int) -> tuple[np.ndarray, np.ndarray]:
     chance = np.random.default_rng(0)
     centres = chance.normal(size=(CLASSES, FEATURES)) * 0.35
@@ -122,9 +193,11 @@ def loss(params: Any, example: Any) -> jax.Array:
     return -jax.nn.log_softmax(example["x"] @ params["w"])[example["y"]]
 
 
-def _train(data: Any, plan: Plan, options: argparse.Namespace, buffer: int | None = None) -> Any:
+def _train(
+    data: Any, plan: Plan, options: argparse.Namespace, buffer: int | None = None, **watched: Any
+) -> Any:
     execution = Execution() if buffer is None else Execution(buffer=buffer)
-    start = {"w": jnp.zeros((FEATURES, CLASSES))}
+    start = {"w": jnp.zeros((options.features, CLASSES))}
     return rt.train(
         loss,
         start,
@@ -133,6 +206,7 @@ def _train(data: Any, plan: Plan, options: argparse.Namespace, buffer: int | Non
         optimizer=optax.sgd(0.5),
         execution=execution,
         keys=rt.Keys.seeded(options.seed),
+        **watched,
     )
 
 
@@ -153,6 +227,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=float, default=10)
     parser.add_argument("--noise", type=float, default=1.1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--features", type=int, default=FEATURES, help="with --disk")
+    parser.add_argument("--disk", metavar="FOLDER")
     parser.add_argument("--adversary", action="store_true")
     return parser.parse_args()
 

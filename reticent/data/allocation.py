@@ -45,8 +45,9 @@ class Allocation:
         True
 
     Reference:
-        Feldman and Shenfeld (2025), Privacy amplification by random allocation, arXiv:2502.08202; Chua et
-        al. (2024), Balls-and-bins sampling for DP-SGD, arXiv:2412.16802.
+        Feldman and Shenfeld (2025), Privacy amplification by random allocation, arXiv:2502.08202v4; Chua,
+        Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang (2025), Balls-and-Bins sampling
+        for DP-SGD, AISTATS, arXiv:2412.16802.
     """
 
     examples: int

@@ -67,7 +67,7 @@ def test_a_round_is_bracketed_and_the_bracket_is_narrow(
     p = density(noise, shifts, [1 / steps] * steps, points)
     q = density(noise, [(0.0,) * released], [1.0], points)
     cost = tight(allocated(noise, steps, times=times, released=released), delta)
-    slack = 1e-4  # of the grid
+    slack = 3e-4  # of the grid
     assert worst(p, q, cost.upper) <= delta * (1 + slack)
     assert cost.lower == 0 or worst(p, q, cost.lower) >= delta * (1 - slack)
     assert cost.upper - cost.lower <= 4e-3 * cost.upper + 1e-3

@@ -147,7 +147,7 @@ def test_one_release_by_integration(kind: str, shift: float, rate: float, delta:
     event = PoissonSampled(rate=rate, event=make(noise_multiplier=1 / shift))
     cost = bracket_event(event, delta, Neighbours(Adjacency.ADD_OR_REMOVE))
     assert cost.lower <= exact + 1e-5
-    assert exact <= cost.upper + 1e-12
+    assert exact <= cost.upper * (1 + 1e-8) + 1e-12  # masses of the grid are rounded
 
 
 @pytest.mark.parametrize(("shift", "rate"), [(1.0, 0.3), (2.0, 0.05)])

@@ -9,7 +9,6 @@ whether it holds. Section 4 of docs/accounting.md derives each term; comments na
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,8 @@ from reticent.accounting.loss_distribution.pairs import UNIT
 _LARGEST_WINDOW = 2**22  # points: 32 MB a copy
 _PRECISIONS = ((np.float64, UNIT), (np.longdouble, float(np.finfo(np.longdouble).eps) / 2))
 _DEEPEST = 600.0  # the exponent at which a tilted weight counts as zero
+_ODD = np.array([3**i * 5**j for i in range(16) for j in range(12) if 3**i * 5**j < 2**25])  # next to windows
+_STEPS = np.geomspace(0.02, 50, 24)  # of a tilt, in units of its own
 _MOST_EXTENDED = 2**18  # points: extended precision is several times slower
 
 
@@ -236,7 +237,7 @@ def _choose_window(
     Chernoff's bound on both sides: the mass beyond x is at most E[e^{s (loss - x)}] for every s > 0.
     A coarse copy finds a good s, the lattice itself says what it proves.
     """
-    steps = np.geomspace(0.02, 50, 24) * _unit_tilt(parts, copies, tilt)
+    steps = _STEPS * _unit_tilt(parts, copies, tilt)
     rightward = _coarse_moments(parts, copies, tilt + steps) - log_scale - steps * mean
     leftward = _coarse_moments(parts, copies, tilt - steps) - log_scale + steps * mean
     spacing = parts[0].lattice.spacing
@@ -355,11 +356,11 @@ def _log_modulus(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
     return np.where(np.abs(excess) < 0.5, 0.5 * np.log1p(np.maximum(excess, -0.5)), far)
 
 
-@lru_cache(maxsize=256)
 def _handy(size: int) -> int:
     """The next size with no prime factor above 5, so that its transform is fast and accurate."""
-    odd = [3**i * 5**j for i in range(24) for j in range(16) if 3**i * 5**j < 2 * size]
-    return min(part << max(-(-size // part) - 1, 0).bit_length() for part in odd)
+    doublings = np.ceil(np.log2(np.maximum(size / _ODD, 1.0))).astype(int)
+    sizes = _ODD << doublings
+    return int(sizes[sizes >= size].min())
 
 
 def _wrap_around(weights: np.ndarray, size: int, origin: int) -> np.ndarray:

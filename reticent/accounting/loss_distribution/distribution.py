@@ -24,6 +24,7 @@ from reticent.accounting.loss_distribution.lattice import (
     round_up,
     sketch,
 )
+from reticent.accounting.loss_distribution.one_release import lower_of_one, upper_of_one
 from reticent.accounting.loss_distribution.pairs import UNIT, Pair
 from reticent.accounting.refusal import or_infinite
 
@@ -33,6 +34,7 @@ _LARGEST_LOSS = 1e8  # beyond it no lattice is fine enough, and adding up number
 _MOST_POINTS = 2**20  # of a window
 _FEW_POINTS = 2**12  # of a lattice
 _FIRST_TILTS = np.geomspace(1e-3, 1e6, 73)
+_PARTS = np.linspace(0, 1, 17)
 RELATIVE_WIDTH = 8e-4  # of a bracket, relative to epsilon
 
 
@@ -131,6 +133,9 @@ def _solve(
     unknown = math.inf if is_upper else 0.0
     if not all(abs(end) <= _LARGEST_LOSS for release in releases for end in release.pair.span()):
         return unknown, 0.0
+    if _total(releases) == 1:
+        pair = releases[0].pair
+        return (upper_of_one(pair, delta) if is_upper else lower_of_one(pair, delta)), 0.0
     sketches = [sketch(release.pair) for release in releases]
     if not all(len(copy.losses) for copy in sketches):  # losses beyond the range of float64
         return unknown, 0.0
@@ -184,7 +189,8 @@ def _choose(
         # The smallest tilt that is as good as the best: bounded losses would drive it to infinity.
         best = int(np.argmax(scores <= enough))
         tilt = float(tilts[best])
-        tilts = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 17)
+        low, high = float(tilts[max(best - 1, 0)]), float(tilts[min(best + 1, len(tilts) - 1)])
+        tilts = low * (high / low) ** _PARTS
     variance = sum(
         release.times * _variance(copy, tilt) for release, copy in zip(releases, sketches, strict=True)
     )

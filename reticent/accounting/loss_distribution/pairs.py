@@ -336,14 +336,18 @@ def _normal_cells(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # The relative error of a computed tail at z: that of erfc, and that of z itself, amplified by z.
     error = tail * (16 + 4 * np.minimum(size, _FARTHEST) ** 2) * UNIT
     is_left = z <= 0
-    left, right = np.append(tail * is_left, 0.0), np.append(0.0, tail * ~is_left)
-    # Below zero a cell is left[i] - left[i-1]; above, right[i-1] - right[i]; the one between is the rest.
     first_right = int(np.count_nonzero(is_left))
-    mass = np.diff(left, prepend=0.0)
-    mass[first_right:] = right[first_right:] - np.append(right[first_right + 1 :], 0.0)
+    # A cell below 0 is its tail less the one before; above, less the one after; the one between is the rest.
+    mass, left, right = np.empty(len(z) + 1), tail[:first_right], tail[first_right:]
+    mass[:1] = left[:1] if first_right else 0.0
+    np.subtract(left[1:], left[:-1], out=mass[1 : max(first_right, 1)])
+    mass[-1:] = right[-1:] if len(right) else 0.0
+    np.subtract(right[:-1], right[1:], out=mass[first_right + 1 : first_right + 1 + max(len(right) - 1, 0)])
     inner_left = tail[first_right - 1] if first_right else 0.0
     inner_right = tail[first_right] if first_right < len(z) else 0.0
     mass[first_right] = 1 - inner_left - inner_right
-    bounds = np.append(error, 0.0) + np.append(0.0, error)
+    bounds = np.zeros(len(z) + 1)
+    bounds[:-1] += error
+    bounds[1:] += error
     bounds[first_right] += UNIT
     return np.maximum(mass, 0.0), bounds
