@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -177,11 +177,20 @@ def _table(column: Column):
             value = [day_of(bound) for bound in value] if field.name == "bounds" else day_of(value)
         elif field.name == "bounds":
             value = [int(bound) if isinstance(column, Integer) else float(bound) for bound in value]
-        table[field.name] = list(value) if isinstance(value, tuple) else value
+        table[field.name] = _array(value) if isinstance(value, list | tuple) else value
     marks = sorted(getattr(column, "looked_up", ()))
     if marks:
         table["looked_up"] = tomlkit.item(marks).comment(NOT_PUBLIC)
     return table
+
+
+def _array(values: Sequence[Any]):
+    """All in one: tomlkit takes the square of their number to append them one by one."""
+    import tomlkit
+    from tomlkit.items import Array, Trivia, Whitespace
+
+    parts = [part for value in values for part in (tomlkit.item(value), Whitespace(", "))]
+    return Array(parts[:-1], Trivia())
 
 
 def _column(entry: Any, source: str, name: str) -> Column:

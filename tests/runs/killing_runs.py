@@ -39,6 +39,7 @@ from reticent.data.preparation.noise import PreparationNoise
 from reticent.ledger.ledger import DatasetBudget, Ledger
 from reticent.ledger.storage import sqlite as store
 from reticent.mechanisms.events import Composed, Event, Repeated
+from reticent.runs import folder as folders
 from reticent.runs.fit import fit, resume
 from reticent.runs.folder import read_record
 from reticent.runs.predict import Predictor
@@ -51,7 +52,19 @@ ROWS, EPSILON, LIMIT = 1200, 4.0, 4.01
 _WRITING = ("save", "write_whole", "whole_file", "open_new", "_sync_folder", "_packed")
 _RUN = tuple(
     f"runs/{name}.py"
-    for name in ("lifecycle", "fit", "open_run", "public_domain", "payment", "folder", "private", "origin")
+    for name in (
+        "lifecycle",
+        "fit",
+        "open_run",
+        "public_domain",
+        "payment",
+        "folder",
+        "private_part",
+        "origin",
+    )
+)
+assert all((Path(folders.__file__).parents[1] / name).exists() for name in _RUN), (
+    "a module has another name now"
 )
 NONE = "none"
 
