@@ -7,7 +7,6 @@ import hashlib
 import os
 import platform
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -38,15 +37,8 @@ if _QUICKLY not in os.environ.get("XLA_FLAGS", ""):  # JAX reads it when it is i
 # Runs that tests make are marked with a key of their own, not with that of whoever runs the tests.
 os.environ.setdefault("RETICENT_CONFIG", tempfile.mkdtemp(prefix="reticent-tests-"))
 
-# Processes that tests start share what they compile, for this run of the tests: one that is killed while it
-# writes leaves a broken entry, which the next one compiles anew. JAX reads these words when it is imported.
-_FOR_CHILDREN = "JAX_COMPILATION_CACHE_DIR"
-if _FOR_CHILDREN not in os.environ:
-    os.environ[_FOR_CHILDREN] = tempfile.mkdtemp(prefix="reticent-tests-programs-")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
-
-# Here, a program is compiled once, whichever test, worker or run asks for it first. JAX names it after all that
-# it is compiled from: code, options, versions and devices. JAX writes without a lock, so here an entry appears
+# A program is compiled once, whichever test, process or run asks for it first. JAX names it after all that it
+# is compiled from: code, options, versions and devices. JAX writes without a lock, so here an entry appears
 # whole or not at all, and no process that a test starts, and may kill, knows of the folder.
 _ROOM = 2**30  # bytes that stay for the next run
 
@@ -87,12 +79,7 @@ def _put_whole(self: Any, key: str, value: bytes) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
-        return
-    for_children = Path(os.environ[_FOR_CHILDREN])
-    if for_children.name.startswith("reticent-tests-programs-"):
-        shutil.rmtree(for_children, ignore_errors=True)
-    if (folder := _programs(config)) is None:
+    if hasattr(config, "workerinput") or (folder := _programs(config)) is None:
         return
     room = _ROOM
     entries = [(path.stat(), path) for path in folder.iterdir()]
