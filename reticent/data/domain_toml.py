@@ -187,9 +187,9 @@ def _table(column: Column):
 def _array(values: Sequence[Any]):
     """All in one: tomlkit takes the square of their number to append them one by one."""
     import tomlkit
-    from tomlkit.items import Array, Trivia, Whitespace
+    from tomlkit.items import Array, Item, Trivia, Whitespace
 
-    parts = [part for value in values for part in (tomlkit.item(value), Whitespace(", "))]
+    parts: list[Item] = [part for value in values for part in (tomlkit.item(value), Whitespace(", "))]
     return Array(parts[:-1], Trivia())
 
 

@@ -164,8 +164,8 @@ def _keep_output(job: Job) -> None:
 
 def _keep_line(job: Job, line: str) -> None:
     try:
-        said = json.loads(line)
-        said = said if isinstance(said, dict) else {"note": line}
+        read = json.loads(line)
+        said: dict[str, Any] = read if isinstance(read, dict) else {"note": line}
     except ValueError:
         said = {"note": line}
     with job.changed:
