@@ -34,6 +34,11 @@ if tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 11):  # newer ones en
 if _QUICKLY not in os.environ.get("XLA_FLAGS", ""):  # JAX reads it when it is imported, so it is set before
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_QUICKLY}".strip()
 
+# Python reads the sources once, whatever the environment says: each process that a test starts imports the
+# package, and pytest rewrites the assertions of 300 files.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Runs that tests make are marked with a key of their own, not with that of whoever runs the tests.
 os.environ.setdefault("RETICENT_CONFIG", tempfile.mkdtemp(prefix="reticent-tests-"))
 
