@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reticent import convex as convex
     from reticent import data as data
     from reticent import distributed as distributed
+    from reticent import features as features
     from reticent import federated as federated
     from reticent import ledger as ledger
     from reticent import mechanisms as mechanisms
