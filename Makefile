@@ -1,6 +1,6 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough quick oldest newest flower wheel browser postgres check format docs reference bench bench-certify bench-training bench-accuracy bench-tabular bench-convex bench-pate \
+.PHONY: help demo studio test thorough quick oldest newest flower wheel browser postgres check format docs reference bench bench-certify bench-training bench-accuracy bench-tabular bench-convex bench-pate \
 	bench-synthetic bench-federated bench-strangers bench-noise bench-sampling bench-scale clean
 
 PYTHON ?= python3
@@ -13,6 +13,10 @@ help: ## This list
 demo: .venv/demo ## The whole story in a minute: train twice, attack, audit, report
 	@rm -rf .venv/runs
 	$(BIN)/reticent demo -o .venv/runs/demo
+
+studio: .venv/dev ## The studio in a browser, over the folder of the demo's runs
+	@mkdir -p .venv/runs
+	$(BIN)/reticent studio .venv/runs
 
 test: .venv/dev browser postgres ## The tests that every change must pass, on every core
 	$(BIN)/python -m pytest --numprocesses logical --dist worksteal -m 'not thorough'

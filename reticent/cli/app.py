@@ -33,6 +33,7 @@ from reticent.cli import (
     predict,
     report,
     show,
+    studio,
     sweep,
     synth,
     train,
@@ -64,6 +65,7 @@ app.command("attack", epilog=attack.EPILOG)(attack.run)
 app.command("audit", epilog=audit.EPILOG)(audit.run)
 app.command("sweep", epilog=sweep.EPILOG)(sweep.run)
 app.command("report", epilog=report.EPILOG)(report.run)
+app.command("studio", epilog=studio.EPILOG)(studio.run)
 app.command("account", epilog=account.EPILOG)(account.run)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.run)
 app.add_typer(datasets.app, name="datasets")

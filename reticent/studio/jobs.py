@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,8 @@ class Job:
     bars: dict[str, float | None] = field(default_factory=dict)
     output: str = ""
     code: int | None = None
-    changed: threading.Condition = field(default_factory=threading.Condition)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    version: int = 0  # grows with whatever it says
 
     @property
     def command(self) -> str:
@@ -57,26 +58,15 @@ class Job:
 
     def facts(self, since: int = 0) -> dict[str, Any]:
         """What a page shows: lines from `since` on."""
-        with self.changed:
+        with self.lock:
             return {
                 "state": self.state,
                 "code": self.code,
                 "lines": self.lines[since:],
                 "next": len(self.lines),
                 "bars": [{"name": name, "done": done} for name, done in self.bars.items()],
-                "leads_to": self.leads_to,
+                "output": self.output if self.code is not None else "",
             }
-
-    def follow(self, since: int = 0) -> Iterator[dict[str, Any]]:
-        """What a page shows, again whenever there is more, until the job has ended."""
-        while True:
-            facts = self.facts(since)
-            yield facts
-            since = facts["next"]
-            if facts["code"] is not None:
-                return
-            with self.changed:
-                self.changed.wait(timeout=15.0)
 
     def stop(self) -> None:
         """Interrupts the command as Ctrl-C does."""
@@ -112,6 +102,7 @@ class Jobs:
                 text=True,
                 encoding="utf-8",
                 errors="replace",
+                start_new_session=True,  # Ctrl-C at the terminal reaches the studio, which interrupts it once
             )
             job = Job(len(self._jobs) + 1, tuple(words), leads_to, process)
             self._jobs.append(job)
@@ -150,9 +141,9 @@ def _listen(job: Job) -> None:
         _keep_line(job, line.rstrip("\n"))
     reader.join()
     code = job.process.wait()
-    with job.changed:
+    with job.lock:
         job.code = 130 if code == -signal.SIGINT else code
-        job.changed.notify_all()
+        job.version += 1
 
 
 def _keep_output(job: Job) -> None:
@@ -168,9 +159,9 @@ def _keep_line(job: Job, line: str) -> None:
         said: dict[str, Any] = read if isinstance(read, dict) else {"note": line}
     except ValueError:
         said = {"note": line}
-    with job.changed:
+    with job.lock:
         if "bar" in said:
             job.bars[str(said["bar"])] = said.get("done")
         elif len(job.lines) < _MOST_LINES and line:
             job.lines.append(said)
-        job.changed.notify_all()
+        job.version += 1

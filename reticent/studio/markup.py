@@ -23,7 +23,7 @@ class Markup(str):
 Content = str | int | float | None | Iterable[Any]
 
 
-def tag(name: str, *children: Content, **attributes: str | int | float | bool | None) -> Markup:
+def tag(name: str, /, *children: Content, **attributes: str | int | float | bool | None) -> Markup:
     """An element. Whatever is not `Markup` is escaped, and None is left out.
 
     An underscore at the end of an attribute's name is dropped, others become hyphens: `class_`, `data_job`.

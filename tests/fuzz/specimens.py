@@ -144,10 +144,10 @@ def write_outputs(home: Path) -> None:
 
 def write_evidence(folder: Path) -> None:
     """Attacks and an audit beside a run, as the commands write them."""
-    at = str(Path(__file__).parents[1] / "report")
+    at = str(Path(__file__).parents[1])
     if at not in sys.path:
         sys.path.insert(0, at)
-    from made_runs import with_attacks, with_audit  # pyright: ignore[reportMissingImports]
+    from made_runs import with_attacks, with_audit
 
     with_attacks(folder)
     with_audit(folder)

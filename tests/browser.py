@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -71,14 +72,14 @@ class Browser:
         os.close(self._read)
         shutil.rmtree(self._folder, ignore_errors=True)  # its helpers may still be writing
 
-    def open(self, path: Path, *, width: int, height: int = 900, dark: bool = False) -> None:
-        """Loads a file at a width, in light or dark colours."""
+    def open(self, page: Path | str, *, width: int, height: int = 900, dark: bool = False) -> None:
+        """Loads a file or an address at a width, in light or dark colours."""
         self.events.clear()
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         self.call("Emulation.setDeviceMetricsOverride", **metrics)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._next())
 
@@ -87,6 +88,23 @@ class Browser:
         found = self.call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    def wait_for(self, condition: str, *, seconds: float = 60.0) -> None:
+        """Waits until a JavaScript expression is true on the page, which may be loaded anew meanwhile."""
+        end = time.monotonic() + seconds
+        while not self._is_true(condition):
+            assert time.monotonic() < end, f"never true: {condition}\n{self.run('document.body.innerText')}"
+            time.sleep(0.1)
+
+    def _is_true(self, condition: str) -> bool:
+        found = self.call("Runtime.evaluate", expression=f"!!({condition})", returnByValue=True)
+        return "exceptionDetails" not in found and found["result"].get("value") is True
+
+    def choose_files(self, selector: str, *paths: Path) -> None:
+        """Files for an input, as if a person had chosen them."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", files=[str(path) for path in paths], nodeId=node)
 
     def picture(self, path: Path, *, whole: bool = True) -> None:
         data = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
