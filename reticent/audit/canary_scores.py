@@ -72,8 +72,8 @@ def loss_scores(loss: LossFunction, before: Any, after: Any, inputs: dict[str, n
     rows = {key: jnp.asarray(array) for key, array in inputs.items()}
 
     @jax.jit
-    def losses(params: Any) -> jax.Array:
+    def losses(params: Any, rows: dict[str, jax.Array]) -> jax.Array:
         return jax.lax.map(lambda row: jnp.float32(loss(params, row)), rows, batch_size=256)
 
-    fallen = np.asarray(losses(before), np.float64) - np.asarray(losses(after), np.float64)
+    fallen = np.asarray(losses(before, rows), np.float64) - np.asarray(losses(after, rows), np.float64)
     return np.nan_to_num(fallen, nan=0.0, posinf=0.0, neginf=0.0)

@@ -61,6 +61,13 @@ class Audit:
     record: Mapping[str, Any]
     scores: tuple[np.ndarray, np.ndarray]
 
+    @property
+    def input_coins(self) -> np.ndarray:
+        """Which of the input canaries joined the training."""
+        gradients, inputs = (int(self.record[f"{kind}_canaries"]) for kind in ("gradient", "input"))
+        packed = np.frombuffer(bytes.fromhex(self.record["coins"]), np.uint8)
+        return np.unpackbits(packed, count=gradients + inputs)[gradients:].astype(bool)
+
     def __str__(self) -> str:
         return "\n".join([str(self.verdict), *(f"  {each}" for each in self.evidence)])
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from reticent.additive.plan import AdditivePlan
 from reticent.audit.additive import AdditiveAudit, AdditiveRows, arithmetic_additive, audit_additive
 from reticent.audit.arithmetic import Arithmetic
@@ -16,12 +19,21 @@ from reticent.runs.reopen import Again
 
 
 def audit_run(
-    again: Again, *, canaries: int | None = None, confidence: float = 0.95, keys: Keys | None = None
+    again: Again,
+    *,
+    canaries: int | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    confidence: float = 0.95,
+    keys: Keys | None = None,
 ) -> Audit | AdditiveAudit:
     """Trains as a run was trained, with canaries, and tries to contradict its epsilon.
 
     What comes out is for whoever holds the data: the model of an audit is thrown away, and neither it nor
     the verdict is covered by the run's guarantee.
+
+    Args:
+        inputs: of a run that was trained in steps, made-up records as its model takes them: each joins by a
+            coin of its own.
 
     Raises:
         InvalidArgument: the run was not trained in steps.
@@ -46,6 +58,7 @@ def audit_run(
         recipe.plan,
         optimizer=recipe.optimizer,
         canaries=canaries,
+        inputs=inputs,
         confidence=confidence,
         keys=keys,
     )

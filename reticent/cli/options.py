@@ -56,7 +56,7 @@ TableName = Annotated[
 
 # What is learned, and what is public about the data.
 Target = Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)]
-Model = Annotated[str, typer.Option(help="auto, linear, additive, mlp, cnn or scattering.")]
+Model = Annotated[str, typer.Option(help="auto, linear, fourier, additive, mlp, cnn or scattering.")]
 DomainFile = Annotated[
     Path | None, typer.Option(help="A file that says what is public about the table.", show_default=False)
 ]

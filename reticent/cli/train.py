@@ -21,7 +21,7 @@ EPILOG = "Example:  reticent train patients.csv --target readmitted --epsilon 1 
 Method = Annotated[
     str, typer.Option(help="auto, sgd, gd, output, objective, exponential, descent, additive or pate.")
 ]
-Model = Annotated[str, typer.Option(help="auto, linear, additive, mlp, cnn or scattering.")]
+Model = Annotated[str, typer.Option(help="auto, linear, fourier, additive, mlp, cnn or scattering.")]
 Target = Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)]
 Epsilon = Annotated[float | None, typer.Option(help="What may be spent in all.", show_default=False)]
 Delta = Annotated[

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reticent.models import initialisers as initialisers
     from reticent.models import layers as layers
     from reticent.models.course_cnn import course_cnn as course_cnn
+    from reticent.models.fourier import FourierFeatures as FourierFeatures
     from reticent.models.linear import linear as linear
     from reticent.models.losses import accuracy as accuracy
     from reticent.models.losses import classification_loss as classification_loss

@@ -27,6 +27,7 @@ from reticent.runs.record import RunRecord
 
 _MODELS = {
     "linear": "A linear model",
+    "fourier": "A linear model on random Fourier features",
     "additive": "An additive model: one curve per column",
     "mlp": "A perceptron",
     "cnn": "A convolutional network",

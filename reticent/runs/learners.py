@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from reticent.models import Model
 from reticent.runs.problem import Problem
 from reticent.training.gradients import LossFunction
 
-ModelName = Literal["auto", "linear", "additive", "mlp", "cnn", "scattering"]
+ModelName = Literal["auto", "linear", "fourier", "additive", "mlp", "cnn", "scattering"]
 
 _HIDDEN = 64  # of the perceptron
 _PRIOR_IMAGES = 8000
@@ -61,6 +61,10 @@ def learner(name: ModelName, problem: Problem) -> Learner:
     match name:
         case "linear":
             return _on_rows(models.linear(int(np.prod(problem.shape)), problem.outputs), problem)
+        case "fourier":
+            inputs = _Waves(problem)
+            made = _make("fourier", _bare(inputs.count, problem.outputs), problem, inputs)
+            return replace(made, rounds_by_place=True)
         case "additive":
             _require_table(problem)
             columns = Columns(problem.columns or (NUMBER,) * problem.shape[0])
@@ -79,7 +83,7 @@ def learner(name: ModelName, problem: Problem) -> Learner:
             return replace(made, rounds_by_place=True)
         case _:
             raise InvalidArgument(
-                f"There is no model {name!r}.", remedy="Known: auto, linear, additive, mlp, cnn, scattering."
+                f"There is no model {name!r}.", remedy=f"Known: {', '.join(get_args(ModelName))}."
             )
 
 
@@ -145,6 +149,18 @@ def _bare(inputs: int, outputs: int) -> Model:
         starts={"w": zeros(inputs, outputs)},
         apply=lambda params, x: x @ params["w"],
     )
+
+
+class _Waves:
+    """Random Fourier features of tables, whose numbers lie within [-1, 1], and of the bytes of images."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._waves = models.FourierFeatures(math.prod(problem.shape))
+        self.count = self._waves.count
+
+    def __call__(self, x: np.ndarray, on_progress: Callable[[float], None] = _silently, /) -> np.ndarray:
+        rows = np.asarray(x).reshape(len(x), math.prod(x.shape[1:]))
+        return self._waves(rows / 127.5 - 1 if rows.dtype == np.uint8 else rows)
 
 
 class _Whitened:

@@ -160,7 +160,7 @@ def _model_name(folder: Path, name: str) -> Any:
     Raises:
         IntegrityError: there is no model of this name.
     """
-    if name not in ("linear", "additive", "mlp", "cnn", "scattering"):
+    if name not in ("linear", "fourier", "additive", "mlp", "cnn", "scattering"):
         raise IntegrityError(
             f"{folder / folders.RUN} does not describe a model that can be made here.",
             remedy="Restore it from a copy.",

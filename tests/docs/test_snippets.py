@@ -14,6 +14,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import io
+import json
 import os
 import re
 import shlex
@@ -202,7 +203,7 @@ def check_command(command: Command, printed: str, block: Block) -> None:
 
 @pytest.mark.thorough
 def test_the_demonstration_does_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """`make` says which command it runs. Here six models attack instead of sixteen, and canaries are few."""
+    """`make` says which command it runs. Here gradient canaries are few."""
     from reticent.cli import demonstration
     from reticent.ledger.ledger import Ledger
 
@@ -211,7 +212,6 @@ def test_the_demonstration_does_what_the_readme_shows(tmp_path: Path, monkeypatc
     make = run_in_shell(f'make -n --no-print-directory -C "{ROOT}" -o .venv/demo demo', tmp_path).stdout
     *before, line = make.splitlines()
     assert before == ["rm -rf .venv/runs"]
-    monkeypatch.setattr(demonstration, "demonstrate", partial(demonstration.demonstrate, shadows=6))
     monkeypatch.setattr(demonstration, "audit_run", partial(demonstration.audit_run, canaries=100))
     check_command(command, f"{line}\n{printed_by(line.removeprefix('.venv/bin/'), tmp_path)}", block)
 
@@ -224,6 +224,12 @@ def test_the_demonstration_does_what_the_readme_shows(tmp_path: Path, monkeypatc
     } <= names
     with Ledger.open(folder / "demo.ledger") as ledger:
         assert ledger.account("digits").charges == 1
+    (twins,) = (
+        each for each in json.loads((folder / "report.json").read_text())["sections"] if each["id"] == "twins"
+    )
+    plain, private = twins["charts"][0]["amounts"]
+    assert plain > 80  # and of a private one, more than 72 comes once in ten thousand audits
+    assert private < 72
 
 
 # Python

@@ -114,6 +114,7 @@ def stochastic(terms: Terms) -> Descent:
     batch = int(min(max(terms.rows // 13, 64), 4096, terms.rows))
     steps, rate, norm = {
         "linear": (200, 4.0, 1.0),
+        "fourier": (200, 6.0, 0.3),
         "mlp": (300, 1.0, 1.0),
         "cnn": (1200, 3.0, 0.1),
         "scattering": (600, 60.0, 0.1),
@@ -127,6 +128,7 @@ def full(terms: Terms) -> Descent:
     require_enough(terms)
     steps, rate, norm = {
         "linear": (100, 4.0, 1.0),
+        "fourier": (50, 10.0, 0.3),
         "mlp": (150, 1.0, 1.0),
         "cnn": (200, 3.0, 0.1),
         "scattering": (200, 100.0, 0.1),

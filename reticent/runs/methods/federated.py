@@ -23,7 +23,13 @@ from reticent.training.plan import Plan
 from reticent.training.plan_json import from_json, to_json
 
 ROUNDS, LOCAL_BATCH = 100, 20
-_STARTS = {"linear": (0.5, 1.0), "mlp": (0.1, 0.5), "cnn": (0.1, 0.5), "scattering": (1.0, 0.5)}
+_STARTS = {
+    "linear": (0.5, 1.0),
+    "fourier": (1.0, 0.5),
+    "mlp": (0.1, 0.5),
+    "cnn": (0.1, 0.5),
+    "scattering": (1.0, 0.5),
+}
 _ASKED = (
     *("rounds", "clients_per_round", "local_epochs", "local_rate", "local_batch", "max_norm"),
     *("clients", "dirichlet"),
