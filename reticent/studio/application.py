@@ -7,15 +7,16 @@ import json
 import shlex
 from collections.abc import AsyncIterator, Callable
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from reticent.core.errors import InvalidArgument, ReticentError
+from reticent.core.files import open_new
 from reticent.report.from_run import collect_facts
 from reticent.report.render.html import page as report_of
-from reticent.studio import planning
+from reticent.studio import budgets, columns, planning
 from reticent.studio.commands import command_for, prepare
 from reticent.studio.jobs import Job, Jobs
-from reticent.studio.pages import comparison, frame, job, plan, run, runs
+from reticent.studio.pages import comparison, frame, job, ledger, plan, run, runs, train
 from reticent.studio.workspace import Workspace
 
 if TYPE_CHECKING:  # of the extra, which is imported when a studio is started
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # of the extra, which is imported when a studio is started
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 _MOST_FORM = 1 << 20  # bytes of what a form sends
+_MOST_TABLE = 1 << 32  # bytes of a table that is dropped on a page
 
 
 def application(workspace: Workspace, jobs: Jobs) -> Starlette:
@@ -60,6 +62,14 @@ class _Studio:
             Route("/run", self.page(self.run)),
             Route("/compare", self.page(self.compare)),
             Route("/report", self.page(self.report)),
+            Route("/train", self.page(self.train)),
+            Route("/train/drop", self.drop, methods=["POST"]),
+            Route("/train/price", self.post(self.price), methods=["POST"]),
+            Route(
+                "/ledgers", self.page(lambda request: ledger.ledgers_page(self.workspace, folder=self.folder))
+            ),
+            Route("/ledger", self.page(self.ledger)),
+            Route("/ledger/fits", _json(self.fits)),
             Route("/job", self.page(lambda request: job.job_page(self.job(request), folder=self.folder))),
             Route("/job/events", self.events),
             Route("/job/stop", self.post(self.stop), methods=["POST"]),
@@ -108,6 +118,35 @@ class _Studio:
         """The report of a run, made anew: a page of its own, with its style inside and no script at all."""
         facts = collect_facts(self.workspace.find(request.query_params.get("name", "")))
         return _html(report_of(facts), headers={"content-security-policy": _REPORT_POLICY})
+
+    def train(self, request: Request) -> Any:
+        if name := request.query_params.get("file"):
+            return train.train_page(name, self.workspace, folder=self.folder)
+        return train.choose_page(self.workspace, self.jobs.newest(), folder=self.folder)
+
+    def price(self, request: Request, fields: dict[str, str]) -> dict[str, Any]:
+        return columns.price(fields, self.workspace)
+
+    def ledger(self, request: Request) -> Any:
+        return ledger.ledger_page(request.query_params.get("name", ""), self.workspace, folder=self.folder)
+
+    def fits(self, request: Request) -> dict[str, Any]:
+        words = request.query_params
+        return budgets.what_fits(self.workspace.find(words.get("name", "")), words.get("dataset", ""))
+
+    async def drop(self, request: Request) -> Response:
+        """Takes in a table, piece by piece; one that does not arrive whole is not kept."""
+        try:
+            path = self.workspace.new_table(request.query_params.get("name", ""))
+            with open_new(path, is_private=True) as file:
+                try:
+                    await _receive(request, file)
+                except BaseException:
+                    path.unlink(missing_ok=True)
+                    raise
+            return _plain_json({"name": self.workspace.name(path)})
+        except ReticentError as error:
+            return _plain_json({"error": str(error)})
 
     def job(self, request: Request) -> Job:
         word = request.query_params.get("number", "")
@@ -158,6 +197,21 @@ async def _fields(request: Request) -> dict[str, str]:
     except ValueError:
         pass
     raise InvalidArgument("This is not a form of the studio.", remedy="Reload the page.")
+
+
+async def _receive(request: Request, file: BinaryIO) -> None:
+    """
+    Raises:
+        InvalidArgument: it is larger than a page may send.
+    """
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > _MOST_TABLE:
+            raise InvalidArgument(
+                f"The table is larger than {_MOST_TABLE >> 30} GB.", remedy="Put it into the folder by hand."
+            )
+        file.write(piece)
 
 
 async def _follow(request: Request, followed: Job) -> AsyncIterator[str]:

@@ -7,17 +7,18 @@ where the command would take it for one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from reticent.core.errors import InvalidArgument
 from reticent.core.files import write_whole
 from reticent.data import catalog
+from reticent.data.kinds import Number
 from reticent.mechanisms import events
 from reticent.runs import folder as folders
+from reticent.studio import columns
+from reticent.studio.columns import FormFields
 from reticent.studio.workspace import Workspace
-
-FormFields = Mapping[str, str]
 
 _LONGEST = 2_000  # characters of a field
 CERTIFICATE, EVENT = "certificate.json", "event.json"
@@ -49,11 +50,17 @@ def command_for(action: str, fields: FormFields, workspace: Workspace) -> Comman
 
 
 def prepare(action: str, fields: FormFields, workspace: Workspace) -> None:
-    """What a command needs beside its words: for a certificate, the event of the run in a file."""
+    """Writes the file that a command reads: what a form declares, or the event that is to be certified."""
     if action == "certify":
         folder = workspace.find(_required(fields, "run"))
         event = folders.read_record(folder).event
         write_whole(folder / EVENT, (json.dumps(events.to_json(event), indent=2) + "\n").encode())
+    if action == "train" and columns.needs_file(columns.declared_columns(fields)):
+        domain = columns.domain_of(fields, workspace)
+        assert domain is not None
+        file = workspace.new(_domain_file(fields))
+        file.parent.mkdir(exist_ok=True)
+        domain.write(file)
 
 
 def option(name: str, value: str) -> list[str]:
@@ -73,16 +80,15 @@ def _train(fields: FormFields, workspace: Workspace) -> CommandLine:
         value = fields.get(name, "").strip() if name not in ("target", "user") else fields.get(name, "")
         if value and value != _USUAL.get(name):
             words += option(name, value)
-    words += _classes(fields)
-    words += _bounds(fields)
+    words += _classes(fields) if fields.get("task") != "regress" else []
+    words += _declared(fields, workspace)
     if fields.get("rows_per_user"):
         words += option("rows-per-user", fields["rows_per_user"])
-    if domain := fields.get("domain"):
-        words += option("domain", workspace.name(workspace.find(domain)))
     if ledger := fields.get("ledger"):
         words += option("ledger", workspace.name(workspace.find(ledger)))
         words += option("dataset", _required(fields, "dataset"))
     folder = _required(fields, "output")
+    workspace.new(folder)  # refuses a name that leads outside, or is taken
     return CommandLine((*words, *option("output", place(folder))), f"run?name={_quoted(folder)}")
 
 
@@ -99,28 +105,25 @@ def _classes(fields: FormFields) -> list[str]:
     return []
 
 
-def _bounds(fields: FormFields) -> list[str]:
-    """`--bounds` for every column that has two of them."""
-    try:
-        given = json.loads(fields.get("bounds") or "{}")
-        pairs = {str(name): (float(low), float(high)) for name, (low, high) in given.items()}
-    except (ValueError, TypeError, AttributeError):
-        raise InvalidArgument(
-            "A bound is not a number.", remedy="Write two numbers, or leave both out."
-        ) from None
+def _declared(fields: FormFields, workspace: Workspace) -> list[str]:
+    """What a form declares about columns: options where they can say it, else a file beside the tables."""
+    said = columns.declared_columns(fields)
+    said.pop(fields.get("target", ""), None)
+    if columns.needs_file(said):
+        return ["--domain", _domain_file(fields)]
     words = []
-    for name, (low, high) in pairs.items():
-        if "," in name or name != name.strip():
-            raise InvalidArgument(
-                f"The bounds of '{name}' cannot be an option of a command, because of its name.",
-                remedy="Declare them in a domain file: reticent domain TABLE -o FILE.",
-            )
-        if not low < high:
-            raise InvalidArgument(
-                f"The bounds of '{name}' are {low:g} and {high:g}.", remedy="Put the smaller first."
-            )
-        words += option("bounds", f"{name}={low:g}:{high:g}")
+    if file := fields.get("domain"):
+        words += option("domain", workspace.name(workspace.find(file)))
+    for name, column in said.items():
+        assert isinstance(column, Number)
+        assert column.bounds is not None
+        words += option("bounds", f"{name}={column.bounds[0]:g}:{column.bounds[1]:g}")
     return words
+
+
+def _domain_file(fields: FormFields) -> str:
+    """Where what a form declares is written: named like the run."""
+    return f"domains/{_required(fields, 'output').rpartition('/')[2]}.toml"
 
 
 def _resume(fields: FormFields, workspace: Workspace) -> CommandLine:

@@ -141,6 +141,9 @@ def _listen(job: Job) -> None:
         _keep_line(job, line.rstrip("\n"))
     reader.join()
     code = job.process.wait()
+    for pipe in (job.process.stdout, job.process.stderr):
+        if pipe is not None:
+            pipe.close()
     with job.lock:
         job.code = 130 if code == -signal.SIGINT else code
         job.version += 1

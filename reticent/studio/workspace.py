@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reticent.core.errors import DataError, InvalidArgument
-from reticent.core.files import open_new
 
 TABLES = (
     ".csv",
@@ -61,7 +60,7 @@ class Workspace:
         return path.resolve().relative_to(self.folder.resolve()).as_posix()
 
     def new(self, name: str) -> Path:
-        """A path inside the folder at which there is nothing yet; its own folder is made.
+        """A path inside the folder at which there is nothing yet.
 
         Raises:
             InvalidArgument: the name is not a plain one. DataError: there is something.
@@ -75,7 +74,6 @@ class Workspace:
         path = self.folder.resolve() / name
         if path.parent.resolve() != path.parent or path.exists() or path.is_symlink():
             raise DataError(f"There is something at {name} already.", remedy="Choose another name.")
-        path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def runs(self) -> list[str]:
@@ -95,14 +93,28 @@ class Workspace:
         """Files that may hold a ledger."""
         return sorted(self.name(path) for path in self._walk() if path.suffix.lower() in LEDGERS)
 
-    def keep(self, name: str, content: bytes) -> str:
-        """Writes a table that was dropped on a page, readable by its owner alone, and over nothing."""
-        plain = Path(name.replace("\\", "/")).name
+    def new_table(self, name: str) -> Path:
+        """Where a table goes that was dropped on a page: in a folder that only its owner can open.
+
+        Raises:
+            InvalidArgument: the name is not that of a table. DataError: there is one already.
+        """
+        plain = name.replace("\\", "/").rpartition("/")[2]
         path = self.new(f"{UPLOADS}/{plain}")
-        os.chmod(path.parent, 0o700)
-        with open_new(path, is_private=True) as file:
-            file.write(content)
-        return self.name(path)
+        if path.suffix.lower() not in TABLES:
+            raise InvalidArgument(
+                f"'{plain}' does not have the extension of a table.", remedy=f"Known are {', '.join(TABLES)}."
+            )
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    def domains(self) -> list[str]:
+        """Files that may say what is public about a table, beside runs."""
+        return sorted(
+            self.name(path)
+            for path in self._walk()
+            if path.suffix.lower() == ".toml" and not (path.parent / _RUN).exists()
+        )
 
     def _walk(self) -> Iterator[Path]:
         """Files below the folder, no deeper than a person would put them. Links are not followed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenStudio]:
     first = made_run(folder / "runs" / "first", method="objective", model="linear")
     with_attacks(first)
     with_audit(first)
-    made_run(folder / "runs" / HOSTILE, method="objective", model="linear", epsilon=1.0)
+    shutil.copytree(first, folder / "runs" / HOSTILE)
     (folder / "runs" / "damaged").mkdir()
     (folder / "runs" / "damaged" / "run.json").write_text("{}")
     listening, jobs = _listen(0), Jobs(folder)

@@ -5,5 +5,7 @@ figures     facts of a report as parts of a page
 plan        the form of a plan and the places for its results
 runs, run   all runs, and one of them
 comparison  several runs side by side
+train       a table, its columns, and a training
+ledger      budgets
 job         a command that runs
 """

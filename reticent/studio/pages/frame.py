@@ -10,6 +10,8 @@ from reticent.studio.markup import Content, Markup, tag
 TABS = (
     ("plan", "Plan"),
     ("runs", "Runs"),
+    ("train", "Train"),
+    ("ledgers", "Ledger"),
 )
 
 
