@@ -17,7 +17,7 @@ _MOST_POINTS = 40  # of a history that are worked out; the newest count most
 
 
 @dataclass(frozen=True)
-class Spending:
+class DatasetSpending:
     """One dataset of a ledger.
 
     Args:
@@ -37,7 +37,7 @@ class Spending:
         return len(self.points) > 1
 
 
-def spending(address: Path) -> tuple[Ledger, list[Spending]]:
+def spending(address: Path) -> tuple[Ledger, list[DatasetSpending]]:
     """A ledger, and all of its datasets.
 
     Raises:
@@ -55,7 +55,7 @@ def spending(address: Path) -> tuple[Ledger, list[Spending]]:
                 if name in (each.values.get("dataset"), each.values.get("same_rows_as"))
             )
             found.append(
-                Spending(
+                DatasetSpending(
                     account, cost.share(account), _sentence(account), own, tuple(histories.get(name, ()))
                 )
             )

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from reticent.core.errors import ReticentError
 from reticent.ledger.chain import Entry
 from reticent.ledger.ledger import Ledger
-from reticent.studio.budgets import Spending, spending
+from reticent.studio.budgets import DatasetSpending, spending
 from reticent.studio.markup import Markup, tag
 from reticent.studio.pages.frame import empty, field, heading, page, section
 from reticent.studio.pages.run import action_form
@@ -85,7 +85,7 @@ def ledger_page(name: str, workspace: Workspace, *, folder: str) -> Markup:
     )
 
 
-def _dataset(each: Spending, ledger: str) -> Markup:
+def _dataset(each: DatasetSpending, ledger: str) -> Markup:
     account, limit = each.account, each.account.limit
     spent = each.share * limit.epsilon
     kind = "adaptive: spent as a filter counts" if limit.adaptive else "planned"
@@ -135,7 +135,7 @@ def _dataset(each: Spending, ledger: str) -> Markup:
     )
 
 
-def _chart(each: Spending) -> Markup:
+def _chart(each: DatasetSpending) -> Markup:
     """A place for epsilon after each charge; `spent.js` draws it."""
     said = json.dumps({"points": each.points, "limit": each.account.limit.epsilon})
     return tag("div", data_spent=said)
