@@ -138,7 +138,7 @@ class Allocation:
         return chosen
 
 
-def first_fresh_step(sampler: Sampler, step: int) -> int:
+def fresh_step_of(sampler: Sampler, step: int) -> int:
     """From which step on a run may be resumed with other keys.
 
     The batches of a round are drawn together, in secret. Drawn anew in the middle of it, a record could join

@@ -142,6 +142,10 @@ class CyclicPoisson:
             release, rate=part.rate, capacity=part.capacity, most=part.most, steps=turns, parts=self.parts
         )
 
+    def first_fresh_turn(self, step: int) -> int:
+        """The first step of the first part, from `step` on."""
+        return -(-step // self.parts) * self.parts
+
     def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
         drawn = self._of_part.draw(root, steps, -(-rows // self.parts))
         at = drawn.indices * self.parts + (steps % self.parts)[:, None]

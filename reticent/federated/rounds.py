@@ -31,7 +31,6 @@ from reticent.core import trees
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.files import digest_of
 from reticent.core.keys import Keys, Stream, step_key
-from reticent.data.allocation import first_fresh_step
 from reticent.data.sampling import Batch
 from reticent.federated.aggregation import Aggregation
 from reticent.federated.journal import Journal
@@ -43,6 +42,7 @@ from reticent.training.clipping import paths_of
 from reticent.training.loop import Run
 from reticent.training.noise_streams import begin
 from reticent.training.payment import pay_once
+from reticent.training.places import first_fresh_step
 from reticent.training.preconditions import require_gradient_alone, require_kinds
 from reticent.training.step import Remembering, Roots, TrainState, noise_stream, safe_state
 
@@ -264,10 +264,13 @@ class Rounds:
         saved = None if self._checkpoints is None else self._checkpoints.load(fresh)
         state = fresh if saved is None else saved
         if saved is not None:
-            again = min(first_fresh_step(self.plan.server.sampler, int(saved.step)), self.plan.rounds)
+            again = first_fresh_step(self.plan.server, int(saved.step))
             state = saved._replace(step=jnp.int32(again))
-        self.journal.forget_from(int(state.step))
-        self._schedule.require_known(int(state.step))
+        taken = 0 if saved is None else int(saved.step)
+        self.journal.forget_from(taken)
+        self._schedule.require_known(taken)
+        for left_out in range(taken, int(state.step)):
+            self.journal.note(left_out, asked=())
         return state if self._stream is None else Remembering(state, begin(self._stream, params, state.step))
 
     def _assumed(self) -> tuple[str, ...]:

@@ -10,11 +10,12 @@ import numpy as np
 
 from reticent.core.errors import IntegrityError, Unproven
 from reticent.core.keys import Keys, Stream
-from reticent.data.cyclic import participation_of
+from reticent.data.cyclic import CyclicPoisson, participation_of
 from reticent.data.limited import Limited
 from reticent.data.sampling import Batch
 from reticent.federated.journal import Journal
 from reticent.federated.plan import FederatedPlan
+from reticent.mechanisms.adjacency import Adjacency
 from reticent.noise.participation import Participation
 from reticent.training.devices.mesh import without_empty
 from reticent.training.places import places_for, require_declared
@@ -102,7 +103,12 @@ class Schedule:
 
 def _declared(plan: FederatedPlan) -> Participation | None:
     """How often a client may take part; None where coins decide and any number of rounds is paid for."""
+    server = plan.server
     try:
-        return participation_of(plan.server.sampler, plan.rounds)
+        found = participation_of(server.sampler, plan.rounds)
     except Unproven:
         return None
+    if isinstance(server.sampler, CyclicPoisson) and server.adjacency is Adjacency.ADD_OR_REMOVE:
+        # A server that was started again has its clients in other parts, and begins with the first of them.
+        return Participation(times=found.times)
+    return found

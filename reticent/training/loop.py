@@ -19,7 +19,6 @@ from reticent.accounting.guarantee import Guarantee
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
-from reticent.data.allocation import first_fresh_step
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset, RowSource, as_dataset
 from reticent.distributed import collectives
@@ -49,7 +48,13 @@ from reticent.training.gradients.untrained import warn_of_untrained
 from reticent.training.loss_keys import AnyLoss
 from reticent.training.noise_streams import begin
 from reticent.training.payment import pay
-from reticent.training.places import ROUNDED_ALIKE, require_declared
+from reticent.training.places import (
+    ROUNDED_ALIKE,
+    SAME_ORDER,
+    first_fresh_step,
+    has_turns,
+    require_declared,
+)
 from reticent.training.plan import Plan
 from reticent.training.preconditions import agree, as_checkpoints, require_gradient_alone, require_kinds
 from reticent.training.programs import has_large_constants, kept, with_constants_apart
@@ -206,7 +211,7 @@ def _follow(
         name = None if part.is_divided else _name_of(how, plan, blocks, feed, layout, (average, contribution))
         begun = _started(name, step, params, optimizer, plan, feed, layout, checkpoints, checked)
         pay(budget, plan, data, checkpoints)
-        assumptions = _assumed(keys, checkpoints, plan, data, part)
+        assumptions = _assumed(keys, checkpoints, plan, data, part, is_resumed=begun.is_resumed)
         keep = keeping(checkpoints, layout, is_told=telling.on_progress is not None)
         shown = bar(plan, is_shown=telling.progress if collectives.is_first() else False)
         pace = Pace(plan, telling.every, feed.steps_at_once)
@@ -241,7 +246,13 @@ def _taken_in(
 
 
 def _assumed(
-    keys: Keys, checkpoints: Checkpoints | None, plan: Plan, data: Dataset, part: TrainedPart
+    keys: Keys,
+    checkpoints: Checkpoints | None,
+    plan: Plan,
+    data: Dataset,
+    part: TrainedPart,
+    *,
+    is_resumed: bool,
 ) -> tuple[str, ...]:
     """What the guarantee rests on besides the plan, in all steps, those before a restart too."""
     said = (
@@ -250,6 +261,7 @@ def _assumed(
         *part.assumptions,
         *network(),
         *((ROUNDED_ALIKE,) if _moves_others(plan) else ()),
+        *((SAME_ORDER,) if is_resumed and has_turns(plan) else ()),
     )
     if checkpoints is None:
         return said
@@ -283,6 +295,7 @@ class _Begun(NamedTuple):
 
     many: Callable[..., Any]
     start: Taken
+    is_resumed: bool
 
 
 def _started(
@@ -308,12 +321,12 @@ def _started(
     stream = noise_stream(plan)
     start = state if stream is None else Remembering(state, begin(stream, params, state.step))
     many = _compiled(name, step, feed, layout, start, has_large_constants(checked.program))
-    return _Begun(many, Taken(layout.placed(start), history, ""))
+    return _Begun(many, Taken(layout.placed(start), history, ""), is_resumed)
 
 
 def _resumed_at(plan: Plan, step: int) -> jax.Array:
     """Where a run goes on with other keys: of batches that are drawn together, what is left is left out."""
-    fresh = min(first_fresh_step(plan.sampler, step), plan.steps)
+    fresh = first_fresh_step(plan, step)
     if fresh > step and collectives.is_first():
         warnings.warn(
             f"Steps {step} to {fresh - 1} are left out: their batches were drawn with keys that are not "

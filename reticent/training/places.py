@@ -23,12 +23,16 @@ import numpy as np
 
 from reticent.core.errors import DataError
 from reticent.core.generators import generator_of
+from reticent.data.allocation import fresh_step_of
+from reticent.data.cyclic import Cyclic, CyclicPoisson
+from reticent.data.sampling import Shuffled
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training.plan import Plan
 
 ROUNDED_ALIKE = (
     "a record is rounded the same way at every position in a batch"  # of runs by several processes
 )
+SAME_ORDER = "the records came in the same order when the run was resumed"
 
 
 class Places(NamedTuple):
@@ -99,6 +103,32 @@ def lay(units: int, total: int, key: jax.Array) -> Places:
 def in_order(units: int) -> Places:
     """As many places as units, one after the other."""
     return Places(units, np.arange(units, dtype=np.int32))
+
+
+def has_turns(plan: Plan) -> bool:
+    """Whether a record's place in the data decides when it takes part: then the order is a part of the event."""
+    is_in_order = plan.adjacency is not Adjacency.ADD_OR_REMOVE
+    return is_in_order and isinstance(plan.sampler, Shuffled | Cyclic | CyclicPoisson)
+
+
+def first_fresh_step(plan: Plan, step: int) -> int:
+    """From which step on a run may be resumed with other keys.
+
+    The steps of a round of random allocation are drawn together. And records that are laid anew are in other
+    parts of those that take turns: one whose turn was just over could have the next as well, and one turn more
+    than the event counts. What is left of the round, or of the turns, is not taken.
+
+    Example:
+        >>> plan = Plan.for_budget(
+        ...     epsilon=1, delta=1e-5, examples=100, sampling="full", steps=9, max_norm=1
+        ... )
+        >>> first_fresh_step(plan, 5)
+        5
+    """
+    sampler = plan.sampler
+    if isinstance(sampler, CyclicPoisson) and plan.adjacency is Adjacency.ADD_OR_REMOVE:
+        return min(sampler.first_fresh_turn(step), plan.steps)
+    return min(fresh_step_of(sampler, step), plan.steps)
 
 
 def require_declared(plan: Plan, units: int) -> None:

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from reticent.accounting.setting import Setting
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
-from reticent.data.allocation import Allocation, first_fresh_step
+from reticent.data.allocation import Allocation, fresh_step_of
 from reticent.data.chance import uniform_below
 from reticent.data.sampling import Batch, Poisson, Sampler, Shuffled, places_among
 from reticent.mechanisms.adjacency import Adjacency
@@ -161,8 +161,8 @@ def test_numbers_below_a_bound_are_the_whole_part_of_a_product(bound: int):
 
 
 def test_a_run_is_resumed_at_the_next_round():
-    assert [first_fresh_step(ONE, step) for step in (0, 1, 9, 10, 11)] == [0, 10, 10, 10, 20]
-    assert first_fresh_step(Poisson(examples=300, batch_size=30), 7) == 7
+    assert [fresh_step_of(ONE, step) for step in (0, 1, 9, 10, 11)] == [0, 10, 10, 10, 20]
+    assert fresh_step_of(Poisson(examples=300, batch_size=30), 7) == 7
 
 
 @pytest.mark.parametrize(

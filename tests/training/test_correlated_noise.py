@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 import reticent as rt
 from reticent.core.errors import InvalidArgument
-from reticent.data.cyclic import participation_of
+from reticent.data.cyclic import CyclicPoisson, participation_of
 from reticent.noise.strategies import NoiseStrategy, Tree
 from reticent.training import noise_streams
 from reticent.training.checkpoint import Checkpoints
@@ -195,8 +195,32 @@ def test_what_is_saved_has_no_noise_and_a_resumed_run_begins_anew(tmp_path: Path
     products = white @ white.T / NUMBERS
     spread = np.sqrt((1 + np.eye(STEPS)) / NUMBERS)
     assert np.max(np.abs(products - np.eye(STEPS)) / spread) < LIMIT
+    assert "came in the same order" in str(second.guarantee) and "order" not in str(first.guarantee)
     # The noise of the second block takes back nothing of the first.
     assert worst_z(found, plan.noise, plan.noise_multiplier) > LIMIT
+
+
+def test_a_record_has_no_turn_more_if_a_run_is_resumed_between_two_turns(tmp_path: Path) -> None:
+    """Other keys lay records anew: one of a part whose turn is over comes to one whose turn is next."""
+    sampler = CyclicPoisson(examples=ROWS, batch_size=12, parts=5)  # everybody joins when it is their turn
+    plan = rt.Plan.without_privacy(sampling=sampler, steps=10, max_norm=NORM)
+    assert plan.adjacency is rt.Adjacency.ADD_OR_REMOVE
+    options: dict[str, Any] = {"optimizer": watching(), "checkpoints": tmp_path / "kept", "progress_every": 1}
+    rows = {"x": np.eye(ROWS, dtype=np.float32)}
+
+    def part(params: Any, row: Any) -> jax.Array:
+        return 9 * jnp.vdot(params, row["x"])
+
+    def stop(moment: Any) -> Any:
+        return rt.Stop("enough") if moment.step == 2 else None
+
+    rt.train(part, jnp.zeros(ROWS), rows, plan, keys=rt.Keys.seeded(1), on_progress=stop, **options)
+    with pytest.warns(UserWarning, match="Steps 2 to 4 are left out"):
+        run = rt.train(part, jnp.zeros(ROWS), rows, plan, keys=rt.Keys.seeded(2), **options)
+    turns = (np.asarray(run.state.opt_state[1]) > 0).sum(axis=0)
+    assert run.is_complete
+    assert turns.min() == 1
+    assert turns.max() == 2 == -(-plan.steps // sampler.parts)  # of which the event counts as many
 
 
 def test_loops_of_ones_own_and_steps_alone_refuse_it() -> None:
