@@ -54,11 +54,14 @@ def optimal_toeplitz(bands: int, steps: int, participation: Participation, aim: 
         start[1:],
         jac=True,
         method="L-BFGS-B",
+        bounds=[(0.0, None)] * (len(start) - 1),  # what is negative may have no theorem
         options={"maxiter": 500, "ftol": 1e-13, "gtol": 1e-9},
     )
     column = np.concatenate([[1.0], found.x])
-    # What grows has a theorem only as something larger, and what is negative may have none.
-    return np.maximum.accumulate(np.maximum(column, 0.0)[::-1])[::-1]
+    # What grows has a theorem only as something larger. Where that is much larger, independent noise is better.
+    best = np.maximum.accumulate(column[::-1])[::-1]
+    plain = np.eye(1, len(best))[0]
+    return min((best, plain), key=lambda each: _loss(each, steps, participation, aim).value)
 
 
 def _loss(column: np.ndarray, steps: int, participation: Participation, aim: Aim) -> _Value:
@@ -122,7 +125,7 @@ def optimal_buffers(buffers: int, steps: int, participation: Participation, aim:
     """
     checks.count(buffers=buffers, steps=steps)
     if steps == 1:
-        return Buffers(np.zeros(1), np.full(1, 0.5))
+        return Buffers(np.zeros(buffers), np.full(buffers, 0.5))
     # From the square root: its coefficients are a mixture of powers of decays between 0 and 1.
     rates = np.geomspace(1 / steps, 0.6, buffers + 1) if buffers > 1 else np.array([1 / steps, 1.0])
     decays = 1 - np.sqrt(rates[:-1] * rates[1:])
@@ -146,6 +149,13 @@ def _of_buffers(
     lags = np.arange(steps - 1)
 
     def objective(given: np.ndarray) -> tuple[float, np.ndarray]:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # far from the best
+            value, gradient = at(given)
+        if not np.isfinite(value + np.sum(gradient)):
+            return np.inf, np.zeros_like(given)
+        return value, gradient
+
+    def at(given: np.ndarray) -> tuple[float, np.ndarray]:
         scales, decays = np.exp(given[:buffers]), expit(given[buffers:])
         powers = decays[:, None] ** lags  # (buffers, steps - 1)
         column = np.concatenate([[1.0], scales @ powers])

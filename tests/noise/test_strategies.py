@@ -72,6 +72,10 @@ def test_settled_coefficients_are_on_the_grid_and_do_not_grow() -> None:
         column = noise.settled(24, PART).column(24)
         assert np.array_equal(on_grid(column), column)
         assert np.all(np.diff(column) <= 0)
+    for noise in (*ALL[:1], named.toeplitz(), named.blt(buffers=3), named.tree()):  # of the shortest runs
+        for steps in (1, 2):
+            part = Participation.cyclic(steps, 1)
+            assert noise.settled(steps, part).sensitivity(steps, part) >= np.sqrt(steps)
 
 
 @pytest.mark.parametrize("steps", [24, 200])
