@@ -26,6 +26,8 @@ import math
 from typing import NamedTuple
 
 from reticent.core import checks
+from reticent.core.errors import Unproven
+from reticent.data.sampling import FixedSize, FullBatch, Poisson
 from reticent.training.clipping import lipschitz
 from reticent.training.plan import Plan
 
@@ -173,6 +175,7 @@ def best_descent(
 def _variance(plan: Plan, parameters: int) -> float:
     """Of a noisy mean gradient around the gradient of the mean loss: that of the batch, and that of noise."""
     checks.count(parameters=parameters)
+    _require_fresh_batches(plan)
     sampler, bound = plan.sampler, plan.clipping.sensitivity
     drawn = bound**2 / sampler.batch_size if sampler.batch_size < sampler.examples else 0.0
     return drawn + parameters * plan.noise_deviation**2
@@ -181,7 +184,26 @@ def _variance(plan: Plan, parameters: int) -> float:
 def _expected_length(plan: Plan, parameters: int) -> float:
     """The root of the expected squared length of a noisy mean gradient."""
     checks.count(parameters=parameters)
+    _require_fresh_batches(plan)
     sampler, bound = plan.sampler, plan.clipping.sensitivity
     # A mean over a random batch, divided by its expected size: its square is at most (1 + 1/L) bound^2.
     drawn = 1 + (1 / sampler.batch_size if sampler.batch_size < sampler.examples else 0.0)
     return math.sqrt(drawn * bound**2 + parameters * plan.noise_deviation**2)
+
+
+def _require_fresh_batches(plan: Plan) -> None:
+    """Theorems here need steps whose expectation, given all before, is the gradient of the mean loss.
+
+    That of a part of the records, or of those that an epoch has left, is another one.
+
+    Raises:
+        Unproven: batches of this plan are drawn otherwise.
+    """
+    sampler = plan.sampler
+    is_cut = isinstance(sampler, Poisson) and sampler.largest is not None
+    if is_cut or not isinstance(sampler, FullBatch | Poisson | FixedSize):
+        what = "batches with a largest size" if is_cut else f"{type(sampler).__name__} batches"
+        raise Unproven(
+            f"There is no theorem here for {what}: the mean of one, given all before it, is not the gradient.",
+            remedy="Use full batches, Poisson ones or those of a fixed size.",
+        )

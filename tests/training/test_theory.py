@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from reticent.core.errors import InvalidArgument
-from reticent.data.sampling import FullBatch, Poisson, Sampler
+from reticent.core.errors import InvalidArgument, Unproven
+from reticent.data.allocation import Allocation
+from reticent.data.cyclic import Cyclic, CyclicPoisson
+from reticent.data.sampling import FullBatch, Poisson, Sampler, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training.clipping import lipschitz
 from reticent.training.plan import Plan
-from reticent.training.theory import best_descent, smooth_step_size, squared_gradient
+from reticent.training.theory import best_descent, excess_risk, smooth_step_size, squared_gradient
 
 
 def plan_of(noise: float, steps: int, sampler: Sampler | None = None) -> Plan:
@@ -93,6 +96,22 @@ def test_random_batches_add_their_variance() -> None:
     drawn = plan_of(0.1, 10, Poisson(examples=100, batch_size=10))  # the same noise per entry
     assert math.isclose(drawn.noise_deviation, plan_of(1.0, 10).noise_deviation)
     assert squared_gradient(drawn, smoothness=1.0, gap=1.0, parameters=3) > full
+
+
+def test_batches_whose_mean_is_not_the_gradient_have_no_theorem() -> None:
+    """A part that has its turn may pull the other way: steps of 1/smoothness then never come to rest."""
+    sizes = {"examples": 100, "batch_size": 50}
+    for sampler in (Cyclic(**sizes), Shuffled(**sizes), CyclicPoisson(**sizes, parts=2), Allocation(**sizes)):
+        plan = replace(plan_of(0.1, 10), sampler=sampler, adjacency=sampler.adjacencies[0])
+        for promised in (
+            lambda plan: squared_gradient(plan, smoothness=1.0, gap=1.0, parameters=3),
+            lambda plan: excess_risk(plan, radius=1.0, parameters=3),
+        ):
+            with pytest.raises(Unproven, match=f"no theorem here for {type(sampler).__name__} batches"):
+                promised(plan)
+    cut = replace(plan_of(0.1, 10), sampler=Poisson(**sizes, largest=60))
+    with pytest.raises(Unproven, match="largest size"):
+        squared_gradient(cut, smoothness=1.0, gap=1.0, parameters=3)
 
 
 def test_no_other_number_of_steps_has_a_smaller_bound() -> None:
