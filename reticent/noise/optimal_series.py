@@ -58,7 +58,7 @@ def optimal_toeplitz(bands: int, steps: int, participation: Participation, aim: 
         options={"maxiter": 500, "ftol": 1e-13, "gtol": 1e-9},
     )
     column = np.concatenate([[1.0], found.x])
-    # What grows has a theorem only as something larger. Where that is much larger, independent noise is better.
+    # What grows has a theorem only as something larger. Where that is much larger, plain noise is better.
     best = np.maximum.accumulate(column[::-1])[::-1]
     plain = np.eye(1, len(best))[0]
     return min((best, plain), key=lambda each: _loss(each, steps, participation, aim).value)

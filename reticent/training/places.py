@@ -106,7 +106,7 @@ def in_order(units: int) -> Places:
 
 
 def has_turns(plan: Plan) -> bool:
-    """Whether a record's place in the data decides when it takes part: then the order is a part of the event."""
+    """Whether a record's place in the data decides when it takes part: then their order has to stay."""
     is_in_order = plan.adjacency is not Adjacency.ADD_OR_REMOVE
     return is_in_order and isinstance(plan.sampler, Shuffled | Cyclic | CyclicPoisson)
 
@@ -114,9 +114,9 @@ def has_turns(plan: Plan) -> bool:
 def first_fresh_step(plan: Plan, step: int) -> int:
     """From which step on a run may be resumed with other keys.
 
-    The steps of a round of random allocation are drawn together. And records that are laid anew are in other
-    parts of those that take turns: one whose turn was just over could have the next as well, and one turn more
-    than the event counts. What is left of the round, or of the turns, is not taken.
+    The steps of a round of random allocation are drawn together. And records that are laid anew are in
+    other parts of those that take turns: one whose turn was just over could have the next as well, and a turn
+    more than the event counts. What is left of the round, or of the turns, is not taken.
 
     Example:
         >>> plan = Plan.for_budget(

@@ -204,6 +204,6 @@ def _require_fresh_batches(plan: Plan) -> None:
     if is_cut or not isinstance(sampler, FullBatch | Poisson | FixedSize):
         what = "batches with a largest size" if is_cut else f"{type(sampler).__name__} batches"
         raise Unproven(
-            f"There is no theorem here for {what}: the mean of one, given all before it, is not the gradient.",
+            f"There is no theorem here for {what}: their mean, given all before, is not the gradient.",
             remedy="Use full batches, Poisson ones or those of a fixed size.",
         )
