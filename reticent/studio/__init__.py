@@ -9,6 +9,7 @@ estimates      accuracy that was measured at a given epsilon, by data set
 columns        what is public about a table, and what finding the rest would cost
 budgets        what the datasets of a ledger may spend, and have spent
 commands       command lines from the fields of a form
+teaching       what the pages of the course compute
 jobs           commands that run for a page, and what they say
 markup         pages as escaped text
 pages          one file per page

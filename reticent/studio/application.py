@@ -13,10 +13,10 @@ from reticent.core.errors import InvalidArgument, ReticentError
 from reticent.core.files import open_new
 from reticent.report.from_run import collect_facts
 from reticent.report.render.html import page as report_of
-from reticent.studio import budgets, columns, planning
+from reticent.studio import budgets, columns, planning, teaching
 from reticent.studio.commands import command_for, prepare
 from reticent.studio.jobs import Job, Jobs
-from reticent.studio.pages import comparison, frame, job, ledger, plan, run, runs, train
+from reticent.studio.pages import comparison, frame, job, learn, ledger, plan, run, runs, train
 from reticent.studio.workspace import Workspace
 
 if TYPE_CHECKING:  # of the extra, which is imported when a studio is started
@@ -70,6 +70,11 @@ class _Studio:
             ),
             Route("/ledger", self.page(self.ledger)),
             Route("/ledger/fits", _json(self.fits)),
+            Route("/learn", self.page(self.learn)),
+            *(
+                Route(f"/learn/{name}", _json(lambda request, what=what: what(request.query_params)))
+                for name, what in teaching.LESSONS.items()
+            ),
             Route("/job", self.page(lambda request: job.job_page(self.job(request), folder=self.folder))),
             Route("/job/events", self.events),
             Route("/job/stop", self.post(self.stop), methods=["POST"]),
@@ -129,6 +134,9 @@ class _Studio:
 
     def ledger(self, request: Request) -> Any:
         return ledger.ledger_page(request.query_params.get("name", ""), self.workspace, folder=self.folder)
+
+    def learn(self, request: Request) -> Any:
+        return learn.learn_page(request.query_params.get("topic"), folder=self.folder)
 
     def fits(self, request: Request) -> dict[str, Any]:
         words = request.query_params

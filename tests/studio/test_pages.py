@@ -10,6 +10,8 @@ from urllib.parse import quote, urlsplit
 import pytest
 from browser import CHROMIUM, MISSING, Browser
 
+from reticent.studio.pages.lessons import LESSONS
+
 HOSTILE = "<img src=x onerror=alert(1)>"
 WIDTHS = (360, 800, 1600)
 PAGES = {
@@ -21,6 +23,8 @@ PAGES = {
     "columns": f"train?file={quote('tables/' + HOSTILE + '.csv')}",
     "ledgers": "ledgers",
     "ledger": "ledger?name=clinic.ledger",
+    "learn": "learn",
+    **{lesson.id: f"learn?topic={lesson.id}" for lesson in LESSONS},
 }
 
 
@@ -71,6 +75,9 @@ def test_every_page_fits_and_is_quiet(browser: Browser, filled, width: int):
         browser.open(filled.address + page, width=width, dark=width == 800)
         browser.wait_for(
             "!document.querySelector('#results') || document.querySelector('#epsilon').textContent > '0'"
+        )
+        browser.wait_for(
+            "!document.querySelector('#facts') || document.querySelector('#facts').textContent.length > 40"
         )
         require_quiet(browser, filled.address)
         assert browser.run("document.documentElement.scrollWidth") <= width, name

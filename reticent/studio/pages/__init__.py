@@ -7,5 +7,6 @@ runs, run   all runs, and one of them
 comparison  several runs side by side
 train       a table, its columns, and a training
 ledger      budgets
+learn       the pages of the course; lessons: what each of them says
 job         a command that runs
 """

@@ -12,6 +12,7 @@ TABS = (
     ("runs", "Runs"),
     ("train", "Train"),
     ("ledgers", "Ledger"),
+    ("learn", "Learn"),
 )
 
 

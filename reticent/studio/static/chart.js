@@ -62,10 +62,15 @@ export function draw(place, spec) {
 function paint(place) {
   const spec = place.spec, width = Math.max(place.clientWidth, 240), height = spec.height ?? Math.min(Math.max(width * 0.52, 220), 330);
   place.drawnWidth = place.clientWidth;
-  const left = 64, right = width - 22, top = 12, bottom = height - 42;
+  const top = 12, bottom = height - 42;
+  let left = 64, right = width - 22;
+  if (spec.square) {
+    const spare = Math.max(right - left - (bottom - top), 0) / 2;
+    [left, right] = [left + spare, right - spare];
+  }
   const lines = spec.lines ?? [], points = spec.points ?? [], bands = spec.bands ?? [], marks = spec.marks ?? [];
   const xs = [...lines.flatMap((line) => line.x), ...points.map((point) => point.x)];
-  const ys = [...lines.flatMap((line) => line.y), ...points.map((point) => point.y), ...bands.flatMap((band) => [...band.low, ...band.high])];
+  const ys = [...lines.flatMap((line) => line.y.filter((y) => y != null)), ...points.map((point) => point.y), ...bands.flatMap((band) => [...band.low, ...band.high])];
   const xRange = spec.xRange ?? range(xs, spec.logX, false), yRange = spec.yRange ?? range(ys, spec.logY, !spec.logY);
   const across = scale(xRange, [left, right], spec.logX), up = scale(yRange, [bottom, top], spec.logY);
   const id = `chart-${++made}`;
@@ -80,18 +85,20 @@ function paint(place) {
   }
   svg.append(element("path", { class: "axis", d: `M${left} ${bottom}H${right}` }),
     element("text", { class: "label", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, spec.xLabel),
-    element("text", { class: "label", transform: `translate(12 ${(top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, spec.yLabel));
+    element("text", { class: "label", transform: `translate(${left - 52} ${(top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, spec.yLabel));
   for (const band of bands) {
     const there = band.x.map((x, i) => `${across(x).toFixed(1)},${up(band.high[i]).toFixed(1)}`);
     const back = band.x.map((x, i) => `${across(x).toFixed(1)},${up(band.low[i]).toFixed(1)}`).reverse();
     svg.append(element("polygon", { class: "band", points: [...there, ...back].join(" ") }));
   }
   lines.forEach((line, number) => {
-    let path = "";
+    let path = "", isBegun = false;
     line.x.forEach((x, i) => {
-      if (line.y[i] == null || !Number.isFinite(line.y[i])) return;
-      if (path && line.steps) path += `H${across(x).toFixed(1)}`;
-      path += `${path ? "L" : "M"}${across(x).toFixed(1)} ${up(line.y[i]).toFixed(1)}`;
+      const isThere = line.y[i] != null && Number.isFinite(line.y[i]);
+      if (!isThere) { isBegun = false; return; }
+      if (isBegun && line.steps) path += `H${across(x).toFixed(1)}`;
+      path += `${isBegun ? "L" : "M"}${across(x).toFixed(1)} ${up(line.y[i]).toFixed(1)}`;
+      isBegun = true;
     });
     svg.append(element("path", { class: `line c${line.colour ?? number}`, d: path || "M0 0", "stroke-dasharray": line.dashed ? "5 4" : null }));
   });
@@ -107,7 +114,7 @@ function paint(place) {
     svg.append(element("circle", { class: `dot c${point.colour ?? 0}`, cx: across(point.x), cy: up(point.y), r: point.r ?? 5 }));
     if (point.name) {
       const isRight = across(point.x) > right - 90;
-      svg.append(element("text", { x: across(point.x) + (isRight ? -9 : 9), y: up(point.y) + 4, "text-anchor": isRight ? "end" : "start" }, point.name));
+      svg.append(element("text", { x: across(point.x) + (isRight ? -9 : 9), y: up(point.y) + 4 + (point.dy ?? 0), "text-anchor": isRight ? "end" : "start" }, point.name));
     }
   }
   place.replaceChildren(svg);

@@ -1,0 +1,136 @@
+"""What pages say, against what it is taken from: command lines, estimates, lessons."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reticent.core.errors import ReticentError
+from reticent.data.domain import Domain
+from reticent.studio import columns, teaching
+from reticent.studio.commands import command_for, prepare
+from reticent.studio.estimates import MEASURED
+from reticent.studio.pages.lessons import LESSONS
+from reticent.studio.workspace import Workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "-rf.csv").write_text("age,a=b,sick\n39,1,no\n50,2,yes\n")
+    return Workspace(tmp_path)
+
+
+def fields(**changes: Any) -> dict[str, str]:
+    said = {"source": "-rf.csv", "target": "sick", "epsilon": "1", "output": "runs/-x", "known": "declared"}
+    columns_of = changes.pop("columns", {})
+    return {**said, "classes": "no,yes", **changes, "columns": json.dumps(columns_of)}
+
+
+def number(low: str, high: str) -> dict[str, str]:
+    return {"kind": "number", "low": low, "high": high}
+
+
+def test_no_word_of_a_page_becomes_an_option(workspace: Workspace):
+    said = fields(target="--json", columns={"a=b": number("0", "9"), "-q": number("0", "1")})
+    words = command_for("train", said, workspace).words
+    assert words[:3] == ("train", "./-rf.csv", "--target=--json")
+    assert words[-2:] == ("--output", "runs/-x")
+    from reticent.cli.options import bounds_of
+
+    given = [words[place + 1] for place, word in enumerate(words) if word == "--bounds"]
+    given += [word.removeprefix("--bounds=") for word in words if word.startswith("--bounds=")]
+    assert bounds_of(given) == {"a=b": (0.0, 9.0), "-q": (0.0, 1.0)}
+
+
+def test_what_options_cannot_say_goes_into_a_file(workspace: Workspace):
+    said = fields(columns={"age": number("0", "120"), "a=b": {"kind": "words", "values": "1, 2"}})
+    words = command_for("train", said, workspace).words
+    assert "--bounds" not in words
+    prepare("train", said, workspace)
+    domain = Domain.read(workspace.folder / words[words.index("--domain") + 1])
+    assert domain.columns["age"].bounds == (0.0, 120.0)  # pyright: ignore[reportAttributeAccessIssue]
+    assert domain.columns["a=b"].values == ("1", "2")  # pyright: ignore[reportAttributeAccessIssue]
+    assert domain.not_public() == ["sick.kind"]  # the target's classes are an option
+    with pytest.raises(ReticentError, match="already"):
+        prepare("train", said, workspace)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"source": "../secret.csv"},
+        {"source": "postgresql://x@y/z"},
+        {"output": "../run"},
+        {"output": "runs/../../run"},
+        {"output": ".hidden/run"},
+        {"columns": {"age": number("9", "1")}},
+        {"columns": {"age": number("nan", "1")}},
+        {"columns": {"age": {"kind": "words", "values": " "}}},
+        {"columns": ["age"]},
+        {"target": "x" * 3000},
+    ],
+    ids=str,
+)
+def test_a_form_that_leads_outside_or_says_nonsense_is_refused(workspace: Workspace, wrong: dict[str, Any]):
+    with pytest.raises(ReticentError):
+        command_for("train", fields(**wrong), workspace)
+
+
+def test_a_price_is_that_of_the_run_and_names_no_value(workspace: Workspace):
+    rows = "".join(f"{age},{age % 7},{'yes' if age % 3 else 'no'}\n" for age in range(4000))
+    (workspace.folder / "t.csv").write_text(f"age,week,sick\n{rows}")
+    said = fields(source="t.csv", known="public", epsilon="1", delta="1e-6", method="objective")
+    found = columns.price(said, workspace)
+    assert found["records"] == 4000
+    assert 0.99 < float(found["epsilon"]) <= 1
+    assert 0 < float(found["preparation"]) <= 0.1001
+    assert len(found["found"]) == 4
+    assert not re.search(r"\b(yes|3999)\b", json.dumps(found))
+    declared = {"age": number("0", "5000"), "week": number("0", "7")}
+    assert columns.price({**said, "columns": json.dumps(declared)}, workspace)["preparation"] is None
+
+
+def test_estimates_are_those_of_the_documentation():
+    for each in MEASURED:
+        text = (ROOT / each.page).read_text()
+        for _, score in each.points:
+            assert re.search(rf"\| {score:.2f} ±", text), (each.name, score)
+        assert re.search(
+            rf"^{each.command.removeprefix('make ')}:", (ROOT / "Makefile").read_text(), re.MULTILINE
+        )
+
+
+def test_a_lesson_names_what_there_is():
+    for lesson in LESSONS:
+        origin = dict(lesson.origin[1:])
+        assert {"theorem", "function", "command", "page"} <= origin.keys(), lesson.id
+        assert lesson.origin[0][0].startswith("lecture"), lesson.id
+        for name in re.findall(r"reticent\.[\w.]+", origin["function"]):
+            module, _, last = name.rpartition(".")
+            assert hasattr(importlib.import_module(module), last), name
+        for page in re.findall(r"docs/[\w/]+\.md", origin["page"]):
+            assert (ROOT / page).is_file(), page
+        assert shlex.split(origin["command"])[0] == "reticent"
+
+
+def test_lessons_compute_with_the_functions_that_they_name():
+    from reticent.accounting.theorems import composition
+
+    found = teaching.compose({"epsilon": "0.1", "times": "500"})
+    assert found["x"][-1] == 500
+    assert found["lines"]["basic"][-1] == pytest.approx(50.0)
+    assert found["lines"]["optimal"][-1] == composition.optimal(0.1, 0.0, 500, 1e-5)
+    assert found["lines"]["optimal"][-1] < found["lines"]["advanced, sharper"][-1]
+    assert teaching.gaussian({"multiplier": "1"})["shown"] == "4.378"
+    assert teaching.vote({"gamma": "0.05", "answers": "1"})["one"] == "0.1000"
+    assert 20 < teaching.descend({"epsilon": "1", "steps": "30"})["multiplier"] < 21
+    with pytest.raises(ReticentError):
+        teaching.compose({"epsilon": "0.1", "times": "1e9"})
