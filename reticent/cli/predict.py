@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reticent.cli import options, output, paths, train
+from reticent.cli import feature_options, options, output, paths, train
 from reticent.core.errors import DataError
 from reticent.core.printable import printable
 
@@ -24,7 +24,9 @@ def run(
     folder: Annotated[Path, typer.Argument(help="What train wrote.", show_default=False)],
     file: Annotated[
         str,
-        typer.Argument(help="A table with the same columns: a file, or postgresql://...", show_default=False),
+        typer.Argument(
+            help="A table with the same columns: a file, postgresql://..., or images.", show_default=False
+        ),
     ],
     write: Annotated[
         Path | None,
@@ -37,6 +39,7 @@ def run(
             help="With two classes: predict the second at this probability or above.", show_default="0.5"
         ),
     ] = None,
+    features: feature_options.Features = None,
     written: options.Format = None,
     delimiter: options.Delimiter = None,
     header: options.Header = None,
@@ -63,7 +66,9 @@ def run(
     paths.require_folder(folder)
     predictor, odd = Predictor(folder), OddCells()
     table = predictor.open(
-        without_password(file), train.layout_of(written, delimiter, header, encoding, query, sheet)
+        without_password(file),
+        train.layout_of(written, delimiter, header, encoding, query, sheet),
+        features=features,
     )
     if table.doubt is not None:
         output.warn(table.doubt)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reticent.cli import options, output, preconditions
+from reticent.cli import feature_options, options, output, preconditions
 from reticent.cli.dry_run import print_dry_run
 from reticent.core.errors import InvalidArgument
 
@@ -46,10 +46,15 @@ Resume = Annotated[Path | None, typer.Option(help="Resume the run in this folder
 
 TrainSource = Annotated[
     str | None,
-    typer.Argument(help="A table, or the name of a dataset (reticent datasets list).", show_default=False),
+    typer.Argument(
+        help="A table, a folder of images, or a dataset (reticent datasets list).", show_default=False
+    ),
 ]
 PublicRows = Annotated[
-    str | None, typer.Option(help="For pate: a table of unlabelled rows, or held-out.", show_default=False)
+    str | None,
+    typer.Option(
+        help="For pate: unlabelled rows, or held-out. For --features: what to whiten by.", show_default=False
+    ),
 ]
 Teachers = Annotated[
     int | None, typer.Option(help="For pate: how many.", show_default="a hundredth of the rows")
@@ -80,6 +85,7 @@ DryRun = Annotated[
 _AS_TYPED = (
     *("source", "target", "epsilon", "delta", "method", "model", "prepare", "task", "test", "dataset"),
     *("public", "teachers", "user", "rows_per_user", "sampling", "noise", "bands", "buffers"),
+    *("features", "text", "images", "pixels", "overlap_is_public"),
 )
 
 
@@ -111,6 +117,11 @@ def run(
     noise: NoiseName = "independent",
     bands: Bands = None,
     buffers: Buffers = None,
+    features: feature_options.Features = None,
+    text: feature_options.Text = None,
+    images: feature_options.Images = None,
+    pixels: feature_options.Pixels = "imagenet",
+    overlap_is_public: feature_options.Overlap = False,
     dry_run: DryRun = False,
     coordinator: Coordinator = None,
     processes: Processes = None,

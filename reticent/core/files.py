@@ -204,9 +204,27 @@ def digest_of_file(path: Path, *, most: int = 1 << 30) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def files_below(folder: Path) -> list[str]:
+    """The names of all plain files below a folder, in their order; links are left out."""
+    found = []
+    for above, folders, names in os.walk(folder):
+        folders.sort()
+        inside = Path(above).relative_to(folder)
+        found += [
+            (inside / name).as_posix() for name in names if not os.path.islink(os.path.join(above, name))
+        ]
+    return sorted(found)
+
+
 def digest_of_piece(path: Path, piece: int, key: str) -> str:
-    """The keyed digest of one of the `PIECES` of a file."""
+    """The keyed digest of one of the `PIECES` of a file, or of a folder's files with their names."""
     hashed = hashlib.blake2b(key=key.encode(), digest_size=16)
+    if path.is_dir():
+        for name in files_below(path)[piece::PIECES]:
+            hashed.update(f"{len(os.fsencode(name))}:".encode() + os.fsencode(name))
+            with open(path / name, "rb") as file:
+                hashed.update(hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest())
+        return hashed.hexdigest()
     size = os.path.getsize(path)
     at, end = size * piece // PIECES, size * (piece + 1) // PIECES
     with open(path, "rb") as file:
@@ -218,7 +236,13 @@ def digest_of_piece(path: Path, piece: int, key: str) -> str:
 
 
 def digest_of_ends(path: Path) -> str:
-    """Tells copies of a file apart that differ in their first or last megabyte, without reading the rest."""
+    """Tells copies of a file apart that differ in their first or last megabyte, without reading the rest.
+
+    Of a folder it takes the names and sizes of its files.
+    """
+    if path.is_dir():
+        sizes = [(name, os.path.getsize(path / name)) for name in files_below(path)]
+        return hashlib.blake2b(repr(sizes).encode(), digest_size=16).hexdigest()
     with open(path, "rb") as file:
         first = file.read(_ENDS)
         file.seek(max(os.path.getsize(path) - _ENDS, 0))

@@ -20,6 +20,7 @@ from reticent.data.kinds import (
     MISSING_MARKERS,
     Category,
     Column,
+    Featured,
     Ignored,
     Integer,
     Label,
@@ -30,7 +31,7 @@ from reticent.data.kinds import (
     quote,
 )
 
-__all__ = ["Category", "Column", "Domain", "Ignored", "Integer", "Label", "Number"]
+__all__ = ["Category", "Column", "Domain", "Featured", "Ignored", "Integer", "Label", "Number"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ class Domain:
                 )
             target = self.columns[self.target]
             is_date = isinstance(target, Number) and target.date
-            if isinstance(target, (Category, Ignored)) or is_date:
+            if isinstance(target, (Category, Featured, Ignored)) or is_date:
                 raise DomainError(
                     f"{self._at(self.target)}: the target is of kind {'date' if is_date else target.kind}.",
                     remedy='Write kind = "label" to classify, or "number" to regress.',
@@ -125,6 +126,22 @@ class Domain:
             for key in ("kind", *public_fields(column))
             if getattr(column, key) is None or key in column.looked_up
         ]
+
+    def require_declared(self) -> None:
+        """
+        Raises:
+            DomainError: bounds or values of a column are not known.
+        """
+        pending = self.undeclared()
+        if pending:
+            what = " and ".join(sorted({key.rpartition(".")[2] for key in pending}))
+            names = [key.rpartition(".")[0] for key in pending]
+            raise DomainError(
+                f"Cannot encode: {len(pending)} of {len(self.columns)} columns of {self.source} "
+                f"have no declared {what} ({', '.join(names)}).",
+                remedy="Declare them in a domain file (reticent domain TABLE -o FILE), "
+                "or let a part of the budget find them: --prepare private.",
+            )
 
     def require_public(self) -> None:
         """Refuses a domain that still holds values looked up in the records.

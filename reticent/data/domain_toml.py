@@ -7,7 +7,7 @@
     ignore_case = true              # YES is read as yes
 
     [columns.age]
-    kind = "integer"                # number | integer | date | category | label | ignored
+    kind = "integer"                # number | integer | date | category | label | features | ignored
     bounds = [17, 90]
     missing = false
     looked_up = ["bounds", "missing"]  # not yet public: confirm or pay for it
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from reticent.core.errors import DomainError, suggest
 from reticent.data.dates import day_number, day_of, parse_day
-from reticent.data.kinds import KINDS, Column, Ignored, Integer, Number, quote
+from reticent.data.kinds import KINDS, Column, Featured, Ignored, Integer, Number, quote
 
 VERSION = 1
 LARGEST = 1 << 23  # characters: some 80,000 columns
@@ -203,7 +203,13 @@ def _column(entry: Any, source: str, name: str) -> Column:
     if kind not in KINDS:
         said = "is missing" if kind is None else f"{quote(kind)} is not a kind of column"
         raise DomainError(f"{where}, key 'kind': {said}.", remedy=suggest(kind or "", [*KINDS, "date"]))
-    return KINDS[kind](**_fields(entry, KINDS[kind], where=where))
+    found = _fields(entry, KINDS[kind], where=where)
+    if kind == Featured.kind and (absent := {"model", "digest", "width"} - set(found)):
+        raise DomainError(
+            f"{where}: {', '.join(sorted(absent))} of the features are missing.",
+            remedy="Leave the column out, and name the model with --features.",
+        )
+    return KINDS[kind](**found)
 
 
 def _fields(entry: Mapping[str, Any], made: type[Column], *, where: str) -> dict[str, Any]:
@@ -282,6 +288,9 @@ _READERS = {
     "prior": _pair,
     "looked_up": _marks,
     "reason": _text,
+    "model": _text,
+    "digest": _text,
+    "width": _number,
 }
 
 

@@ -74,7 +74,11 @@ def draft(table: Table, target: str | None = None, *, on_progress: OnProgress = 
     """
     if target is not None:
         table.require([target])
-    seen = {name: _ColumnSummary() for name in table.names if name not in table.unsupported}
+    seen = {
+        name: _ColumnSummary()
+        for name in table.names
+        if name not in table.unsupported | dict.fromkeys(table.made)
+    }
     for rows in table.batches():
         for name, column in zip(rows.batch.schema.names, rows.batch.columns, strict=True):
             markers = markers_of_target(MISSING_MARKERS) if name == target else MISSING_MARKERS
@@ -83,7 +87,9 @@ def draft(table: Table, target: str | None = None, *, on_progress: OnProgress = 
     identifiers = identifiers_among(table.names, target)
     columns: dict[str, Column] = {}
     for name in table.names:
-        if name in identifiers:
+        if name in table.made:
+            columns[name] = Ignored(reason="a public model makes numbers of it")
+        elif name in identifiers:
             columns[name] = Ignored(reason="an identifier, by its name")
         elif name == target and name in seen:
             columns[name] = _label(seen[name], table, name)

@@ -10,6 +10,7 @@ moves only its own row.
     a target            a class counted from 0, or -1 for none; a number, or NaN for none
     category            one feature a word, 1 where the cell is that word; one more for any other word;
                         where the words are ordered, one feature from 0 to 1 for all of them
+    a text, an image    the numbers that a public model made of it, cut to length 1
     missing cells       a feature of their own, 1 where the cell is missing; where the domain has none for
                         them, the typical number of the column, or its words in their shares
 """
@@ -42,8 +43,9 @@ from reticent.data.arrow_cells import (
 from reticent.data.cell_advice import advise_on_number
 from reticent.data.dataset import Dataset
 from reticent.data.dates import DATE_PARTS, part_codes
-from reticent.data.domain import Category, Column, Domain, Integer, Label, Number
+from reticent.data.domain import Category, Column, Domain, Featured, Integer, Label, Number
 from reticent.data.files import RowBatch, Table
+from reticent.data.files.made import made_rows
 from reticent.data.kinds import classes_of, markers_for, quote
 from reticent.data.row_files import RowsInFile, blank_rows
 
@@ -167,11 +169,11 @@ class Encoder:
         self.domain = domain
         self._on_numbers = on_numbers or (lambda *seen: None)
         self.odd: OddCells = Counter()
-        _require_declared(domain)
+        domain.require_declared()
         self._features = {
             name: column
             for name, column in domain.columns.items()
-            if name != domain.target and isinstance(column, (Number, Integer, Category))
+            if name != domain.target and isinstance(column, (Number, Integer, Category, Featured))
         }
         if not self._features:
             raise DomainError(
@@ -185,6 +187,10 @@ class Encoder:
         """Writes a batch of rows into blank arrays of their length."""
         at = 0
         for name, column in self._features.items():
+            if isinstance(column, Featured):
+                x[:, at : at + column.width] = made_rows(rows, table, name, column)
+                at += column.width
+                continue
             cells = ColumnCells(rows, table, self.domain, name)
             width = len(_names_of(name, column))
             own = width - len(_part_names(name, column))
@@ -364,6 +370,8 @@ def _bounds(column: Number | Integer) -> tuple[float, float]:
 
 
 def _names_of(name: str, column: Column) -> list[str]:
+    if isinstance(column, Featured):
+        return [f"{name} ({number})" for number in range(1, column.width + 1)]
     if isinstance(column, Category):
         names = [name] if column.ordered else [f"{name} = {value}" for value in column.values or ()]
         names += [f"{name} = (other)"] * column.other
@@ -385,16 +393,3 @@ def _fill_parts(column: Number | Integer, cells: ColumnCells, features: np.ndarr
         codes = part_codes(cells.numbers(column), part)
         features[present, at + codes[present]] = 1
         at += len(DATE_PARTS[part])
-
-
-def _require_declared(domain: Domain) -> None:
-    pending = domain.undeclared()
-    if pending:
-        what = " and ".join(sorted({key.rpartition(".")[2] for key in pending}))
-        names = [key.rpartition(".")[0] for key in pending]
-        raise DomainError(
-            f"Cannot encode: {len(pending)} of {len(domain.columns)} columns of {domain.source} "
-            f"have no declared {what} ({', '.join(names)}).",
-            remedy="Declare them in a domain file (reticent domain TABLE -o FILE), "
-            "or let a part of the budget find them: --prepare private.",
-        )

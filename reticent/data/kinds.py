@@ -5,6 +5,7 @@
     a date      a Number of days since 2000        -> the same
     Category    one of a list of words             -> one feature a word, or one for all if they are ordered
     Label       the class to predict               -> a number from 0
+    Featured    a text or an image                 -> a row of numbers, by a public model
     Ignored     free text, identifiers             -> nothing
 
 A field that is `None` is not known; a field named in `looked_up` was read off the data, so it may
@@ -23,6 +24,7 @@ from typing import Any, ClassVar
 
 from reticent.core.errors import DomainError
 from reticent.data.dates import DATE_PARTS, day_number, day_of, parse_day
+from reticent.data.featured import Featured
 
 BLANKS = " \t\n\v\f\r"  # trimmed from both ends of every cell
 MAYBE_WORDS = ("-", "--", ".", "none", "None")  # missing, unless they are the target's or a column lists them
@@ -173,9 +175,11 @@ def classes_of(label: Label) -> tuple[str, ...]:
     return (label.values or ()) + (OTHER,) * label.other
 
 
-Column = Number | Integer | Category | Label | Ignored
+Column = Number | Integer | Category | Label | Featured | Ignored
 
-KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Integer, Category, Label, Ignored)}
+KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (Number, Integer, Category, Label, Featured, Ignored)
+}
 
 
 def markers_for(column: Column, markers: Iterable[str]) -> tuple[str, ...]:
@@ -204,6 +208,8 @@ def check_column(column: Column, *, where: str, markers: Iterable[str]) -> None:
         _check_values(column, where, set(markers))
         _check_prior(column, where)
         _check_order(column, where)
+    if isinstance(column, Featured):
+        column.check(where)
     if isinstance(column, Ignored):
         check_text(column.reason, where=f"{where}, key 'reason'")
     else:
@@ -351,7 +357,7 @@ def _check_values(column: Category | Label, where: str, markers: set[str]) -> No
         seen.add(value)
 
 
-def _check_marks(column: Number | Integer | Category | Label, where: str) -> None:
+def _check_marks(column: Number | Integer | Category | Label | Featured, where: str) -> None:
     for mark in sorted(column.looked_up):
         if mark not in ("kind", *public_fields(column)):
             known = ", ".join(("kind", *public_fields(column)))

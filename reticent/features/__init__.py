@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from reticent.features.extractor import Extractor as Extractor
     from reticent.features.extractor import from_function as from_function
     from reticent.features.extractor import from_jax as from_jax
+    from reticent.features.hashing import hashed_words as hashed_words
     from reticent.features.isolation import require_alone as require_alone
     from reticent.features.onnx_model import from_onnx as from_onnx
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,16 @@ from reticent.features.extractor import Extractor, finite_rows
 from reticent.features.isolation import probes_like, require_alone
 
 AskedRecords = Sequence[Any] | np.ndarray
+
+
+@runtime_checkable
+class InFiles(Protocol):
+    """Records that stay in their files until they are asked for one by one."""
+
+    def content(self, at: int) -> bytes:
+        """What the file of a record holds, before it is decoded."""
+        ...
+
 
 PREFIX = "features-"
 _LARGE = 1 << 28  # bytes, above which features stay on the disk
@@ -70,15 +80,25 @@ def compute(
 def fingerprint(extractor: Extractor, records: AskedRecords) -> str:
     """Of a model and all records, in their order: the name under which their features are kept."""
     digest = hashlib.blake2b(extractor.digest.encode(), digest_size=20)
-    if isinstance(records, np.ndarray) and records.dtype.kind not in "OUS":
+    if isinstance(records, np.ndarray) and records.dtype.kind not in "OUST":
         digest.update(f"{records.dtype.str} {records.shape}".encode())
         for start in range(0, len(records), _PIECE):
             digest.update(np.ascontiguousarray(records[start : start + _PIECE]).tobytes())
         return digest.hexdigest()
-    for record in records:
-        content = record.tobytes() if isinstance(record, np.ndarray) else str(record).encode()
-        digest.update(f"{len(content)}:".encode() + content)
+    for at in range(len(records)):
+        digest.update(content_of(records, at))
     return digest.hexdigest()
+
+
+def content_of(records: AskedRecords, at: int) -> bytes:
+    """What tells one record from others: its bytes, with their type and number in front."""
+    if isinstance(records, InFiles):
+        kind, content = "file", records.content(at)
+    elif isinstance(record := records[at], np.ndarray):
+        kind, content = f"{record.dtype.str} {record.shape}", record.tobytes()
+    else:
+        kind, content = "text", str(record).encode("utf-8", "surrogatepass")
+    return f"{kind} {len(content)}:".encode() + content
 
 
 def _kept(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from reticent.core.errors import DataError
+
+Takes = Literal["images", "texts", "rows"]
 
 _AT_ONCE = 64  # rows of one compiled loop
 
@@ -27,6 +29,8 @@ class Extractor:
         apply: one record to one row of numbers. Not a batch.
         width: how many numbers; None if the first record shows it.
         side: height and width in pixels of the images that it takes, where it takes no others.
+        takes: what a record is, where that is known.
+        is_model: something was learned from data; not so of a hash.
         apply_rows: a faster way for `at_once` rows that still computes each by itself.
 
     Example:
@@ -40,6 +44,8 @@ class Extractor:
     apply: Callable[[Any], Any]
     width: int | None = None
     side: tuple[int, int] | None = None
+    takes: Takes | None = None
+    is_model: bool = True
     apply_rows: Callable[[np.ndarray], np.ndarray] | None = None
     at_once: int = _AT_ONCE
 

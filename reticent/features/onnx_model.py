@@ -1,8 +1,4 @@
-"""ONNX models as extractors, run by onnxruntime: one record per call, on one thread, alike every time.
-
-The file is read whole and given to the runtime as bytes, so it cannot name other files to load; operators
-that are not ONNX's own are refused by the runtime. Nothing in it is executed as code.
-"""
+"""ONNX models as extractors, run by onnxruntime: one record per call, on one thread, alike every time."""
 
 from __future__ import annotations
 
@@ -14,13 +10,13 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from reticent.core import checks
-from reticent.core.errors import DataError, InvalidArgument, Unavailable
-from reticent.core.files import read_named
+from reticent.core.errors import DataError, InvalidArgument
 from reticent.features.extractor import Extractor
+from reticent.features.onnx_session import content_of, first_line, open_session
+from reticent.features.onnx_text import from_session, is_for_texts
 
 Pixels = Literal["imagenet", "unit", "centred", "bytes"]
 
-_LARGEST = 1 << 30  # bytes of a file
 _USUAL_SIDE = 224  # pixels, where the model takes any
 _MEAN = np.array([0.485, 0.456, 0.406], np.float32)  # of ImageNet's pixels
 _DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
@@ -46,9 +42,10 @@ class _Input(NamedTuple):
 def from_onnx(
     path: Path | str, *, pixels: Pixels = "imagenet", side: int | None = None, output: str | None = None
 ) -> Extractor:
-    """A model in an ONNX file as an extractor of images or of rows of numbers.
+    """A model in an ONNX file as an extractor of images, of texts or of rows of numbers.
 
-    An image is resized by itself to what the model takes; a grey one gets three equal colours.
+    An image is resized by itself to what the model takes; a grey one gets three equal colours. A text becomes
+    its word pieces, by the `tokenizer.json` beside the model, and is never padded.
 
     Args:
         pixels: how bytes become what the model expects: `imagenet` for mean 0 and deviation 1 over ImageNet,
@@ -62,15 +59,17 @@ def from_onnx(
     """
     path = Path(path)
     checks.one_of(get_args(Pixels), pixels=pixels)
-    content = _content(path)
-    session = _session(path, content)
-    takes = _input_of(path, session)
+    content = content_of(path)
+    session = open_session(path, content)
     outputs = [found.name for found in session.get_outputs()]
     if output is not None and output not in outputs:
         raise InvalidArgument(
             f"{path} has no output '{output}'.", remedy=f"It has: {', '.join(outputs[:12])}."
         )
     wanted = output or outputs[0]
+    if is_for_texts(session):
+        return from_session(path, content, session, wanted)
+    takes = _input_of(path, session)
     size = _size_of(path, takes, side)
     settings = f"{pixels} {size} {wanted}"
     digest = hashlib.blake2b(hashlib.sha256(content).digest() + settings.encode(), digest_size=20)
@@ -88,39 +87,13 @@ def from_onnx(
         row = np.asarray(found, np.float32)[0]
         return _pooled(row, takes.layout)
 
-    return Extractor(name=path.name, digest=digest.hexdigest(), apply=apply, side=size)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return read_named(path, most=_LARGEST)
-    except OSError as error:
-        why = f"it has more than {_LARGEST >> 30} GiB" if error.errno == 27 else error.strerror
-        raise DataError(
-            f"Cannot read the model {path}: {why}.",
-            remedy="Give the .onnx file of a model that is in one file and small enough to run here.",
-        ) from error
-
-
-def _session(path: Path, content: bytes) -> Any:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise Unavailable(
-            "Features from an ONNX model need the package 'onnxruntime', which is not installed.",
-            remedy="Install it: pip install 'reticent[onnx]'.",
-        ) from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.use_deterministic_compute = True
-    options.log_severity_level = 4
-    try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # noqa: BLE001  # the runtime's own errors have no public base
-        raise DataError(
-            f"{path} is not an ONNX model that can be run here: {_first_line(error)}",
-            remedy="Was it downloaded whole, in one file? Export it again, with standard operators.",
-        ) from None
+    return Extractor(
+        name=path.name,
+        digest=digest.hexdigest(),
+        apply=apply,
+        side=size,
+        takes="rows" if size is None else "images",
+    )
 
 
 def _input_of(path: Path, session: Any) -> _Input:
@@ -232,11 +205,6 @@ def _pooled(row: np.ndarray, layout: str) -> np.ndarray:
 
 def _not_taken(path: Path, shape: tuple[int, ...], error: Exception) -> DataError:
     return DataError(
-        f"{path} does not take a record of shape {shape}: {_first_line(error)}",
+        f"{path} does not take a record of shape {shape}: {first_line(error)}",
         remedy="Choose the size of images that the model was made for, or export it for any.",
     )
-
-
-def _first_line(error: Exception) -> str:
-    line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return f"{line[:160].rstrip('.')}."

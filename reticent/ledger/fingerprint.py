@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from reticent.core.errors import DataError, Unavailable
+from reticent.core.files import files_below
 from reticent.core.user_key import configuration
 from reticent.ledger.address import Address
 
@@ -56,9 +57,19 @@ def read_key(path: Path, *, may_create: bool) -> bytes:
 
 
 def fingerprint_of_file(path: Path, key: bytes) -> str:
-    """The fingerprint of a file: of its bytes, whatever they mean. Its name is not part of it."""
+    """The fingerprint of a file: of its bytes, whatever they mean. Its name is not part of it.
+
+    Of a folder: of its files, by their names in it.
+    """
     hashed = hashlib.blake2b(key=key, digest_size=32, person=b"reticent file")
     try:
+        if path.is_dir():
+            for name in files_below(path):
+                hashed.update(f"{len(os.fsencode(name))}:".encode() + os.fsencode(name))
+                with open(path / name, "rb") as file:
+                    found = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
+                hashed.update(found.digest())
+            return f"{_mark(key)}-{hashed.hexdigest()}"
         with open(path, "rb") as file:
             while part := file.read(_CHUNK):
                 hashed.update(part)

@@ -13,6 +13,8 @@ first_cells                 the first cells of a table, as they are, for these w
 problem                     what is public about a learning problem: all that a default may depend on
 model_choice                which model `auto` stands for, by public rules
 pricing                     the recipe that spends what the request allows, before a record is seen
+feature_source              which public model makes features of which column, and of which public records
+public_features             that model: asked once about each record, kept, whitened
 payment                     the budget divided, and charged to a ledger once
 largest_affordable_epsilon  which epsilon a ledger still covers, for a run that was refused
 open_run                    the folder and the record at work, and what to say when a run stops
@@ -44,6 +46,7 @@ folder                      the files of a run, written whole and read back with
 origin                      whether a folder is this user's own: only then are its data and ledger opened
 private_part                which rows were held out: the part of a folder that may not leave
 predict                     new rows through a finished run
+predict_features            new texts and images, by the same public model
 shapes                      the curves of an additive model, by the names of columns
 weights                     what a linear model looks at, by the names of features
 export                      what of a run may be published, in a folder of its own

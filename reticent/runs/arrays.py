@@ -72,6 +72,7 @@ def divided_by(
 
 def _divide(source: Source, domain: Domain | None, observer: Observer, scratch: Path | None) -> DividedRows:
     rows, split = source.train_rows, source.split
+    source.make_features(observer, scratch)
     if source.splits is not None:
         return of_catalog(source, source.splits)
     assert source.table is not None

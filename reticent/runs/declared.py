@@ -78,9 +78,9 @@ def declare(
         found = _assume_public_beside(found, table, domain, target)
     known = found.domain
     if isinstance(classes, tuple):
-        known = _with_column(table, known, target, Label(values=classes, lenient=True))
+        known = with_column(table, known, target, Label(values=classes, lenient=True))
     for name, (low, high) in (bounds or {}).items():
-        known = _with_column(
+        known = with_column(
             table, known, name, _with_bounds(known, name, low, high, is_target=name == target)
         )
     if known is not None and not _is_open(known.columns.get(target)):
@@ -98,7 +98,7 @@ def _is_open(column: Column | None) -> bool:
     return True
 
 
-def _with_column(table: Table, domain: Domain | None, name: str, column: Column) -> Domain:
+def with_column(table: Table, domain: Domain | None, name: str, column: Column) -> Domain:
     """The domain with another column in it; of columns that nobody declared, kinds have to be found."""
     if domain is None:
         unknown: dict[str, Column] = {name: Ignored(looked_up=frozenset({"kind"})) for name in table.names}
@@ -203,7 +203,7 @@ def _as_number(table: Table, domain: Domain | None, target: str, seen: _Seen) ->
             f"The target {quote(target)} of {table.label} holds words, which are not numbers to predict.",
             remedy="Pass --task classify, or choose another target.",
         )
-    known = _with_column(table, domain, target, Number(lenient=True))
+    known = with_column(table, domain, target, Number(lenient=True))
     return Declared(
         known,
         (f"it is public that the target {quote(target)} is a number",),
@@ -228,7 +228,7 @@ def _as_classes(
             remedy="Choose another target, group its values, or name the classes that count with --classes.",
         )
     names = sorted(kept, key=lambda word: (_as_float(word), word))
-    known = _with_column(table, domain, target, Label(values=tuple(names), lenient=True))
+    known = with_column(table, domain, target, Label(values=tuple(names), lenient=True))
     shown = ", ".join(map(quote, names)) if len(names) <= _NAMED else f"{len(names)} of them"
     warnings = ()
     if rare:

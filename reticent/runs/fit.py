@@ -74,8 +74,8 @@ class ModelProduct:
     kind: RunKind = "model"
     says_what_is_left_out = False
 
-    def open(self, request: Request) -> Source:
-        source = Source.of(request)
+    def open(self, request: Request, folder: Path | None = None) -> Source:
+        source = Source.of(request, folder)
         _require_method(request)
         _require_weights(source)
         is_claim = methods.METHODS[methods.choose(request.method)].claims_delta
@@ -102,6 +102,9 @@ class ModelProduct:
     def read(self, recipe: RecipeRecord, source: Source, noise: PreparationNoise | None) -> Recipe:
         return methods.read(recipe)
 
+    def check_rows(self, source: Source, observer: Observer, scratch: Path) -> None:
+        source.make_features(observer, scratch)
+
     def read_rows(
         self, source: Source, domain: Domain | None, observer: Observer, scratch: Path
     ) -> DividedRows:
@@ -118,6 +121,8 @@ class ModelProduct:
     def learn(self, work: Work) -> Learned:
         run, source, recipe, observer = work.run, work.source, work.recipe, work.observer
         record = run.record
+        if (features := source.features) is not None:
+            by_first(lambda: features.keep(run.folder))
         divided, public = with_public(source, work.domain, work.rows, observer)
         learn = learner(source.request.model, divided.problem)
         if source.why_model:

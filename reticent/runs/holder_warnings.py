@@ -17,7 +17,7 @@ import numpy as np
 
 from reticent.core.files import write_whole
 from reticent.core.observer import Observer
-from reticent.data.domain import Column, Domain, Ignored, Integer, Label, Number
+from reticent.data.domain import Column, Domain, Featured, Ignored, Integer, Label, Number
 from reticent.data.files import Table
 from reticent.data.kinds import format_bound, identifiers_among, quote
 from reticent.runs.first_cells import FirstCells, first_cells
@@ -112,8 +112,8 @@ def holder_warnings(
 
 
 def _is_left_out(column: Column | None) -> bool:
-    """Whether a column is declared to be ignored; of one that is not declared yet, that is still open."""
-    return isinstance(column, Ignored) and "kind" not in column.looked_up
+    """Whether a column is declared to be ignored, or given to a public model; of others it is open."""
+    return isinstance(column, Featured) or (isinstance(column, Ignored) and "kind" not in column.looked_up)
 
 
 def _is_open(column: Column | None) -> bool:

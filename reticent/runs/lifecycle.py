@@ -116,8 +116,12 @@ class RunProduct(Protocol):
     kind: RunKind
     says_what_is_left_out: bool
 
-    def open(self, request: Any) -> RunSource:
-        """What the request is about, the request completed; refuses what cannot be done here."""
+    def open(self, request: Any, folder: Path | None = None) -> RunSource:
+        """What the request is about, the request completed; refuses what cannot be done here.
+
+        Args:
+            folder: of a run that is resumed.
+        """
         ...
 
     def request_of(self, record: RunRecord) -> Any: ...
@@ -136,6 +140,10 @@ class RunProduct(Protocol):
 
     def read(self, recipe: RecipeRecord, source: Any, noise: PreparationNoise | None) -> Recipe:
         """The recipe in a record."""
+        ...
+
+    def check_rows(self, source: Any, observer: Observer, scratch: Path) -> None:
+        """Finds what is wrong with the rows and can be found before anything is released."""
         ...
 
     def read_rows(self, source: Any, domain: Domain | None, observer: Observer, scratch: Path) -> Any:
@@ -184,6 +192,7 @@ def start(
     with spill.scratch() as scratch:
         # Where nothing has to be released first, what is wrong with the rows is found before it is paid.
         rows = None
+        by_all(lambda: product.check_rows(source, observer, scratch))
         if noise is None:
             rows = by_all(lambda: product.read_rows(source, source.public_domain, observer, scratch))
         by_first(lambda: folders.create(folder))
@@ -301,7 +310,7 @@ def _resume(
     by_first(lambda: require_own(folder, record))
     request = moved(product.request_of(record), data)
     require_there(request, folder)
-    source = product.open(request)
+    source = product.open(request, folder)
     require_same_rows(folder, record, source)
     noise = _noise(source)
     recipe = product.read(record.recipe, source, noise)

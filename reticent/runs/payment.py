@@ -150,7 +150,7 @@ def _account(address: str, dataset: str) -> Account:
 
 def data_of(source: Any) -> Any:
     """What the ledger takes a fingerprint of: the file, or the rows of a dataset of the catalog."""
-    return source.table.path if source.table is not None else source.splits.train
+    return source.table.path if source.table is not None else source.named_data
 
 
 def _mark(folder: Path, record: RunRecord, observer: Observer) -> None:

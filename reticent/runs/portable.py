@@ -20,6 +20,7 @@ from reticent.data.dates import DATE_PARTS
 from reticent.data.domain import Category, Column, Integer, Number
 from reticent.data.encoding import feature_names
 from reticent.runs.predict import Predictor
+from reticent.runs.predict_features import column_of
 from reticent.runs.record import RunRecord
 
 PortableForm = Literal["onnx", "sklearn"]
@@ -62,6 +63,7 @@ def portable_model(predictor: Predictor, record: RunRecord) -> PortableModel:
     Raises:
         DataError: it is another kind of model.
     """
+    require_portable(predictor)
     problem, name = predictor.problem, predictor.learner.name
     if name not in ("linear", "additive", "mlp") or len(problem.shape) != 1:
         raise DataError(
@@ -104,6 +106,18 @@ def portable_files(model: PortableModel, form: PortableForm) -> dict[str, bytes]
     np.savez(content, allow_pickle=False, **arrays)
     source = resources.files("reticent.runs").joinpath("released_model.py").read_bytes()
     return {"arrays.npz": content.getvalue(), "encoding.json": encoding, "released_model.py": source}
+
+
+def require_portable(predictor: Predictor) -> None:
+    """
+    Raises:
+        DataError: the model learned from what a public model makes of a record, which no export holds.
+    """
+    if (found := column_of(predictor.domain)) is not None:
+        raise DataError(
+            f"The model in {predictor.folder} takes features by {found[1].model}, which is not exported.",
+            remedy="Predict with: reticent predict; or in Python: reticent.runs.predict.Predictor(folder).",
+        )
 
 
 def _encoding(predictor: Predictor, record: RunRecord) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from reticent.data.domain import Domain, Ignored
 from reticent.data.encoding import OddCells, encode, feature_names
 from reticent.data.files import Table, open_table
 from reticent.runs import folder as folders
+from reticent.runs.feature_source import open_rows
 from reticent.runs.learners import Learner, learner
+from reticent.runs.predict_features import file_names, with_features
 from reticent.runs.public_domain import layout_for
 from reticent.runs.scoring import predict_scores, softmax
 from reticent.training.clipping import paths_of
@@ -58,10 +60,12 @@ class Predictor:
         """
         self._require_threshold(threshold)
         data = encode(table, self._domain(), odd=odd)
-        for scores in self.scores(data["x"]):
-            yield self.named(scores, threshold)
+        for name, scores in zip(file_names(table), self.scores(data["x"]), strict=False):
+            yield {**name, **self.named(scores, threshold)}
 
-    def open(self, path: Path | str, typed: Mapping[str, Any] | None = None) -> Table:
+    def open(
+        self, path: Path | str, typed: Mapping[str, Any] | None = None, *, features: str | None = None
+    ) -> Table:
         """Opens a table of new rows: as typed, else as training read its own, else as detected.
 
         What training did counts if it gives the columns that the model takes. A first line that names them
@@ -69,7 +73,16 @@ class Predictor:
 
         Args:
             typed: arguments of `open_table` that somebody gave.
+            features: where the public model is that makes the features, if it was moved.
+
+        Raises:
+            IntegrityError: it is not the model that training used.
         """
+        return with_features(self._open(path, typed), self, features)
+
+    def _open(self, path: Path | str, typed: Mapping[str, Any] | None) -> Table:
+        if Path(path).is_dir():
+            return open_rows(str(path))
         typed = dict(typed or {})
         known = {**layout_for(self.record.request.layout, self.domain), **typed}
         tries = [known] if "header" in typed else [{**known, "header": True}, known]

@@ -41,7 +41,8 @@ def domain_of(
         Inconclusive: what was found cannot be used. To say so is a release: the run has failed for good.
     """
     if source.table is None:
-        return None
+        features = getattr(source, "features", None)
+        return None if features is None else folders.write_domain(run.folder, source.splits.domain)
     written = collectives.broadcast_json(by_first(lambda: folders.domain_text(run.folder)))
     if written is not None:
         return Domain.from_toml(written, source=str(run.folder / folders.DOMAIN))

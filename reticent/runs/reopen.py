@@ -65,7 +65,7 @@ def reopened(folder: Path, *, observer: Observer = NOBODY, data: Path | str | No
     require_own(folder, record)
     request = moved(request_of(record), data)
     require_there(request, folder)
-    source = Source(request)
+    source = Source(request, folder=folder)
     if source.rows != record.records:
         what = f"{record.request.unit}s" if record.request.unit == "user" else "rows"
         raise row_count_differs(folder, source.request.source, source.rows, record.records, what)

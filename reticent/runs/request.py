@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from reticent.core import checks
 from reticent.core.errors import IntegrityError, InvalidArgument
 from reticent.core.postgres import without_password
+from reticent.features.onnx_model import Pixels
 from reticent.noise.named import by_name, independent
 from reticent.runs.declared import ClassesChoice, TaskChoice
 from reticent.runs.learners import ModelName
@@ -51,6 +52,11 @@ class Request:
             and max_norm, each with a default.
         class_weights: how much the rows of a class count in training, by its name; 1 where nothing is said.
             Public: they are declared, and no count of the rows is looked at.
+        features: an ONNX file, a public model that makes numbers of texts or of images.
+        text, images: the column that holds texts, or paths of images.
+        pixels: how the model takes images; see `rt.features.from_onnx`.
+        features_digest: of that model, with its settings; filled in when it is opened, and asked for again.
+        overlap_is_public: records that are among the public and the private ones are declared public.
 
     Example:
         >>> request = Request(source="digits", epsilon=2.0)
@@ -88,6 +94,12 @@ class Request:
     bands: int | None = None
     buffers: int | None = None
     federated: dict[str, Any] = field(default_factory=dict)
+    features: str | None = None
+    text: str | None = None
+    images: str | None = None
+    pixels: Pixels = "imagenet"
+    features_digest: str | None = None
+    overlap_is_public: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", without_password(self.source))
@@ -118,17 +130,25 @@ class Request:
                 "A ledger and the name of the dataset in it go together.",
                 remedy="Pass both --ledger and --dataset.",
             )
-        if (self.method == "pate") != (self.public is not None):
-            raise InvalidArgument(
-                "PATE's student learns from public rows, and no other method uses them.",
-                remedy="Pass --method pate and --public TABLE together; --public held-out for an experiment.",
-            )
+        checks.one_of(get_args(Pixels), pixels=self.pixels)
+        _check_public(self)
         if self.teachers is not None:
             checks.count(minimum=2, teachers=self.teachers)
         _check_class_weights(self.class_weights, self.method)
         check_users(self.user, self.rows_per_user, self.target)
         check_asked(self.federated, method=self.method, user=self.user)
         require_protecting(self.epsilon)
+
+
+def _check_public(request: Request) -> None:
+    """Public rows are for PATE's student, and to whiten features by."""
+    is_used = request.method == "pate" or (request.features is not None and request.public != HELD_OUT)
+    if (request.method == "pate" and request.public is None) or (request.public is not None and not is_used):
+        raise InvalidArgument(
+            "PATE's student learns from public rows, features are whitened by them, nothing else uses them.",
+            remedy="Pass --method pate and --public TABLE together (--public held-out for an experiment), or "
+            "--features MODEL.onnx and --public TABLE, FOLDER or NAME.",
+        )
 
 
 def _settle_additive(request: Request) -> None:

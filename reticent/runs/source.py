@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,36 @@ import numpy as np
 
 from reticent.core.errors import DataError, DomainError, InvalidArgument
 from reticent.core.files import PIECES, digest_of_ends, digest_of_piece
+from reticent.core.observer import Observer
 from reticent.core.postgres import is_database
 from reticent.data import catalog
-from reticent.data.domain import Domain, Integer, Label, Number
-from reticent.data.files import Table, open_table
+from reticent.data.domain import Domain, Featured, Integer, Label, Number
+from reticent.data.files import Table
+from reticent.data.files.images import LABEL, ImageFolder
+from reticent.data.files.made import MadeTable
 from reticent.data.files.shards import shard_of
 from reticent.data.held_out import Split, expected_rows
 from reticent.data.preparation import releases_for
 from reticent.data.preparation.noise import PreparationRelease
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all, require_same
-from reticent.runs.declared import Declared, declare
+from reticent.runs.declared import Declared, declare, with_column
+from reticent.runs.feature_source import (
+    TEXT,
+    Asked,
+    asked_of_catalog,
+    asked_of_table,
+    domain_of_catalog,
+    made_splits,
+    made_table,
+    open_features,
+    open_rows,
+    records_of,
+    require_no_overlap,
+)
 from reticent.runs.method import TargetKind
 from reticent.runs.public_domain import layout_for
+from reticent.runs.public_features import PublicFeatures
 from reticent.runs.request import HELD_OUT, Request
 from reticent.runs.row_fingerprint import RowDigest
 from reticent.runs.users import (
@@ -35,6 +53,8 @@ from reticent.runs.users import (
     with_users,
     without_user,
 )
+
+_OVERLAP = "records that are among the public ones are public"
 
 
 class Source:
@@ -51,10 +71,15 @@ class Source:
         why_model: why `auto` became the model that it is.
     """
 
-    def __init__(self, request: Request, *, is_shared: bool = False) -> None:
+    def __init__(self, request: Request, *, is_shared: bool = False, folder: Path | None = None) -> None:
         self.request = request
+        self.features: PublicFeatures | None = None
+        self.asked: Asked | None = None
         self.is_shared = is_shared
+        self.made: MadeTable | None = None
+        self._has_features = False
         self.splits: catalog.Splits | None = None
+        self._loaded: catalog.Splits | None = None
         self.table: Table | None = None
         self.declares = Declared(None)
         self.declared: Domain | None = Domain.read(request.domain) if request.domain else None
@@ -62,17 +87,28 @@ class Source:
             self.request = request = replace(request, target=self.declared.target)
         if request.source in catalog.names() and not Path(request.source).exists():
             refuse_users(request)
-            self.splits = catalog.load(request.source)
+            self.splits = self._loaded = catalog.load(request.source)
             self.rows = request.federated.get("clients") or len(self.splits.train)
+            if (asked := asked_of_catalog(request, self.splits)) is not None:
+                self._take_features(asked, folder)
         else:
             refuse_made_up(request)
             known = () if self.declared is None else self.declared.columns
             expected = {*known, *filter(None, (request.target, request.user))}
             layout = layout_for(request.layout, self.declared)
-            whole = open_table(request.source, **layout, expected=expected)
+            whole = open_rows(request.source, **layout, expected=expected)
+            if isinstance(whole, ImageFolder) and request.target is None:
+                self.request = request = replace(request, target=LABEL)
             shard = shard_of(whole, collectives.number(), collectives.count()) if is_shared else whole
-            self.table = rows_of_users(shard, request)
             self.declared = None if self.declared is None else without_user(self.declared, request)
+            is_whole, asked = shard is whole, asked_of_table(request, whole)
+            if asked is not None:
+                column = self._take_features(asked, folder)
+                request = self.request
+                self.declared = with_column(whole, self.declared, asked.column, column)
+                assert self.features is not None
+                shard = self.made = made_table(shard, asked, self.features)
+            self.table = rows_of_users(shard, request)
             if request.target is None:
                 raise InvalidArgument(
                     f"Which column of {request.source} is to be predicted?",
@@ -90,7 +126,7 @@ class Source:
                     remedy="Choose linear, additive or mlp, or leave it to auto.",
                 )
             self.declares = declare(
-                self.table if shard is whole else rows_of_users(whole, request),
+                self.table if is_whole else rows_of_users(whole, request),
                 self.declared,
                 target=request.target,
                 task=request.task,
@@ -100,20 +136,64 @@ class Source:
             )
             self.declared = self.declares.domain
             self.rows = units_of(self.table)
+        self._assume_features()
         self.first = 0
         self.split: Split | None = None
         self.row_digest: RowDigest | None = None
         self.why_model = ""
-        self.public = None if request.public in (None, HELD_OUT) else self._open_public(request.public)
+        public = request.public if request.method == "pate" else None
+        self.public = None if public in (None, HELD_OUT) else self._open_public(public)
+
+    def _take_features(self, asked: Asked, folder: Path | None) -> Featured:
+        """Opens the public model; what a domain says of the column that it makes numbers of."""
+        request = self.request
+        if request.model not in ("auto", "linear", "mlp"):
+            raise InvalidArgument(
+                f"The model '{request.model}' does not learn from features.", remedy="Choose linear or mlp."
+            )
+        self.asked, self.features = asked, open_features(request, asked, folder)
+        self.request = replace(request, features_digest=self.features.digest)
+        if self.splits is not None:
+            classes = catalog.describe(request.source).classes
+            domain = domain_of_catalog(asked, self.features, classes)
+            self.splits = self.splits._replace(domain=domain)
+        return self.features.column
+
+    def _assume_features(self) -> None:
+        """Adds what the guarantee takes for granted about the public model, if there is one."""
+        if self.features is not None:
+            said = (*self.features.assumptions, *(_OVERLAP,) * self.request.overlap_is_public)
+            self.declares = self.declares._replace(assumptions=(*self.declares.assumptions, *said))
+
+    def make_features(self, observer: Observer, scratch: Path | None = None) -> None:
+        """Asks the public model about all records, once; a broken one is found here.
+
+        Args:
+            scratch: a folder for what the run has no place for yet.
+
+        Raises:
+            DataError: a record is broken or empty, or among the public ones.
+        """
+        if self.features is None or self.asked is None or self._has_features:
+            return
+        self.features.observer = observer
+        self.features.cache = self.features.cache or scratch
+        if self.splits is not None:
+            require_no_overlap(self.features, records_of(self.splits.train, self.asked), self.request)
+            self.splits = made_splits(self.splits, self.asked, self.features)
+        elif self.made is not None:
+            require_no_overlap(self.features, self.made.records(), self.request)
+            self.made.rows()
+        self._has_features = True
 
     @classmethod
-    def of(cls, request: Request) -> Source:
+    def of(cls, request: Request, folder: Path | None = None) -> Source:
         """What a request is about, its rows shared by all processes.
 
         Raises:
             InvalidArgument: they see different files, or were given different requests.
         """
-        source = by_all(lambda: cls(request, is_shared=True))
+        source = by_all(lambda: cls(request, is_shared=True, folder=folder))
         require_same({"request": repr(request), **source._facts()})
         if source.table is not None:
             counts = collectives.gather_arrays(np.int64(source.rows))
@@ -142,13 +222,30 @@ class Source:
         layout = layout_for(self.request.layout, self.declared)
         for private in ("query", "table"):  # of the private rows
             layout.pop(private, None)
-        public = open_table(path, **layout)
+        public = open_rows(path, **layout)
         if missing := [name for name in self.table.names if name not in (*public.names, self.request.target)]:
             raise DataError(
                 f"{path} lacks {len(missing)} columns of {self.request.source}: {', '.join(missing[:8])}.",
                 remedy="Give the public rows the same columns, under the same names.",
             )
+        if self.asked is not None and self.features is not None:
+            return made_table(public, self.asked, self.features)
         return public
+
+    @cached_property
+    def named_data(self) -> Any:
+        """The records of a dataset of the catalog as they are in it: what a ledger tells it by."""
+        assert self._loaded is not None
+        train = self._loaded.train
+        if TEXT not in train.arrays:
+            return train
+        texts = [str(text).encode() for text in train[TEXT]]
+        lengths = np.array([len(text) for text in texts])
+        return {
+            "text": np.frombuffer(b"".join(texts), np.uint8),
+            "lengths": lengths,
+            **{key: train[key] for key in train if key != TEXT},
+        }
 
     @property
     def public_rows(self) -> int:

@@ -17,6 +17,7 @@ from reticent.data.encoding import feature_names
 from reticent.runs.methods import table as methods
 from reticent.runs.methods.convex import Convex
 from reticent.runs.predict import Predictor
+from reticent.runs.predict_features import column_of
 
 LARGEST = 20  # weights that a table shows
 HOW_TO_READ = "of a number, from its lower to its upper bound; of a word, if the cell is that word"
@@ -60,6 +61,12 @@ def labelled_weights(predictor: Predictor) -> LabelledWeights:
         DataError: the model is not linear in named features.
     """
     domain = _domain_of(predictor)
+    if column_of(domain) is not None:
+        raise DataError(
+            f"The model in {predictor.folder} learned from what a public model makes of a record, and those "
+            "numbers have no names.",
+            remedy="Weights can be listed for a run on columns of numbers and words.",
+        )
     names = () if domain is None else feature_names(domain)
     if predictor.learner.name != "linear" or domain is None or predictor.problem.shape != (len(names),):
         raise DataError(

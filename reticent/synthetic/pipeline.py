@@ -85,7 +85,7 @@ class GeneratorProduct:
     kind: RunKind = "generator"
     says_what_is_left_out = True
 
-    def open(self, request: SynthRequest) -> SynthSource:
+    def open(self, request: SynthRequest, folder: Path | None = None) -> SynthSource:
         source = SynthSource(request)
         delta = delta_of(request, source.rows, claims=True)
         source.request = replace(request, delta=delta, method=source.method)
@@ -114,6 +114,9 @@ class GeneratorProduct:
         except (KeyError, TypeError, ValueError):
             raise _unknown() from None
         return found.for_terms(SynthTerms(source, noise))  # type: ignore[attr-defined]  # a GeneratorRecipe
+
+    def check_rows(self, source: SynthSource, observer: Observer, scratch: Path) -> None:
+        """Nothing can be wrong with rows that `read_rows` does not find."""
 
     def read_rows(
         self, source: SynthSource, domain: Domain | None, observer: Observer, scratch: Path

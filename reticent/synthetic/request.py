@@ -188,6 +188,12 @@ class SynthSource:
         if self.row_digest is not None:
             self.row_digest.add(with_users(self.table, rows), 0)
 
+    @property
+    def named_data(self) -> Any:
+        """The records of a dataset of the catalog: what a ledger tells it by."""
+        assert self.splits is not None
+        return self.splits.train
+
     def digest(self, key: str) -> str:
         """Of the table's bytes; images of the catalog have a checksum of their own."""
         return "" if self.table is None else digest_of_tables([self.table.path], key)

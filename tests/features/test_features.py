@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import json
 
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx_files import tokenizer, write_model, write_text_model
 
 import reticent as rt
 from reticent.features.computing import fingerprint
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (7, 6, 6, 3)).astype(np.uint8)
-
-
-def write_model(path: Path, *, shape: list[Any], is_training: bool = False) -> Path:
-    """A convolution, batch norm and the mean over all places."""
-    constants = {
-        "w": RNG.normal(size=(5, 3, 3, 3)).astype(np.float32),
-        **{name: np.ones(5, np.float32) for name in ("scale", "bias", "mean", "var")},
-    }
-    outputs = ["n", "m", "v"] if is_training else ["n"]
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
-        helper.make_node(
-            "BatchNormalization",
-            ["c", "scale", "bias", "mean", "var"],
-            outputs,
-            training_mode=int(is_training),
-        ),
-        helper.make_node("Relu", ["n"], ["r"]),
-        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
-        helper.make_node("Flatten", ["p"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(value, name) for name, value in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8)
-    path.write_bytes(model.SerializeToString())
-    return path
 
 
 def test_batch_norm_left_in_training_mode_is_refused(tmp_path):
@@ -146,6 +115,59 @@ def test_a_model_for_other_inputs_is_refused(tmp_path, monkeypatch):
         rt.features.from_onnx(fixed, output="z")
     with pytest.raises(rt.DataError, match="neither one colour nor three"):
         rt.features.from_onnx(write_model(tmp_path / "five.onnx", shape=[1, 5, 8, 8]))
-    monkeypatch.setattr("reticent.features.onnx_model._LARGEST", 100)
+    monkeypatch.setattr("reticent.features.onnx_session._LARGEST", 100)
     with pytest.raises(rt.DataError, match="Cannot read the model"):
         rt.features.from_onnx(fixed)
+
+
+def test_a_model_that_names_other_files_opens_none(tmp_path, monkeypatch):
+    kept = write_model(tmp_path / "kept.onnx", shape=["n", 3, 8, 8])
+    model = onnx.load(kept)
+    onnx.save_model(
+        model, tmp_path / "m.onnx", save_as_external_data=True, location="other", size_threshold=0
+    )
+    monkeypatch.chdir(tmp_path)  # where the runtime would find the other file
+    with pytest.raises(rt.DataError, match=r"in other files \(other\), which are not opened"):
+        rt.features.from_onnx(tmp_path / "m.onnx")
+
+
+def test_a_text_is_its_own_pieces_and_nothing_is_padded(tmp_path):
+    extractor = rt.features.from_onnx(write_text_model(tmp_path))
+    pieces = np.array([2, 8, 4, 6, 7, 1, 9, 3])  # [CLS] the good film ##s [UNK] . [SEP]
+    expected = (np.eye(10, 8, dtype=np.float32) + 0.1)[pieces].mean(axis=0)
+    np.testing.assert_allclose(extractor.row("The GOOD\tfilms áb."), expected, rtol=1e-6)
+    found = rt.features.compute(extractor, np.array(["good", "bad " * 99], np.dtypes.StringDType()))
+    # Of a long text the first 14 pieces, between the two marks.
+    np.testing.assert_allclose(found[1], np.array([0, 0, 1, 1, 0, 14, 0, 0]) / 16 + 0.1, rtol=1e-5)
+    assert extractor.takes == "texts"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda folder: (folder / "tokenizer.json").unlink(), "Cannot read the tokenizer"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{"), "does not describe a tokenizer"),
+        (
+            lambda folder: (folder / "tokenizer.json").write_text(
+                json.dumps(tokenizer() | {"model": {"type": "BPE"}})
+            ),
+            "'model': 'BPE'",
+        ),
+        (lambda folder: write_text_model(folder, words=5), "does not know word piece 9"),
+        (
+            lambda folder: write_text_model(folder, pieces=32),
+            "32 word pieces only, so others would be padded",
+        ),
+    ],
+)
+def test_a_text_model_that_cannot_be_asked_is_refused(tmp_path, spoil, message):
+    path = write_text_model(tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(rt.DataError, match=message):
+        rt.features.from_onnx(path)
+
+
+def test_images_of_other_sizes_have_names_of_their_own():
+    extractor = rt.features.from_function(lambda x: [x.sum()], name="f", digest="1")
+    flat = np.arange(4, dtype=np.uint8)
+    assert fingerprint(extractor, [flat.reshape(2, 2)]) != fingerprint(extractor, [flat.reshape(1, 4)])

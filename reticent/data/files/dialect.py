@@ -36,6 +36,7 @@ _FORMATS = {
     "sqlite": "SQLite",
     "duckdb": "DuckDB",
     "postgresql": "PostgreSQL",
+    "images": "a folder of images",
 }
 BLANK = " "  # or any number of them, and tabs
 _NAMES = {**DELIMITERS, BLANK: "blanks"}
@@ -52,7 +53,7 @@ _IN_APOSTROPHES = re.compile(r"(^|[,;\t|]) ?'[^'\n]*' ?($|[,;\t|\r])")
 class Dialect:
     """What was detected about a file, or given by the caller."""
 
-    format: str  # csv | jsonl | parquet | npz | libsvm | xlsx | sqlite | duckdb | postgresql
+    format: str  # csv | jsonl | parquet | npz | libsvm | xlsx | sqlite | duckdb | postgresql | images
     delimiter: str | None = None
     has_header: bool | None = None
     quote: str | None = None

@@ -40,12 +40,14 @@ class Table(ABC):
         names: the columns in their order.
         unsupported: columns that hold neither text nor numbers, and the type they have instead.
         dialect: what was detected about the file.
+        made: columns of which a public model makes numbers: read only where they are asked for by name.
     """
 
     path: Path
     names: tuple[str, ...]
     dialect: Dialect
     unsupported: dict[str, str]
+    made: frozenset[str] = frozenset()
     _row_count: int | None = None
     _first_row: int = 0  # of a shard: how many rows of the file come before it, where that is known
     _part: str = ""  # of a shard: what messages call it, where that is not
@@ -62,7 +64,7 @@ class Table(ABC):
             DataError: the file is damaged; the message names the line where there is one.
         """
         if columns is None:
-            columns = [name for name in self.names if name not in self.unsupported]
+            columns = [name for name in self.names if name not in self.unsupported and name not in self.made]
         self.require(columns)
         chosen = set(columns)
         wanted = [name for name in self.names if name in chosen]
