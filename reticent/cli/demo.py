@@ -28,7 +28,7 @@ def run(
     ] = False,
     as_json: output.AsJson = False,
 ) -> None:
-    """Show that a model leaks, that a private one does not, and prove it.
+    """Show a model that leaks, a private one, and the proof.
 
     The same model is trained twice on the same rows, in which made-up records
     are planted. Without privacy it tells which of them it saw; with privacy it

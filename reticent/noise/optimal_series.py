@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.signal import lfilter
 from scipy.special import expit, logit
 
 from reticent.core import checks
+from reticent.noise.filters import lfilter
 from reticent.noise.participation import Participation
 from reticent.noise.series import correlate, noise_of_sums, shifted_sum, square_root
 
@@ -48,6 +47,8 @@ def optimal_toeplitz(bands: int, steps: int, participation: Participation, aim: 
         if not np.isfinite(found.value + np.sum(found.gradient)):
             return np.inf, np.zeros_like(rest)
         return found.value, found.gradient[1:]
+
+    from scipy.optimize import minimize  # half a second, for whoever asks for it
 
     found = minimize(
         objective,
@@ -131,6 +132,8 @@ def optimal_buffers(buffers: int, steps: int, participation: Participation, aim:
     decays = 1 - np.sqrt(rates[:-1] * rates[1:])
     scales = np.sqrt((1 - decays) / np.pi) / np.arange(1, buffers + 1)[::-1]
     start = np.concatenate([np.log(scales), logit(decays)])
+    from scipy.optimize import minimize
+
     found = minimize(
         _of_buffers(buffers, steps, participation, aim),
         start,

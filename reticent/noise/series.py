@@ -8,9 +8,9 @@ is A C^-1 Z.
 from __future__ import annotations
 
 import numpy as np
-from scipy.signal import fftconvolve, lfilter
 
 from reticent.core import checks
+from reticent.noise.filters import fftconvolve, lfilter
 
 
 def square_root(steps: int) -> np.ndarray:

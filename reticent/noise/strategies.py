@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from scipy.signal import lfilter
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.noise import binary_tree
 from reticent.noise.error import ExpectedError, matrix_error, of_sums, toeplitz_error
+from reticent.noise.filters import lfilter
 from reticent.noise.optimal_matrix import optimal_matrix
 from reticent.noise.optimal_series import Buffers, optimal_buffers, optimal_toeplitz, quotient
 from reticent.noise.participation import Participation

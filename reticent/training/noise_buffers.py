@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.signal import lfilter
 
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
+from reticent.noise.filters import lfilter
 from reticent.noise.optimal_series import quotient
 from reticent.noise.strategies import Buffered
 

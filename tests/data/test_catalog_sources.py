@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,23 +88,6 @@ def test_a_named_folder_that_is_not_there_is_a_mistake_to_report(monkeypatch: py
 def test_files_of_several_datasets_share_a_folder(root: Path, name: str):
     put(root / "data" / "libsvm", "a9a.gz", "a9a.t.gz", "w8a.gz")
     assert located(catalog.describe(name)).folder == root / "data" / "libsvm"
-
-
-def test_the_cache_is_where_the_operating_system_wants_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.delenv("RETICENT_CACHE", raising=False)
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert sources.cache_folder() == tmp_path / "reticent"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert sources.cache_folder() == tmp_path / ".cache" / "reticent"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert sources.cache_folder() == tmp_path / "Library" / "Caches" / "reticent"
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    assert sources.cache_folder() == tmp_path / "local" / "reticent" / "cache"
-    monkeypatch.setenv("RETICENT_CACHE", "~/elsewhere")
-    assert sources.cache_folder() == tmp_path / "elsewhere"
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ Each is a folder, looked through in this order for a form of the dataset that is
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reticent.core.errors import Unavailable
+from reticent.core.folders import cache_folder
 from reticent.data.catalog.entries import CatalogEntry, File, Form
 
 SourceName = Literal["scikit-learn", "RETICENT_DATA", "cache", "Debian package"]
@@ -44,19 +44,6 @@ class SearchFolder(NamedTuple):
 
     source: SourceName
     folder: Path
-
-
-def cache_folder() -> Path:
-    """Where downloads are kept: `RETICENT_CACHE`, or the cache folder of the operating system."""
-    if named := os.environ.get("RETICENT_CACHE"):
-        return Path(named).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "reticent"
-    if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "reticent" / "cache"
-        )
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reticent"
 
 
 def cache_folder_of(entry: CatalogEntry) -> Path:

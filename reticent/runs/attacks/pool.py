@@ -86,7 +86,7 @@ def ask_about_pool(again: Again, pool: Pool) -> Callable[[Any], tuple[np.ndarray
     rows = min(_ROWS_AT_ONCE, len(y))
 
     @jax.jit
-    def ask(params: Any) -> tuple[jax.Array, jax.Array]:
+    def ask(params: Any, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         def answers(inputs: jax.Array) -> jax.Array:
             return jax.lax.map(lambda one: again.learner.scores(params, one), inputs, batch_size=rows)
 
@@ -98,7 +98,7 @@ def ask_about_pool(again: Again, pool: Pool) -> Callable[[Any], tuple[np.ndarray
         return answers(x).astype(jnp.float32), right / COPIES
 
     def ask_with_numpy(params: Any) -> tuple[np.ndarray, np.ndarray]:
-        logits, robustness = ask(jax.tree.map(jnp.asarray, params))
+        logits, robustness = ask(jax.tree.map(jnp.asarray, params), x, y)  # never constants of a program
         return np.asarray(logits), np.asarray(robustness)
 
     return ask_with_numpy
