@@ -1,6 +1,7 @@
 """Private additive models: one curve per column, learned from noisy sums over bins.
 
 columns    how the features of a row are grouped, and the cell of each column that a row is in
+smoothing  counts along a range without most of their noise
 bins       cells merged into bins, by noisy counts
 curves     smooth functions over bins, as tables of whole numbers
 targets    what a row's residual is, in whole numbers

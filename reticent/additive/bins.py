@@ -1,22 +1,27 @@
 """Bins of a column: neighbouring cells merged until each bin has enough rows, by noisy counts.
 
 Numbers are counted twice. First in 32 equal parts of their range; then in finer parts where many rows are, so
-that a column whose rows crowd at one end is not one bin there. Words are counted once, and rare ones share a
-bin. All of it is post-processing of noisy counts.
+that a column whose rows crowd at one end is not one bin there. Both counts are smoothed together: with few
+rows most of a count is noise. Words are counted once, and rare ones share a bin. All of it is post-processing
+of noisy counts.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from reticent.additive.columns import NUMBER_CELLS, STEPS
+from reticent.additive.smoothing import combine, smooth
+from reticent.additive.sums import Noisy
 
 PARTS = 32  # of a number's range, counted first
 _FINER = 64  # parts that are shared out where rows are
 _LEAST = 0.002  # of the rows in a bin
-_CERTAIN = 1.5  # deviations of a bin's noise that its rows have to exceed
+_CERTAIN = 1.5  # deviations of a second count's noise that the rows of a bin have to exceed
+_FEWEST = 6  # bins of rows that lie evenly, however much noise there is: smooth counts are better than that
 _REST = 0.5  # deviations: rare words count for at least that many rows, or they would have no curve
 
 
@@ -42,52 +47,84 @@ def parts_of_numbers() -> np.ndarray:
     return np.append(inside, PARTS)
 
 
-def finer_parts(noisy: np.ndarray, deviation: float) -> np.ndarray:
+def finer_parts(first: Noisy, rows: int) -> np.ndarray:
     """The part of each cell for the second count: each of the first parts is divided by how many rows it has.
 
     Args:
-        noisy: the first count, with the missing cells last.
+        first: the first count, with the missing cells last.
+        rows: the declared, public number of rows.
     """
-    seen = np.where(noisy[:PARTS] > 2 * deviation, noisy[:PARTS], 0.0)
+    missing = _standing_out(first.values[-1], first.deviation)
+    variances = np.full(PARTS, first.deviation**2)
+    seen = smooth(first.values[:PARTS], variances, np.ones(PARTS), rows - missing)
     total = seen.sum()
     shares = seen / total if total > 0 else np.full(PARTS, 1 / PARTS)
     width = STEPS // PARTS
     divisions = np.minimum(1 + np.floor(_FINER * shares).astype(int), width)
-    cells, first = np.empty(NUMBER_CELLS, np.int64), 0
+    cells, start = np.empty(NUMBER_CELLS, np.int64), 0
     for part, division in enumerate(divisions):
         here = np.arange(part * width, (part + 1) * width + (part == PARTS - 1))
-        cells[here] = first + np.minimum((here - part * width) * division // width, division - 1)
-        first += division
-    cells[-1] = first
+        cells[here] = start + np.minimum((here - part * width) * division // width, division - 1)
+        start += division
+    cells[-1] = start
     return cells
 
 
-def bins_of_numbers(parts: np.ndarray, noisy: np.ndarray, deviation: float, rows: int) -> ColumnBins:
-    """Bins of a number, from the second count.
+def bins_of_numbers(parts: np.ndarray, first: Noisy, second: Noisy, rows: int) -> ColumnBins:
+    """Bins of a number, from both counts.
 
     Args:
-        parts: of each cell, as they were counted.
+        parts: of each cell, as they were counted the second time.
+        rows: the declared, public number of rows.
     """
-    enough = max(_CERTAIN * deviation, _LEAST * rows)
-    of_part, masses, rest = np.zeros(len(noisy), np.int64), [0.0], 0.0
-    for part, count in enumerate(noisy[:-1]):
-        of_part[part] = len(masses) - 1
-        masses[-1] += float(count)
+    masses = _rows_in_parts(parts, first, second, rows)
+    enough = min(_CERTAIN * second.deviation, rows / _FEWEST)
+    return _merge(parts, masses, max(enough, _LEAST * rows))
+
+
+def _rows_in_parts(parts: np.ndarray, first: Noisy, second: Noisy, rows: int) -> np.ndarray:
+    """How many rows are in each of the parts that were counted the second time, the missing cells last."""
+    _, starts, cells = np.unique(parts[:-1], return_index=True, return_counts=True)
+    coarse, widths = parts_of_numbers()[starts], cells.astype(np.float64)
+    old, new = first.deviation**2, second.deviation**2
+    missing, variance = combine(first.values[-1:], np.array([old]), second.values[-1:], np.array([new]))
+    nowhere = _standing_out(float(missing[0]), math.sqrt(variance[0]))
+    counts = second.values[:-1]
+    together = np.bincount(coarse, weights=counts, minlength=PARTS)
+    variances = np.bincount(coarse, minlength=PARTS) * new
+    both = combine(first.values[:PARTS], np.full(PARTS, old), together, variances)
+    totals = smooth(*both, np.ones(PARTS), rows - nowhere)
+    inside = [
+        smooth(counts[here], np.full(len(here), new), widths[here], totals[part])
+        for part, here in enumerate(np.split(np.arange(len(counts)), np.flatnonzero(np.diff(coarse)) + 1))
+    ]
+    return np.append(np.concatenate(inside), nowhere)
+
+
+def _standing_out(count: float, deviation: float) -> float:
+    return float(count) if count > 2 * deviation else 0.0
+
+
+def _merge(parts: np.ndarray, masses: np.ndarray, enough: float) -> ColumnBins:
+    """Neighbouring parts together, until each bin has enough rows; the missing cells stay apart."""
+    of_part, merged, rest = np.zeros(len(masses), np.int64), [0.0], 0.0
+    for part, count in enumerate(masses[:-1]):
+        of_part[part] = len(merged) - 1
+        merged[-1] += float(count)
         rest += float(count)
         if rest >= enough:
-            masses.append(0.0)
+            merged.append(0.0)
             rest = 0.0
-    if len(masses) > 1:  # what is left over joins the last bin
-        last = masses.pop()
-        masses[-1] += last
-        of_part = np.minimum(of_part, len(masses) - 1)
-    of_part[-1] = len(masses)
-    missing = float(noisy[-1])
-    masses.append(missing if missing > 2 * deviation else 0.0)
+    if len(merged) > 1:  # what is left over joins the last bin
+        last = merged.pop()
+        merged[-1] += last
+        of_part = np.minimum(of_part, len(merged) - 1)
+    of_part[-1] = len(merged)
+    merged.append(float(masses[-1]))
     of_cell = of_part[parts]
     numbers = np.arange(STEPS + 1) / STEPS
-    centres = np.array([numbers[of_cell[:-1] == at].mean() for at in range(len(masses) - 1)])
-    return ColumnBins(of_cell, _shares(masses), True, centres)
+    centres = np.array([numbers[of_cell[:-1] == at].mean() for at in range(len(merged) - 1)])
+    return ColumnBins(of_cell, _shares(merged), True, centres)
 
 
 def bins_of_words(noisy: np.ndarray, deviation: float, most: int) -> ColumnBins:

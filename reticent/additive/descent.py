@@ -98,6 +98,7 @@ class CurveDescent:
         examples: the declared, public number of rows.
         curvature: how much residuals move when scores do, at most.
         cuts: whether residuals are cut where few are longer: those of numbers.
+        reach: where residuals are cut at first, and to the end unless `cuts`.
     """
 
     def __init__(
@@ -109,12 +110,13 @@ class CurveDescent:
         passes: int,
         examples: int,
         cuts: bool,
+        reach: float = 1.0,
     ) -> None:
         self._constant, self._curvature = np.asarray(constant, np.float64), curvature
         self._curves = [Curve(part, len(self._constant)) for part in features]
         self._passes, self._examples, self._cuts = passes, examples, cuts
         self._pass = self._since = self._remembered = 0
-        self._reach = 1.0
+        self._reach = reach
         self._simulation = np.random.default_rng(0)  # of noise alone: nothing that has to be secret
         self._weigh(np.full(len(features), 1 / len(features)))
 

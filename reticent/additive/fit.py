@@ -29,7 +29,7 @@ from reticent.additive import sums
 from reticent.additive.bins import ColumnBins
 from reticent.additive.columns import NUMBER_CELLS, Columns
 from reticent.additive.curves import RANK, features_of
-from reticent.additive.descent import CurveDescent
+from reticent.additive.descent import CurveDescent, between
 from reticent.additive.model import AdditiveModel
 from reticent.additive.plan import AdditivePlan, curve_room
 from reticent.additive.targets import AdditiveTarget, NumberTarget
@@ -92,6 +92,7 @@ def fit(
     start = releases.start(source, target.start_sums(y), plan.start)
     constant, curvature = target.start(start.values, examples)
     curves = [features_of(bins, min(RANK, room)) for bins in found]
+    noise = plan.noise_multiplier / examples
     descent = CurveDescent(
         curves,
         constant,
@@ -99,6 +100,7 @@ def fit(
         passes=plan.passes,
         examples=examples,
         cuts=isinstance(target, NumberTarget),
+        reach=between(target.first_reach(constant), 1.0, noise),
     )
     places = [part.of_cell[cell] for part, cell in zip(curves, cells.T, strict=True)]
     for at in range(plan.passes):
@@ -154,14 +156,14 @@ def _find_bins(
     ]
     first = count(places, sizes, plan.first_count)
     numbers = [column for column, is_number in enumerate(are_numbers) if is_number]
-    parts = {column: binning.finer_parts(*first[column]) for column in numbers}
+    parts = {column: binning.finer_parts(first[column], examples) for column in numbers}
     second = {}
     if numbers:
         finer = [parts[column][cells[:, column]] for column in numbers]
         released = count(finer, [int(parts[column][-1]) + 1 for column in numbers], plan.second_count)
         second = dict(zip(numbers, released, strict=True))
     return [
-        binning.bins_of_numbers(parts[column], *second[column], rows=examples)
+        binning.bins_of_numbers(parts[column], first[column], second[column], examples)
         if column in second
         else binning.bins_of_words(*first[column], most=room)
         for column in range(len(columns))

@@ -23,6 +23,7 @@ _COARSER = 1 << 4  # steps of a score in one step of the tables
 _TABLE = 1 << 16  # steps on either side of 0 that the tables have: 16 logits
 _NEARLY_MOST = MOST * (1 - 2.0**-40)
 _RARE = 0.002  # the least share of a class to start from
+_SLACK = 0.05  # by which residuals of two classes may be longer than all are at first
 
 
 class AdditiveTarget(Protocol):
@@ -44,12 +45,21 @@ class AdditiveTarget(Protocol):
         """The scores to start from, by these sums with noise, and the curvature."""
         ...
 
+    def first_reach(self, constant: np.ndarray) -> float:
+        """The length at which residuals may be cut where there is much noise, 1 for none that is shorter.
+
+        Args:
+            constant: the scores to start from.
+        """
+        ...
+
     def residuals(self, y: np.ndarray, scores: np.ndarray, reach: int) -> tuple[np.ndarray, np.ndarray]:
         """Residuals (rows, outputs), none longer than MOST, and which rows' were not cut.
 
         Args:
             scores: whole numbers of steps, (rows, outputs).
-            reach: where residuals of a number are cut, in steps.
+            reach: where residuals of a number or of two classes are cut, in steps. What is returned is in
+                units of it: the shorter it is, the smaller is the noise.
         """
         ...
 
@@ -87,6 +97,9 @@ class NumberTarget:
 
     def start(self, sums: np.ndarray, rows: int) -> tuple[np.ndarray, float]:
         return np.clip(sums / (MOST * rows), -1.0, 1.0), 1.0
+
+    def first_reach(self, constant: np.ndarray) -> float:
+        return 1.0
 
     def residuals(self, y: np.ndarray, scores: np.ndarray, reach: int) -> tuple[np.ndarray, np.ndarray]:
         wanted, is_there = self.whole(y)
@@ -127,6 +140,14 @@ class ClassTarget:
         share = float(np.clip(shares[1], _RARE, 1 - _RARE))
         return np.array([math.log(share / (1 - share))]), min(0.25, 1.5 * max(share * (1 - share), 0.01))
 
+    def first_reach(self, constant: np.ndarray) -> float:
+        """Of two classes, residuals are at most the larger one's share as long as all curves are flat."""
+        if self.count > 2:
+            return 1.0
+        share = 1 / (1 + math.exp(-float(constant[0])))
+        longest = max(share * float(self.weights[0]), (1 - share) * float(self.weights[1]))
+        return min(longest + _SLACK, 1.0)
+
     def residuals(self, y: np.ndarray, scores: np.ndarray, reach: int) -> tuple[np.ndarray, np.ndarray]:
         labels = np.asarray(y).astype(np.int64)
         is_there = (labels >= 0) & (labels < self.count)
@@ -134,10 +155,10 @@ class ClassTarget:
         weights = np.where(is_there, self.weights[labels], 0.0)
         if self.count == 2:
             place = np.clip(cut_scores(scores[:, 0]) // _COARSER, -_TABLE, _TABLE) + _TABLE
-            kept = np.trunc((labels - _logistic()[place]) * weights * MOST)[:, None]
-        else:
-            kept = self._softmax_residuals(labels, scores, weights)
-        return kept, np.ones(len(labels), bool)
+            away, most = (labels - _logistic()[place]) * weights, reach / UNIT
+            kept = np.trunc(np.clip(away, -most, most) * (MOST / most))[:, None]
+            return kept, np.abs(away) <= most
+        return self._softmax_residuals(labels, scores, weights), np.ones(len(labels), bool)
 
     def _softmax_residuals(self, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cut to a length of MOST, one class after the other: no sum has an order that could differ."""

@@ -312,11 +312,16 @@ def _bins(rows: AdditiveRows) -> list[ColumnBins]:
             counts = np.bincount(cells, minlength=rows.columns.sizes[column]).astype(np.float64)
             found.append(binning.bins_of_words(counts, 0.0, most=len(counts)))
             continue
-        halves = np.bincount(binning.parts_of_numbers()[cells], minlength=binning.PARTS + 1)
-        parts = binning.finer_parts(halves.astype(np.float64), 0.0)
-        counts = np.bincount(parts[cells], minlength=int(parts[-1]) + 1).astype(np.float64)
-        found.append(binning.bins_of_numbers(parts, counts, 0.0, rows=len(rows.x)))
+        first = _exact(binning.parts_of_numbers(), cells)
+        parts = binning.finer_parts(first, len(rows.x))
+        found.append(binning.bins_of_numbers(parts, first, _exact(parts, cells), len(rows.x)))
     return found
+
+
+def _exact(parts: np.ndarray, cells: np.ndarray) -> sums.Noisy:
+    """A count without noise."""
+    counts = np.bincount(parts[cells], minlength=int(parts[-1]) + 1)
+    return sums.Noisy(counts.astype(np.float64), 0.0)
 
 
 def _places(rows: AdditiveRows, features: Sequence[CurveFeatures]) -> list[np.ndarray]:

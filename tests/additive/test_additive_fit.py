@@ -11,7 +11,9 @@ from reticent.additive import AdditiveFit, AdditivePlan, Columns, fit
 from reticent.additive.bins import PARTS, bins_of_numbers, bins_of_words, finer_parts, parts_of_numbers
 from reticent.additive.columns import NUMBER_CELLS, STEPS
 from reticent.additive.curves import features_of
-from reticent.additive.targets import ClassTarget, NumberTarget
+from reticent.additive.smoothing import smooth
+from reticent.additive.sums import Noisy
+from reticent.additive.targets import MOST, UNIT, ClassTarget, NumberTarget
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
 
@@ -147,15 +149,53 @@ def test_too_many_columns_are_refused_before_anything_is_paid():
 def test_bins_are_finer_where_rows_are():
     source = np.random.default_rng(0)
     cells = Columns((-1,)).cells_of(source.exponential(0.02, (20_000, 1)) * 2 - 1)[:, 0]
-    coarse = np.bincount(parts_of_numbers()[cells], minlength=PARTS + 1)
-    parts = finer_parts(coarse, deviation=10.0)
+    coarse = Noisy(np.bincount(parts_of_numbers()[cells], minlength=PARTS + 1), 10.0)
+    parts = finer_parts(coarse, 20_000)
     assert (np.diff(parts) >= 0).all()
-    counts = np.bincount(parts[cells], minlength=parts[-1] + 1)
-    bins = bins_of_numbers(parts, counts, deviation=10.0, rows=20_000)
+    counts = Noisy(np.bincount(parts[cells], minlength=parts[-1] + 1), 10.0)
+    bins = bins_of_numbers(parts, coarse, counts, 20_000)
     assert len(bins.mass) > 15
     assert bins.mass.sum() == pytest.approx(1)
     assert (np.diff(bins.of_cell) >= 0).all()
     assert len(bins.of_cell) == NUMBER_CELLS == STEPS + 2
+
+
+def test_loud_counts_never_make_one_bin_of_a_column():
+    """Noise of 60 rows in each part, on 1,000 rows: by the counts alone, most rows often lay in one part."""
+    source, parts = np.random.default_rng(0), parts_of_numbers()
+    for low, high in ((-1.0, 1.0), (-0.5, 0.25)) * 20:
+        cells = Columns((-1,)).cells_of(source.uniform(low, high, (1000, 1)))[:, 0]
+        counts = [np.bincount(each[cells], minlength=each[-1] + 1) for each in (parts, parts)]
+        first, second = (Noisy(count + source.normal(0, 60, len(count)), 60.0) for count in counts)
+        bins = bins_of_numbers(parts, first, second, 1000)
+        assert len(bins.mass) >= 5
+        within = bins.mass[np.unique(bins.of_cell[cells])].sum()
+        assert within > 0.5  # most of the estimated mass is where rows are
+
+
+def test_smoothed_counts_are_closer_to_the_truth_and_add_up():
+    source = np.random.default_rng(1)
+    for truth in (np.full(32, 30.0), np.array([400.0, 300.0] + [10.0] * 30), np.zeros(32)):
+        noisy = truth + source.normal(0, 60, (50, 32))
+        found = np.array([smooth(each, np.full(32, 3600.0), np.ones(32), truth.sum()) for each in noisy])
+        assert (found >= 0).all()
+        assert found.sum(axis=1) == pytest.approx(truth.sum())
+        assert np.square(found - truth).mean() < 0.4 * 3600
+
+
+def test_residuals_of_two_classes_are_as_long_as_the_larger_share():
+    """So there is less noise in the curves of balanced classes: the same bound stands for more."""
+    target, labels = ClassTarget(2), np.array([0, 1, 1, 0, -1])
+    reach = target.first_reach(np.zeros(1))
+    assert reach == pytest.approx(0.55)
+    assert target.first_reach(np.full(1, 9.0)) == 1.0
+    steps = int(reach * UNIT)
+    found, is_inside = target.residuals(labels, np.zeros((5, 1), np.int64), steps)
+    assert found[:, 0] * reach / MOST == pytest.approx([-0.5, 0.5, 0.5, -0.5, 0.0], abs=1e-3)
+    assert is_inside.all()
+    wrong, is_inside = target.residuals(labels, np.full((5, 1), 3 * UNIT), steps)
+    assert wrong[0, 0] == -MOST  # sure of the wrong class: cut
+    assert is_inside.tolist() == [False, True, True, False, True]
 
 
 def test_rare_words_share_a_bin():
@@ -168,10 +208,11 @@ def test_features_are_bounded_and_curves_have_mean_zero():
     source = np.random.default_rng(0)
     for _ in range(20):
         mass = source.dirichlet(np.ones(12))
-        bins = bins_of_numbers(parts_of_numbers(), np.append(mass[:8].repeat(4), 0.1) * 1e4, 1.0, 10_000)
+        counts = Noisy(np.append(mass[:8].repeat(4), 0.1) * 1e4, 1.0)
+        bins = bins_of_numbers(parts_of_numbers(), counts, counts, 10_000)
         features = features_of(bins)
         assert np.linalg.norm(features.released, axis=1).max() <= 1 + 1e-9
-        assert np.abs(bins.mass @ features.table).max() < 1e-9
+        assert np.abs(bins.mass @ features.table).max() < 1e-7  # of an eigenvalue that is 0, the root
 
 
 def test_a_rare_word_is_told_apart_as_well_as_half_of_the_rows():
