@@ -1,17 +1,13 @@
 """How every command prints: results on stdout, remarks and progress on stderr.
 
 Names and words may come from a stranger's file. So everything that is printed passes `printable` here.
-
-With `RETICENT_PROGRESS=lines` in the environment, stderr carries one JSON object per line for a program that
-watches: {"note": ...}, {"warning": ...}, {"error": ...}, and {"bar": ..., "done": 0.25} for a bar.
+With `RETICENT_PROGRESS=lines` in the environment, stderr is for a program: see `core.watching_program`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +16,7 @@ import typer
 
 from reticent.core.errors import DataError
 from reticent.core.printable import printable, printable_json
+from reticent.core.watching_program import is_watched, tell, told_bar
 
 if TYPE_CHECKING:
     from reticent.core.observer import Observer
@@ -89,8 +86,8 @@ def progress(description: str, total: float | None, *, unit: str = "bytes") -> I
 
     Yields a function to call with how much more was done.
     """
-    if _is_watched():
-        yield _told_bar(description, total)
+    if is_watched():
+        yield told_bar(description, total)
         return
     from rich import progress as bars
 
@@ -134,34 +131,10 @@ def observer() -> Observer:
 
 
 def _say(kind: str, message: str, *, prefix: str = "", style: str) -> None:
-    if _is_watched():
-        _tell(**{kind: message})
+    if is_watched():
+        tell(**{kind: message})
     else:
         _stderr().print(prefix + message, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def _is_watched() -> bool:
-    return os.environ.get("RETICENT_PROGRESS") == "lines"
-
-
-def _tell(**said: Any) -> None:
-    print(printable_json(json.dumps(said, ensure_ascii=False)), file=sys.stderr, flush=True)
-
-
-def _told_bar(description: str, total: float | None) -> Callable[[float], None]:
-    """A bar for a program: a line when it starts, at most ten in a second, and one when all is done."""
-    amount, told = 0.0, time.monotonic()
-    _tell(bar=description, done=None if total is None else 0.0)
-
-    def advance(more: float) -> None:
-        nonlocal amount, told
-        amount += more
-        is_due = time.monotonic() - told > 0.1 or (total is not None and amount >= total)
-        if total and is_due:
-            told = time.monotonic()
-            _tell(bar=description, done=min(amount / total, 1.0))
-
-    return advance
 
 
 def _stderr():

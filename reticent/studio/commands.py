@@ -145,7 +145,7 @@ def _certify(fields: FormFields, workspace: Workspace) -> CommandLine:
     record = folders.read_record(workspace.find(name))
     folders.require_finished(workspace.find(name), record)
     delta = record.result.guarantee.delta
-    words = ("account", "--events", place(f"{name}/{EVENT}"), "--delta", f"{delta:g}")
+    words = ("account", "--events", place(f"{name}/{EVENT}"), "--delta", repr(delta))
     return CommandLine((*words, "--certify", place(f"{name}/{CERTIFICATE}")), f"run?name={_quoted(name)}")
 
 

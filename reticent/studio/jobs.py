@@ -39,7 +39,7 @@ class Job:
     leads_to: str | None
     process: subprocess.Popen[str]
     lines: list[dict[str, Any]] = field(default_factory=list)
-    bars: dict[str, float | None] = field(default_factory=dict)
+    bars: dict[str, tuple[float | None, str]] = field(default_factory=dict)
     output: str = ""
     code: int | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -64,7 +64,9 @@ class Job:
                 "code": self.code,
                 "lines": self.lines[since:],
                 "next": len(self.lines),
-                "bars": [{"name": name, "done": done} for name, done in self.bars.items()],
+                "bars": [
+                    {"name": name, "done": done, "said": said} for name, (done, said) in self.bars.items()
+                ],
                 "output": self.output if self.code is not None else "",
             }
 
@@ -164,7 +166,9 @@ def _keep_line(job: Job, line: str) -> None:
         said = {"note": line}
     with job.lock:
         if "bar" in said:
-            job.bars[str(said["bar"])] = said.get("done")
+            name = str(said["bar"])
+            before = job.bars.get(name, (None, ""))[1]
+            job.bars[name] = (said.get("done"), str(said.get("said") or before))
         elif len(job.lines) < _MOST_LINES and line:
             job.lines.append(said)
         job.version += 1

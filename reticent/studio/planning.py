@@ -116,7 +116,7 @@ def price(words: Mapping[str, str]) -> dict[str, Any]:
             for name, value in known.items()
         ],
         "command": command(setting, delta),
-        "python": python(setting, delta),
+        "python": python(setting, delta, promise.epsilon),
     }
 
 
@@ -252,21 +252,24 @@ def command(setting: Setting, delta: float) -> str:
     return " ".join(words)
 
 
-def python(setting: Setting, delta: float) -> str:
-    """The same in Python: the plan of a training run."""
+def python(setting: Setting, delta: float, epsilon: float) -> str:
+    """The same in Python: the plan of a training run, with the least noise that keeps to this epsilon."""
+    if not math.isfinite(epsilon):
+        return "# No plan keeps to a finite epsilon here."
+    size = "" if setting.sampling is Sampling.FULL else f" batch_size={setting.batch_size},"
     lines = [
         "import reticent as rt",
         "",
-        "plan = rt.Plan(",
-        f"    examples={setting.examples}, batch_size={setting.batch_size}, steps={setting.steps},",
-        f"    noise_multiplier={setting.noise_multiplier:g}, max_norm=1.0, delta={delta:g},",
+        "plan = rt.Plan.for_budget(",
+        f"    epsilon={bound_from_above('', epsilon).shown}, delta={delta:g},",
+        f"    examples={setting.examples},{size} steps={setting.steps}, max_norm=1.0,",
     ]
     drawn = "poisson" if setting.sampling is Sampling.CYCLIC_POISSON else setting.sampling.value
     if drawn != "poisson":
         lines.append(f'    sampling="{drawn}",')
     if setting.noise.bands(max(setting.steps, 1)) > 1:
         lines.append(f"    noise={_noise_in_python(setting)},")
-    return "\n".join([*lines, ")", "print(plan.guarantee)"])
+    return "\n".join([*lines, ")", "print(plan.guarantee())"])
 
 
 def _noise_name(setting: Setting) -> str:

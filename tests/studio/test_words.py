@@ -13,7 +13,7 @@ import pytest
 
 from reticent.core.errors import ReticentError
 from reticent.data.domain import Domain
-from reticent.studio import columns, teaching
+from reticent.studio import columns, planning, teaching
 from reticent.studio.commands import command_for, prepare
 from reticent.studio.estimates import MEASURED
 from reticent.studio.pages.lessons import LESSONS
@@ -134,3 +134,47 @@ def test_lessons_compute_with_the_functions_that_they_name():
     assert 20 < teaching.descend({"epsilon": "1", "steps": "30"})["multiplier"] < 21
     with pytest.raises(ReticentError):
         teaching.compose({"epsilon": "0.1", "times": "1e9"})
+
+
+@pytest.mark.parametrize(
+    ("sampling", "noise"),
+    [("poisson", "independent"), ("poisson", "banded"), ("full", "tree"), ("shuffled", "independent")],
+)
+def test_what_a_plan_says_to_type_gives_the_same_plan(reticent_line, sampling: str, noise: str):
+    words = {"rows": "2000", "batch": "100", "epochs": "5", "multiplier": "4", "delta": "1e-5"}
+    words |= {"sampling": sampling, "noise": noise, "bands": "4"}
+    found = planning.price(words)
+    given: dict[str, Any] = {}
+    exec(found["python"], given)
+    assert given["plan"].noise_multiplier == pytest.approx(4, rel=2e-3)
+    assert reticent_line(found["command"])["guarantee"]["epsilon"] == pytest.approx(found["epsilon"])
+
+
+@pytest.fixture
+def reticent_line(capsys: pytest.CaptureFixture[str]):
+    """Runs a command line, and reads the JSON that it prints."""
+    from reticent.cli.app import main
+
+    def run(line: str) -> Any:
+        capsys.readouterr()
+        with pytest.raises(SystemExit):
+            main([*shlex.split(line)[1:], "--json"])
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def test_what_it_would_take_is_enough_and_hardly_more():
+    words = {
+        "rows": "60000",
+        "batch": "256",
+        "epochs": "20",
+        "multiplier": "1.1",
+        "delta": "1e-6",
+        "target": "1",
+    }
+    for what, too_little in (("multiplier", 0.99), ("epochs", 1.02), ("rows", 0.99)):
+        value = planning.take({**words, "what": what})["value"]
+        assert planning.price({**words, what: str(value)})["epsilon"] <= 1, what
+        less = value * too_little if what != "rows" else int(value * too_little)
+        assert planning.price({**words, what: str(less)})["epsilon"] > 1, what

@@ -68,7 +68,9 @@ def _lesson(lesson: Lesson, folder: str) -> Markup:
             tag("p", id="facts", class_="verdict", role="status"),
         ),
         tag("div", charts, class_="pair" if len(lesson.charts) > 1 else None),
-        section("Where it is from", tag("div", tag("table", tag("tbody", rows)), class_="wide")),
+        section(
+            "Where it is from", tag("div", tag("table", tag("tbody", rows), class_="origin"), class_="wide")
+        ),
     )
     return page(
         lesson.title,

@@ -60,13 +60,15 @@ export function draw(place, spec) {
 }
 
 function paint(place) {
-  const spec = place.spec, width = Math.max(place.clientWidth, 240), height = spec.height ?? Math.min(Math.max(width * 0.52, 220), 330);
+  const spec = place.spec, width = Math.max(place.clientWidth, 240);
+  let height = spec.height ?? Math.min(Math.max(width * 0.52, 220), 330);
   place.drawnWidth = place.clientWidth;
-  const top = 12, bottom = height - 42;
-  let left = 64, right = width - 22;
+  const top = 12;
+  let left = 64, right = width - 22, bottom = height - 42;
   if (spec.square) {
-    const spare = Math.max(right - left - (bottom - top), 0) / 2;
-    [left, right] = [left + spare, right - spare];
+    const spare = (right - left - (bottom - top)) / 2;
+    if (spare > 0) [left, right] = [left + spare, right - spare];
+    else height = (bottom = top + right - left) + 42;
   }
   const lines = spec.lines ?? [], points = spec.points ?? [], bands = spec.bands ?? [], marks = spec.marks ?? [];
   const xs = [...lines.flatMap((line) => line.x), ...points.map((point) => point.x)];

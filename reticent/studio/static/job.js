@@ -9,13 +9,14 @@ const state = document.querySelector("#state"), stop = document.querySelector("#
 const shown = new Map();
 const source = new EventSource(`job/events?number=${number}`);
 
-function showBar({ name, done }) {
+function showBar({ name, done, said }) {
   if (!shown.has(name)) {
-    const bar = element("progress", { max: 1, "aria-label": name }), percent = element("span", { class: "number" });
-    bars.append(element("div", {}, element("span", {}, name), percent, bar));
-    shown.set(name, { bar, percent });
+    const bar = element("progress", { max: 1, "aria-label": name }), percent = element("span", { class: "number" }), words = element("span");
+    bars.append(element("div", {}, words, percent, bar));
+    shown.set(name, { bar, percent, words });
   }
-  const { bar, percent } = shown.get(name);
+  const { bar, percent, words } = shown.get(name);
+  words.textContent = said && said !== name ? `${name}: ${said}` : name;
   if (done == null) bar.removeAttribute("value");
   else { bar.value = done; percent.textContent = `${Math.floor(100 * done)}%`; }
 }
@@ -32,7 +33,9 @@ source.addEventListener("message", (event) => {
   if (facts.code == null) return;
   source.close();
   stop.hidden = true;
-  for (const { bar } of shown.values()) if (!bar.hasAttribute("value")) bar.value = facts.code === 0 ? 1 : 0;
+  for (const { bar, percent } of shown.values()) {
+    if (facts.code === 0) { bar.value = 1; percent.textContent = "100%"; } else if (!bar.hasAttribute("value")) bar.value = 0;
+  }
   if (result && (facts.code === 0 || facts.code === 130)) { result.hidden = false; result.focus(); }
   if (facts.output.trim()) {
     document.querySelector("#printed").textContent = facts.output;
