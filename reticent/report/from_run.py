@@ -15,7 +15,7 @@ from reticent.core.postgres import name_of_place
 from reticent.report.facts import attacks as attack_facts
 from reticent.report.facts import record as record_facts
 from reticent.report.facts import results, training
-from reticent.report.facts.facts import Facts, Section, Value, bound_from_above
+from reticent.report.facts.facts import Facts, Section, Value, bound_from_above, share_from_above
 from reticent.report.facts.federated import federated_sections
 from reticent.report.facts.odds import ClaimPoint, best_guess, claim_points, largest_belief
 from reticent.report.facts.scores import MAIN_SCORES, score_values
@@ -83,7 +83,7 @@ def _facts(
     is_generator = record.is_generator
     attacks = () if is_generator else attack_facts.sections(record, attacked, audited, known)
     sections = [
-        _meaning(record, known),
+        _meaning(record, attacked, known),
         *training.sections(record),
         *federated_sections(folder, record),
         *weight_sections(folder, record),
@@ -127,15 +127,22 @@ def _lead(
     ]
     if is_generator:
         return tuple(said)
+    tried = []
     if attacked is None:
-        said.append("It was not attacked yet: run reticent attack.")
+        tried.append("It was not attacked yet: run reticent attack.")
     elif attacked.get("verdict"):
-        said.append(str(attacked["verdict"]))
+        tried.append(str(attacked["verdict"]))
     if audited is None:
-        said.append("The promise was not audited yet: run reticent audit.")
+        tried.append("The promise was not audited yet: run reticent audit.")
     else:
-        said.append(str(audited["verdict"]["sentence"]))
-    return tuple(said)
+        tried.append(_AUDITED.get(str(audited["verdict"]["outcome"]), str(audited["verdict"]["sentence"])))
+    return (*said, " ".join(tried))
+
+
+_AUDITED = {
+    "CONSISTENT": "Made-up records, the hardest to hide, tried to contradict the promise and could not.",
+    "UNINFORMATIVE": "The promise was audited, by too few made-up records to say anything.",
+}
 
 
 def _headline(
@@ -147,11 +154,10 @@ def _headline(
     promise, scores = record.result.guarantee, record.result.scores
     values = [
         bound_from_above("epsilon", promise.epsilon, note=f"at delta {promise.delta:g}"),
-        bound_from_above(
-            "best possible guess, %",
-            100 * best_guess(known),
-            digits=3,
-            note="about one person; guessing gives 50%",
+        share_from_above(
+            "best possible guess",
+            best_guess(known),
+            note="about one person; guessing is right 50% of the time",
         ),
     ]
     scored = score_values(scores, note="on held-out rows, unreleased") if scores else []
@@ -177,7 +183,7 @@ def _verdict(attacked: dict[str, Any] | None, audited: dict[str, Any] | None) ->
     return "The promise is proved; it was not audited.", "plain"
 
 
-def _meaning(record: RunRecord, known: tuple[ClaimPoint, ...]) -> Section:
+def _meaning(record: RunRecord, attacked: dict[str, Any] | None, known: tuple[ClaimPoint, ...]) -> Section:
     promise = record.result.guarantee
     epsilon = promise.epsilon
     values = [
@@ -192,17 +198,12 @@ def _meaning(record: RunRecord, known: tuple[ClaimPoint, ...]) -> Section:
         bound_from_above(
             "odds change by a factor of", _factor(epsilon), digits=3, note="at most, because of one person"
         ),
-        bound_from_above(
-            "belief of 1% grows to, %", 100 * largest_belief(0.01, epsilon), digits=3, note=_PRIOR
-        ),
-        bound_from_above(
-            "belief of 50% grows to, %", 100 * largest_belief(0.5, epsilon), digits=3, note=_PRIOR
-        ),
-        bound_from_above(
-            "best possible guess, %",
-            100 * best_guess(known),
-            digits=3,
-            note="whether one person was in; guessing gives 50%",
+        share_from_above("who was 1% sure is now", largest_belief(0.01, epsilon), note=_PRIOR),
+        share_from_above("who was 50% sure is now", largest_belief(0.5, epsilon), note=_PRIOR),
+        share_from_above(
+            "best possible guess",
+            best_guess(known),
+            note="right so often, where guessing is right 50% of the time",
         ),
     ]
     if promise.epsilon_lower > 0:
@@ -224,10 +225,11 @@ def _meaning(record: RunRecord, known: tuple[ClaimPoint, ...]) -> Section:
             "general: that is what the model is for.",
         ),
         values=tuple(values),
+        charts=attack_facts.trade_off(attacked, known),
     )
 
 
-_PRIOR = "at most, about one person, after seeing the model"
+_PRIOR = "sure at most, of anything about one person, after seeing the model"
 
 
 def _factor(epsilon: float) -> float:

@@ -51,7 +51,7 @@ def test_numbers_of_the_report_are_those_of_the_run(reticent, shown: Path, tmp_p
     decisive = next(rate["true_positive_rate"]["value"] for rate in rates if rate["is_resolved"])
     assert values["members found by the strongest attack"] == decisive
     printed = {value["name"]: value["shown"] for value in facts["headline"]}
-    assert any(f"at most {printed['best possible guess, %']}% of the time" in line for line in facts["lead"])
+    assert any(f"at most {printed['best possible guess']} of the time" in line for line in facts["lead"])
     assert values["epsilon shown by the audit"] == audit["verdict"]["bound"]
     assert json.loads(goal.with_suffix(".json").read_text()) == facts
     charts = {chart["id"] for section in facts["sections"] for chart in section["charts"]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from reticent.report.facts.facts import (
 )
 from reticent.report.facts.odds import ClaimPoint, largest_true_positive_rate
 from reticent.runs.record import RunRecord
+
+_MOST_CURVES = 5  # beside the proved limit
 
 
 def played_attacks(attacked: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
@@ -145,8 +147,46 @@ def _format_ends(value: Mapping[str, float]) -> str:
     return f"{100 * value['low']:.2f}% to {100 * value['high']:.2f}%"
 
 
+def trade_off(attacked: dict[str, Any] | None, known: tuple[ClaimPoint, ...]) -> tuple[Chart, ...]:
+    """How many members can be found for how many false alarms, and below it what the best attack found."""
+    grid = tuple(float(x) for x in np.linspace(0, 1, 101))
+    limit = [largest_true_positive_rate(known, x) for x in grid]
+    lines = [Line(name="nobody can do better", x=_percent(grid), y=_percent(limit))]
+    attacks = played_attacks(attacked)
+    name = strongest_attack(attacks)
+    curve = None if name is None else attacks[name].get("roc")
+    if curve:
+        x, y = (_percent(curve[kind]) for kind in ("false_positive_rate", "true_positive_rate"))
+        lines.append(Line(name=f"the strongest attack, {name}", x=x, y=y))
+    lines.append(Line(name="guessing", x=(0.0, 100.0), y=(0.0, 100.0), is_dashed=True))
+    found = bound_from_above("", 100 * largest_true_positive_rate(known, 0.1), digits=3).shown
+    return (
+        Chart(
+            id="tradeoff",
+            title="Members found, for how many false alarms",
+            description=f"Whoever accuses 10% of the outsiders finds at most {found}% of the members, "
+            "by any attack. Guessing finds 10%.",
+            x_label="outsiders who are accused (false-positive rate), %",
+            y_label="members who are found, %",
+            lines=tuple(lines),
+            y_range=(0.0, 100.0),
+        ),
+    )
+
+
+def _percent(shares: Iterable[float]) -> tuple[float, ...]:
+    return tuple(100 * share for share in shares)
+
+
+def _few(attacks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The attacks whose curves are drawn: as many as can be told apart, the largest areas first."""
+    drawn = [name for name, one in attacks.items() if "roc" in one]
+    first = strongest_attack(attacks)
+    return sorted(drawn, key=lambda name: (name != first, -attacks[name]["auc"]["value"]))[:_MOST_CURVES]
+
+
 def _roc(attacked: dict[str, Any], known: tuple[ClaimPoint, ...]) -> list[Chart]:
-    curves = {name: one["roc"] for name, one in attacked["attacks"].items() if "roc" in one}
+    curves = {name: attacked["attacks"][name]["roc"] for name in _few(attacked["attacks"])}
     if not curves:
         return []
     lines = [
@@ -176,7 +216,7 @@ def _roc(attacked: dict[str, Any], known: tuple[ClaimPoint, ...]) -> list[Chart]
     return [
         Chart(
             id="roc",
-            title="True-positive rate against false-positive rate, on logarithmic axes",
+            title="The same on logarithmic axes, where few are accused",
             description=_strongest_in_words(attacked["attacks"], known),
             x_label="false-positive rate",
             y_label="true-positive rate",

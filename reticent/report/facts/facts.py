@@ -161,6 +161,12 @@ def bound_from_above(name: str, value: float, *, digits: int = 4, note: str = ""
     )
 
 
+def share_from_above(name: str, share: float, *, note: str = "") -> Value:
+    """An upper bound on a share, in percent and rounded up."""
+    shown = f"{_round_to_digits(100 * share, 3, math.ceil)}%"
+    return Value(name=name, value=share, kind=ValueKind.BOUND, shown=shown, note=note)
+
+
 def bound_from_below(name: str, value: float, *, digits: int = 3, note: str = "") -> Value:
     """A lower bound, rounded down."""
     return Value(

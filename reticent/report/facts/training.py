@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reticent.accounting.loss_distribution.dominating import Neighbours
@@ -15,7 +15,7 @@ from reticent.mechanisms.adjacency import Adjacency
 from reticent.report.facts.facts import Bars, Chart, Line, Section, estimate, setting
 from reticent.report.facts.scores import class_tables, outside_in_words, score_charts, score_values
 from reticent.runs.folder import rows_in_words
-from reticent.runs.record import RunRecord
+from reticent.runs.record import HistoryPoint, RunRecord
 
 
 def sections(record: RunRecord) -> list[Section]:
@@ -46,17 +46,20 @@ def _training(record: RunRecord) -> Section:
                 lines=(Line(name="epsilon", x=epochs, y=spent),),
             )
         )
-        right = [point.held_out.get("accuracy", math.nan) for point, _ in moments]
-        if all(value == value for value in right):
+        curves = _accuracies([point for point, _ in moments])
+        if right := curves.get("accuracy"):
             charts.append(
                 Chart(
                     id="learned",
                     title="Accuracy over epsilon (unreleased)",
-                    description=f"Accuracy on held-out rows goes from {right[0]:.1%} at {spent[0]:.3g} "
-                    f"to {right[-1]:.1%} at {spent[-1]:.3g}.",
+                    description=f"Accuracy on held-out rows goes from {right[0]:.1f}% at {spent[0]:.3g} "
+                    f"to {right[-1]:.1f}% at {spent[-1]:.3g}.",
                     x_label="epsilon",
-                    y_label="accuracy on held-out rows (estimate, unreleased)",
-                    lines=(Line(name="accuracy", x=spent, y=tuple(right)),),
+                    y_label="accuracy on held-out rows, %",
+                    lines=tuple(
+                        Line(name=name, x=spent, y=tuple(100 * share for share in curve))
+                        for name, curve in curves.items()
+                    ),
                 )
             )
     return Section(
@@ -67,6 +70,13 @@ def _training(record: RunRecord) -> Section:
         charts=tuple(charts),
         tables=tuple(class_tables(record.result)),
     )
+
+
+def _accuracies(points: Sequence[HistoryPoint]) -> dict[str, tuple[float, ...]]:
+    """Every accuracy, in percent, that was measured at all of these moments."""
+    names = [name for name in points[0].held_out if "accuracy" in name]
+    curves = {name: tuple(100 * point.held_out.get(name, math.nan) for point in points) for name in names}
+    return {name: curve for name, curve in curves.items() if all(value == value for value in curve)}
 
 
 def _cautions(record: RunRecord) -> list[str]:

@@ -16,6 +16,7 @@ from reticent.report.facts.facts import Bars, Chart
 _WIDTH, _HEIGHT = 640, 340
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 14, 46
 _COLOURS = 8
+_DASHES = ("", "9 3", "2 3", "9 3 2 3")  # so that nobody has to tell many colours apart
 
 Scale = Callable[[float], float]
 
@@ -45,7 +46,8 @@ def _lines(chart: Chart) -> str:
         parts.append(f'<polygon class="band" points="{" ".join([*there, *reversed(back)])}"/>')
     for number, line in enumerate(chart.lines):
         points = [(across(x), up(y)) for x, y in zip(line.x, line.y, strict=True)]
-        dashed = ' stroke-dasharray="5 4"' if line.is_dashed else ""
+        pattern = "5 4" if line.is_dashed else _DASHES[number // 2 % len(_DASHES)]
+        dashed = f' stroke-dasharray="{pattern}"' if pattern else ""
         parts.append(f'<path class="line c{number % _COLOURS}" d="{_path(points, chart.style)}"{dashed}/>')
     return _frame(chart.id, chart.title, chart.description, _HEIGHT, parts) + _legend(chart)
 
@@ -103,10 +105,7 @@ def _bars(chart: Bars) -> str:
         parts.append(
             f'<text class="label" x="{left - 8}" y="{y + 20}" text-anchor="end">{escape(name)}</text>'
         )
-        parts.append(
-            f'<rect class="bar c{place % _COLOURS}" x="{left}" y="{y + 6}" width="{width:.1f}" '
-            'height="20" rx="3"/>'
-        )
+        parts.append(f'<rect class="bar c0" x="{left}" y="{y + 6}" width="{width:.1f}" height="20" rx="3"/>')
         end = across(min(chart.high[place], top)) if chart.high else left + width
         if chart.high:
             start = across(chart.low[place])

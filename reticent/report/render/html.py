@@ -15,6 +15,7 @@ _KINDS = {
     ValueKind.ASSUMPTION: "assumed, not proved",
     ValueKind.SETTING: "chosen by whoever ran it",
 }
+_NARROW = 4  # columns of a table that stands beside another
 
 
 def page(facts: Facts) -> str:
@@ -58,10 +59,16 @@ def _section(section: Section) -> str:
     parts = [f'<section id="{section.id}" aria-labelledby="{section.id}-h">']
     parts.append(f'<h2 id="{section.id}-h">{escape(section.title)}</h2>')
     parts += [f"<p>{escape(line)}</p>" for line in section.text]
-    if section.values:
-        parts.append(_values(section.values))
-    parts += [_figure(chart) for chart in section.charts]
-    parts += [_table(table) for table in section.tables]
+    figures = "".join(_figure(chart) for chart in section.charts)
+    if section.values and len(section.charts) == 1:
+        parts.append(f'<div class="beside">{_values(section.values)}{figures}</div>')
+    else:
+        parts += [_values(section.values)] if section.values else []
+        parts += [f'<div class="figures">{figures}</div>'] if figures else []
+    narrow = [table for table in section.tables if len(table.headings) <= _NARROW]
+    if len(narrow) > 1:
+        parts.append(f'<div class="tables">{"".join(_table(table) for table in narrow)}</div>')
+    parts += [_table(table) for table in section.tables if len(narrow) < 2 or table not in narrow]
     for title, text in section.code:
         parts.append(
             f"<details><summary>{escape(title)}</summary>"
