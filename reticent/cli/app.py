@@ -31,6 +31,7 @@ from reticent.cli import (
     output,
     pate,
     predict,
+    pretrain,
     report,
     show,
     studio,
@@ -54,6 +55,7 @@ app = typer.Typer(
 )
 app.command("demo", epilog=demo.EPILOG)(demo.run)
 app.command("train", epilog=train.EPILOG)(train.run)
+app.command("pretrain", epilog=pretrain.EPILOG)(pretrain.run)
 app.command("pate", epilog=pate.EPILOG)(pate.run)
 app.command("federate", epilog=federate.EPILOG)(federate.run)
 app.command("synth", epilog=synth.EPILOG)(synth.run)

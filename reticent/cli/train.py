@@ -21,7 +21,12 @@ EPILOG = "Example:  reticent train patients.csv --target readmitted --epsilon 1 
 Method = Annotated[
     str, typer.Option(help="auto, sgd, gd, output, objective, exponential, descent, additive or pate.")
 ]
-Model = Annotated[str, typer.Option(help="auto, linear, fourier, additive, mlp, cnn or scattering.")]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="auto, linear, fourier, additive or mlp; of images scattering, patches, cnn or wide_resnet."
+    ),
+]
 Target = Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)]
 Epsilon = Annotated[float | None, typer.Option(help="What may be spent in all.", show_default=False)]
 Delta = Annotated[
@@ -77,6 +82,15 @@ Bands = Annotated[
     int | None, typer.Option(help="Of banded noise: how many steps take some of it back.", show_default=False)
 ]
 Buffers = Annotated[int | None, typer.Option(help="Of blt noise.", show_default=False)]
+Start = Annotated[
+    str | None,
+    typer.Option("--from", help="Public weights to start from (reticent pretrain).", show_default=False),
+]
+Learn = Annotated[str, typer.Option(help="What learns of public weights: dense, all, biases or lora.")]
+Views = Annotated[
+    int | None,
+    typer.Option(help="Of cnn and wide_resnet: changed copies of an image, averaged.", show_default="auto"),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what it would cost; charge nothing, write nothing.")
 ]
@@ -86,6 +100,7 @@ _AS_TYPED = (
     *("source", "target", "epsilon", "delta", "method", "model", "prepare", "task", "test", "dataset"),
     *("public", "teachers", "user", "rows_per_user", "sampling", "noise", "bands", "buffers"),
     *("features", "text", "images", "pixels", "overlap_is_public"),
+    *("start", "learn", "views"),
 )
 
 
@@ -122,6 +137,9 @@ def run(
     images: feature_options.Images = None,
     pixels: feature_options.Pixels = "imagenet",
     overlap_is_public: feature_options.Overlap = False,
+    start: Start = None,
+    learn: Learn = "dense",
+    views: Views = None,
     dry_run: DryRun = False,
     coordinator: Coordinator = None,
     processes: Processes = None,

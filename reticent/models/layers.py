@@ -232,3 +232,19 @@ def max_pool(
         ]
         x = reduce(jnp.maximum, shifted)
     return x
+
+
+def quarters(x: Float[Array, "height width channels"]) -> Float[Array, "2 2 channels"]:
+    """The mean of each quarter of an image; of an odd number of places, the middle ones are in the upper left.
+
+    Example:
+        >>> quarters(jnp.arange(16.0).reshape(4, 4, 1))[..., 0].tolist()
+        [[2.5, 4.5], [10.5, 12.5]]
+    """
+    row, column = (-(-size // 2) for size in x.shape[:2])
+    return jnp.stack(
+        [
+            jnp.stack([jnp.mean(part, axis=(0, 1)) for part in (half[:, :column], half[:, column:])])
+            for half in (x[:row], x[row:])
+        ]
+    )

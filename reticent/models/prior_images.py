@@ -1,10 +1,11 @@
-"""Synthetic prior images: random pen strokes and random shapes.
+"""Synthetic prior images: random pen strokes, random shapes, and scenes of leaves that lie over one another.
 
 They stand in for what is known about a kind of picture before any of it is seen. What is learned from them,
 such as which directions of a feature space vary together, costs no privacy: no record is involved.
 
 Reference:
-    Tang, Panda, Sehwag and Mittal (2023), arXiv:2306.06076, who learn a whole network's features so.
+    Tang, Panda, Sehwag and Mittal (2023), arXiv:2306.06076, who learn a whole network's features so; Lee,
+    Mumford and Huang (2001), for leaves: like photographs in the statistics of their small pieces.
 """
 
 from __future__ import annotations
@@ -43,6 +44,18 @@ def random_shapes(count: int, *, side: int = 28, seed: int = 0) -> np.ndarray:
     checks.count(count=count, side=side)
     rng = np.random.default_rng(seed)
     return np.stack([_shapes(rng, side) for _ in range(count)])
+
+
+def random_scenes(count: int, *, side: int = 32, seed: int = 0) -> np.ndarray:
+    """Coloured leaves of all sizes that hide one another, in shaded light: (count, side, side, 3) bytes.
+
+    Example:
+        >>> random_scenes(2, side=16).shape
+        (2, 16, 16, 3)
+    """
+    checks.count(count=count, side=side)
+    rng = np.random.default_rng(seed)
+    return np.stack([_scene(rng, side) for _ in range(count)])
 
 
 def _strokes(rng: np.random.Generator, side: int) -> np.ndarray:
@@ -88,6 +101,38 @@ def _shapes(rng: np.random.Generator, side: int) -> np.ndarray:
     smooth = _develop(image, side, blur=0.4).astype(float)
     rough = smooth + (smooth > 10) * rng.standard_normal((side, side)) * rng.uniform(0, 25)
     return np.clip(rough, 0, 255).astype(np.uint8)
+
+
+def _scene(rng: np.random.Generator, side: int) -> np.ndarray:
+    from PIL import Image, ImageDraw, ImageFilter
+
+    fine, base = side * _FINE // 2, rng.normal(0, 0.12, 3)
+    image = Image.new("RGB", (fine, fine), _colour(rng, base))
+    pen = ImageDraw.Draw(image)
+    sizes = np.sort(0.04 * rng.uniform(0.006, 1, rng.integers(10, 60)) ** -0.5)[::-1]  # many small, few large
+    for size in np.minimum(sizes, 0.5) * fine:
+        centre, colour = rng.uniform(-0.1, 1.1, 2) * fine, _colour(rng, base)
+        if rng.random() < 0.5:
+            reach = size * rng.uniform(0.4, 1.0, 2)
+            pen.ellipse([*(centre - reach), *(centre + reach)], fill=colour)
+        else:
+            angles = np.sort(rng.uniform(0, 2 * np.pi, rng.integers(3, 8)))
+            around = np.stack([np.cos(angles), np.sin(angles)], axis=1) * size * rng.uniform(0.5, 1.0)
+            pen.polygon([(float(x), float(y)) for x, y in centre + around], fill=colour)
+    soft = image.filter(ImageFilter.GaussianBlur(rng.uniform(0, _FINE / 2)))
+    small = np.asarray(soft.resize((side, side), Image.Resampling.BOX), float)
+    across = np.linspace(-1, 1, side)
+    tilt = rng.normal(0, 0.2, 2)
+    light = 1 + tilt[0] * across[:, None, None] + tilt[1] * across[None, :, None]
+    grain = rng.standard_normal((side, side, 1)) * rng.uniform(0, 8)
+    return np.clip(small * light + grain, 0, 255).astype(np.uint8)
+
+
+def _colour(rng: np.random.Generator, base: np.ndarray) -> tuple[int, int, int]:
+    """Mostly grey, as colours outdoors are: the three channels differ little, and alike over a picture."""
+    found = rng.uniform(0.05, 0.95) + 0.5 * base + rng.normal(0, 0.08, 3)
+    red, green, blue = np.clip(found * 255, 0, 255).astype(int)
+    return int(red), int(green), int(blue)
 
 
 def _blank(side: int) -> tuple[Image.Image, ImageDraw.ImageDraw]:

@@ -10,6 +10,7 @@ Reference:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -21,11 +22,14 @@ from reticent.models.initialisers import glorot
 from reticent.models.layers import (
     Starts,
     as_image,
+    conv,
     conv_starts,
     dense,
     dense_starts,
     group_norm,
     norm_starts,
+    quarters,
+    standardise,
     standardised_conv,
 )
 from reticent.models.model import Model, Params
@@ -47,7 +51,13 @@ class _Block(NamedTuple):
 
 
 def wide_resnet(
-    depth: int = 16, width: int = 1, classes: int = 10, channels: int = 3, groups: int = 16
+    depth: int = 16,
+    width: int = 1,
+    classes: int = 10,
+    channels: int = 3,
+    groups: int = 16,
+    *,
+    is_folded: bool = False,
 ) -> Model:
     """WRN-depth-width for small images, such as 32 x 32 x 3.
 
@@ -55,6 +65,8 @@ def wide_resnet(
         depth: 6 n + 4, for n blocks in each of the three stages: 10, 16, 22, 28, 40.
         width: how many times wider than the thin network: 1 to 4 are for patient CPUs.
         groups: of channels that are normalised together.
+        is_folded: filters are taken as they are; for those that `folded` has standardised for good, so that
+            low-rank factors can stand beside them.
 
     Example:
         >>> wide_resnet(10, 1, classes=10).size
@@ -72,14 +84,59 @@ def wide_resnet(
     }
 
     def apply(params: Params, x: jax.Array) -> jax.Array:
-        x = standardised_conv(params["stem"], as_image(x), padding=1)  # (height, width, 16)
-        for block in blocks:
-            x = _residual(params[block.name], x, block, groups)
-        x = jax.nn.relu(group_norm(params["norm"], x, groups))  # (height / 4, width / 4, 64 * width)
+        x = _stages(params, x, blocks, groups, conv if is_folded else standardised_conv)[-1]
         return dense(params["dense"], jnp.mean(x, axis=(0, 1)))  # (classes,)
 
     description = f"WRN-{depth}-{width} with group normalisation and weight standardisation"
     return Model(name="wide_resnet", description=description, starts=starts, apply=apply)
+
+
+def wide_resnet_features(
+    params: Params, x: jax.Array, *, depth: int = 16, width: int = 1, groups: int = 16
+) -> jax.Array:
+    """What the last two stages of a trained network say about one image: their mean over each quarter of it.
+
+    Example:
+        >>> model = wide_resnet(10, 1)
+        >>> wide_resnet_features(model.init(jax.random.key(0)), jnp.zeros((32, 32, 3)), depth=10).shape
+        (384,)
+    """
+    _, *last = _stages(params, x, _blocks(depth, width), groups)
+    return jnp.concatenate([quarters(stage).ravel() for stage in last])
+
+
+def folded(params: Params) -> Params:
+    """The parameters of the same network with filters that are standardised already.
+
+    Example:
+        >>> model = wide_resnet(10, 1)
+        >>> params = model.init(jax.random.key(0))
+        >>> image = jax.random.normal(jax.random.key(1), (8, 8, 3))
+        >>> same = wide_resnet(10, 1, is_folded=True).apply(folded(params), image)
+        >>> bool(jnp.allclose(same, model.apply(params, image), atol=1e-5))
+        True
+    """
+    return jax.tree.map(
+        lambda leaf: standardise(leaf) / leaf[..., 0].size ** 0.5 if leaf.ndim == 4 else leaf, params
+    )
+
+
+def _stages(
+    params: Params,
+    x: jax.Array,
+    blocks: list[_Block],
+    groups: int,
+    convolve: Callable[..., jax.Array] = standardised_conv,
+) -> list[jax.Array]:
+    """What each of the three stages says: (height, width, 16 * width), then half as high and wide."""
+    x = convolve(params["stem"], as_image(x), padding=1)  # (height, width, 16)
+    found = []
+    for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+        x = _residual(params[block.name], x, block, groups, convolve)
+        if after is None or after.outputs != block.outputs:
+            found.append(x)
+    found[-1] = jax.nn.relu(group_norm(params["norm"], x, groups))  # (height / 4, width / 4, 64 * width)
+    return found
 
 
 def _blocks(depth: int, width: int) -> list[_Block]:
@@ -111,10 +168,12 @@ def _block_starts(block: _Block) -> dict[str, Starts]:
     return starts
 
 
-def _residual(params: Params, x: jax.Array, block: _Block, groups: int) -> jax.Array:
+def _residual(
+    params: Params, x: jax.Array, block: _Block, groups: int, convolve: Callable[..., jax.Array]
+) -> jax.Array:
     """Normalise, activate and convolve, twice; the input is added to the output."""
     y = jax.nn.relu(group_norm(params["norm1"], x, groups))
-    shortcut = standardised_conv(params["shortcut"], y, stride=block.stride) if block.changes_shape else x
-    y = standardised_conv(params["conv1"], y, stride=block.stride, padding=1)
+    shortcut = convolve(params["shortcut"], y, stride=block.stride) if block.changes_shape else x
+    y = convolve(params["conv1"], y, stride=block.stride, padding=1)
     y = jax.nn.relu(group_norm(params["norm2"], y, groups))
-    return shortcut + standardised_conv(params["conv2"], y, padding=1)
+    return shortcut + convolve(params["conv2"], y, padding=1)

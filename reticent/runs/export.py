@@ -9,6 +9,7 @@ from reticent.core.errors import DataError
 from reticent.core.files import read_inside, write_whole
 from reticent.core.postgres import name_of_place
 from reticent.core.printable import printable
+from reticent.pretraining.public_model import WEIGHTS
 from reticent.runs import folder as folders
 from reticent.runs.portable import PortableForm, portable_files, portable_model
 from reticent.runs.predict import Predictor
@@ -20,7 +21,8 @@ CARD = "MODEL_CARD.md"
 _ON_THE_CARD = 10  # weights
 _MOST = 1 << 30  # bytes of a file that is exported
 
-_MADE = (folders.MODEL, "generator.model", "generator.safetensors", "generator.json")
+_ABOUT_THE_MODEL = ("model", "teachers", "ignore", "learn", "start_digest")  # options that stay
+_MADE = (folders.MODEL, WEIGHTS, "generator.model", "generator.safetensors", "generator.json")
 
 
 def export(folder: Path, to: Path, *, form: PortableForm | None = None) -> RunRecord:
@@ -60,7 +62,7 @@ def released_record(record: RunRecord) -> RunRecord:
     """The record without what no guarantee covers, and without names of files elsewhere."""
     outcome, request = record.result, record.request
     known = {
-        name: value for name, value in request.options.items() if name in ("model", "teachers", "ignore")
+        name: value for name, value in request.options.items() if name in _ABOUT_THE_MODEL
     }
     problem = outcome.problem and replace(outcome.problem, rows=record.rows)
     return replace(

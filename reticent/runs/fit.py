@@ -10,12 +10,14 @@ import numpy as np
 
 from reticent.core.errors import Inconclusive, InvalidArgument
 from reticent.core.keys import Keys
+from reticent.core.files import write_whole
 from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Domain
 from reticent.data.preparation.noise import PreparationNoise
 from reticent.distributed import collectives
 from reticent.distributed.consensus import broadcast_tree, by_first
 from reticent.mechanisms import events
+from reticent.pretraining.public_model import WEIGHTS
 from reticent.runs import folder as folders
 from reticent.runs import lifecycle
 from reticent.runs.arrays import DividedRows, divided_by, inputs_of, parts_as_inputs, with_public
@@ -109,7 +111,9 @@ class ModelProduct:
         self, source: Source, domain: Domain | None, observer: Observer, scratch: Path
     ) -> DividedRows:
         divided = divided_by(source, domain, observer, scratch=scratch)
-        learner(source.request.model, divided.problem)  # or says that there is none for it
+        learner(source.request.model, divided.problem, source.start)  # or says that there is none for it
+        if source.start is not None:
+            source.start.require_no_overlap(divided.train_on["x"], is_public=source.request.overlap_is_public)
         return divided
 
     def require_usable(self, run: OpenRun, rows: DividedRows) -> None:
@@ -124,10 +128,15 @@ class ModelProduct:
         if (features := source.features) is not None:
             by_first(lambda: features.keep(run.folder))
         divided, public = with_public(source, work.domain, work.rows, observer)
-        learn = learner(source.request.model, divided.problem)
+        learn = learner(source.request.model, divided.problem, source.start)
+        if source.start is not None:
+            content = source.start.weights.content
+            by_first(lambda: write_whole(run.folder / WEIGHTS, content))
         if source.why_model:
             observer.say(f"auto chose {learn.name}: {source.why_model}")
         observer.say(f"training {learn.name} on {folders.rows_in_words(record)}: {recipe.in_words}")
+        if reason := record.recipe.settings.get("reason"):
+            observer.say(f"auto chose {reason}")
         train_on, held_out = parts_as_inputs(learn, divided, work.keys, observer)
         domain = work.domain.to_toml() if work.domain else ""
         stamp = stamp_of(record.recipe.to_json(), events.to_json(record.event), domain, record.number)

@@ -19,15 +19,26 @@ from reticent.additive.columns import NUMBER, Columns
 from reticent.additive.lookup import lookup
 from reticent.core.errors import InvalidArgument
 from reticent.models import Model
+from reticent.runs.image_learners import as_they_are, image_learner, one_product, silently
 from reticent.runs.problem import Problem
+from reticent.runs.public_start import FEATURES, NETWORK, PartOfNetwork, PublicStart, whole_network
 from reticent.training.gradients import LossFunction
 
-ModelName = Literal["auto", "linear", "fourier", "additive", "mlp", "cnn", "scattering"]
+ModelName = Literal[
+    "auto",
+    "linear",
+    "fourier",
+    "additive",
+    "mlp",
+    "cnn",
+    "scattering",
+    "patches",
+    "wide_resnet",
+    "public-features",
+    "public-network",
+]
 
 _HIDDEN = 64  # of the perceptron
-_PRIOR_IMAGES = 8000
-_KEPT = 1500  # directions of the whitened features
-_PIECE = 2000  # images at a time
 
 
 class InputTransform(Protocol):
@@ -44,6 +55,7 @@ class Learner:
         inputs: from the `x` of a dataset to what the model is given, row by row.
         scores: from parameters and one input to logits, or to a prediction in units of the target.
         rounds_by_place: the last bits of a row's inputs depend on its place among the rows.
+        start: the digest of the public weights that are a part of it, and what learns of them.
     """
 
     name: str
@@ -52,12 +64,24 @@ class Learner:
     inputs: InputTransform
     scores: Callable[[Any, jax.Array], jax.Array]
     rounds_by_place: bool = False
+    start: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """A name for what the loss is compiled from: constants in it tell apart what one name would not."""
+        return (self.name, *self.start)
 
 
-def learner(name: ModelName, problem: Problem) -> Learner:
-    """The learner of this name for a problem; `auto` is linear for tables and scattering for small images."""
+def learner(name: ModelName, problem: Problem, start: PublicStart | None = None) -> Learner:
+    """The learner of this name for a problem; `auto` is linear for tables, and features for small images.
+
+    Args:
+        start: the public weights that it starts from, if it does.
+    """
+    if start is not None:
+        return _started(start, problem)
     if name == "auto":
-        name = "scattering" if _fits_scattering(problem) else "cnn" if problem.is_image else "linear"
+        name = auto_for_images(problem.shape) if problem.is_image else "linear"
     match name:
         case "linear":
             return _on_rows(models.linear(int(np.prod(problem.shape)), problem.outputs), problem)
@@ -72,31 +96,42 @@ def learner(name: ModelName, problem: Problem) -> Learner:
         case "mlp":
             sizes = (int(np.prod(problem.shape)), _HIDDEN, problem.outputs)
             return _on_rows(models.mlp(sizes, jnp.tanh), problem)
-        case "cnn":
-            _require_images(name, problem, _fits_network(problem), "28 x 28 grey images with 10 classes")
-            return _make("cnn", models.tanh_cnn(), problem, _as_they_are)
-        case "scattering":
-            _require_images(
-                name, problem, _fits_scattering(problem), "grey images whose sides are multiples of 4"
-            )
-            made = _make("scattering", _bare(_KEPT, problem.outputs), problem, _Whitened(problem.shape[0]))
-            return replace(made, rounds_by_place=True)
+        case "cnn" | "wide_resnet" | "scattering" | "patches":
+            found = image_learner(name, problem)
+            if isinstance(found, str):
+                raise _not_for(name, found, problem)
+            made = _make(name, found.model, problem, found.inputs)
+            return replace(made, rounds_by_place=found.rounds_by_place)
         case _:
             raise InvalidArgument(
-                f"There is no model {name!r}.", remedy=f"Known: {', '.join(get_args(ModelName))}."
+                f"There is no model {name!r}.", remedy=f"Known: {', '.join(get_args(ModelName)[:-2])}."
             )
 
 
-def _silently(done: float) -> None:
-    pass
+def _started(start: PublicStart, problem: Problem) -> Learner:
+    start.require_images(problem)
+    name: tuple[str, ...] = (start.weights.digest, start.learn)
+    if start.learn == "dense":
+        head = one_product(start.weights.width, problem.outputs)
+        made = _make(FEATURES, head, problem, start.weights.features)
+        return replace(made, rounds_by_place=True, start=name)
+    model = whole_network(start, problem.outputs)
+    whole = replace(_make(NETWORK, model, problem, as_they_are), start=name)
+    if start.learn == "all":
+        return whole
+    part = PartOfNetwork(start, problem, model, whole.loss)
+    return replace(whole, model=part.model, loss=part.loss, scores=part.model.apply)
 
 
-def _as_they_are(x: np.ndarray, on_progress: Callable[[float], None] = _silently, /) -> np.ndarray:
-    return x
+def auto_for_images(shape: tuple[int, ...]) -> ModelName:
+    """Whitened features of small images, with which private training is most accurate for its cost."""
+    if all(side % 4 == 0 and 16 <= side <= 64 for side in shape[:2]):
+        return "patches" if len(shape) == 3 and shape[2] == 3 else "scattering"
+    return "cnn"
 
 
 def _on_rows(model: Model, problem: Problem) -> Learner:
-    def inputs(x: np.ndarray, on_progress: Callable[[float], None] = _silently, /) -> np.ndarray:
+    def inputs(x: np.ndarray, on_progress: Callable[[float], None] = silently, /) -> np.ndarray:
         rows = np.asarray(x).reshape(len(x), math.prod(x.shape[1:]))
         return (rows / 255 if rows.dtype == np.uint8 else rows).astype(np.float32) * np.float32(problem.scale)
 
@@ -139,18 +174,6 @@ def _weight_loss(loss: LossFunction, weights: tuple[float, ...]) -> LossFunction
     return weighted
 
 
-def _bare(inputs: int, outputs: int) -> Model:
-    """One product, without a bias."""
-    from reticent.models.initialisers import zeros
-
-    return Model(
-        name="product",
-        description=f"one product {inputs}-{outputs}",
-        starts={"w": zeros(inputs, outputs)},
-        apply=lambda params, x: x @ params["w"],
-    )
-
-
 class _Waves:
     """Random Fourier features of tables, whose numbers lie within [-1, 1], and of the bytes of images."""
 
@@ -158,53 +181,9 @@ class _Waves:
         self._waves = models.FourierFeatures(math.prod(problem.shape))
         self.count = self._waves.count
 
-    def __call__(self, x: np.ndarray, on_progress: Callable[[float], None] = _silently, /) -> np.ndarray:
+    def __call__(self, x: np.ndarray, on_progress: Callable[[float], None] = silently, /) -> np.ndarray:
         rows = np.asarray(x).reshape(len(x), math.prod(x.shape[1:]))
         return self._waves(rows / 127.5 - 1 if rows.dtype == np.uint8 else rows)
-
-
-class _Whitened:
-    """Scattering features, whitened by drawings that nobody made."""
-
-    def __init__(self, side: int) -> None:
-        self._side = side
-        self._whiten: models.Whitening | None = None
-
-    def __call__(self, images: np.ndarray, on_progress: Callable[[float], None] = _silently, /) -> np.ndarray:
-        if self._whiten is None:
-            drawings = np.concatenate(
-                [
-                    draw(_PRIOR_IMAGES // 2, side=self._side)
-                    for draw in (models.random_strokes, models.random_shapes)
-                ]
-            )
-            self._whiten = models.whitening(_unit_scattering(drawings), kept=_KEPT)
-        found = np.empty((len(images), _KEPT), np.float32)
-        for start in range(0, len(images), _PIECE):
-            piece = slice(start, start + _PIECE)
-            found[piece] = self._whiten(_unit_scattering(images[piece]))
-            on_progress(min(start + _PIECE, len(images)) / len(images))
-        return found
-
-
-def _unit_scattering(images: np.ndarray) -> np.ndarray:
-    found = models.scattering_features(images, groups=27)
-    found[..., 17:] *= 0.7  # what two wavelets find is noisier than what one finds
-    rows = found.reshape(len(found), -1)
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
-
-
-def _fits_scattering(problem: Problem) -> bool:
-    grey = len(problem.shape) == 2
-    return (
-        grey
-        and all(side % 4 == 0 and 16 <= side <= 64 for side in problem.shape)
-        and problem.is_classification
-    )
-
-
-def _fits_network(problem: Problem) -> bool:
-    return problem.shape in ((28, 28), (28, 28, 1)) and problem.outputs == 10
 
 
 def _require_table(problem: Problem) -> None:
@@ -215,10 +194,9 @@ def _require_table(problem: Problem) -> None:
         )
 
 
-def _require_images(name: str, problem: Problem, holds: bool, what: str) -> None:
-    if not holds:
-        raise InvalidArgument(
-            f"The model '{name}' is for {what}, and a row here has shape {problem.shape} "
-            f"with {problem.outputs} outputs.",
-            remedy="Choose --model linear or mlp.",
-        )
+def _not_for(name: str, what: str, problem: Problem) -> InvalidArgument:
+    return InvalidArgument(
+        f"The model '{name}' is for {what}, and a row here has shape {problem.shape} "
+        f"with {problem.outputs} outputs.",
+        remedy="Choose --model linear or mlp.",
+    )

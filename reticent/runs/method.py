@@ -40,6 +40,7 @@ class Terms(NamedTuple):
             `records` count users.
         noise: of descent, if it is not independent.
         federated: what was asked for about rounds and clients.
+        views: of an image, before its gradient is clipped; None to choose.
 
     Example:
         >>> terms = Terms(rows=800, records=1000, model="linear", epsilon=1.0, delta=1e-5, beside=None)
@@ -59,6 +60,7 @@ class Terms(NamedTuple):
     rows_per_user: int | None = None
     noise: NoiseChoice | None = None
     federated: Mapping[str, Any] = {}
+    views: int | None = None
 
 
 class Inputs(NamedTuple):

@@ -14,7 +14,7 @@ from reticent.additive.plan import affordable_numbers, curve_room, usual_passes
 from reticent.data.domain import Domain
 from reticent.data.kinds import Category, Ignored, Label, classes_of, identifiers_among
 from reticent.distributed import collectives
-from reticent.runs.learners import ModelName
+from reticent.runs.learners import ModelName, auto_for_images
 from reticent.runs.request import Request
 from reticent.runs.source import Source
 from reticent.runs.users import several_rows
@@ -39,6 +39,8 @@ def choose_model(request: Request, source: Source) -> ModelChoice:
     Raises:
         InvalidArgument: it names an additive model, and there are too many columns for one.
     """
+    if source.start is not None:
+        return ModelChoice(source.start.model_name, source.start.in_words)
     counts = _counts(source)
     room = _room(request, source, counts)
     if request.model != "auto":
@@ -56,9 +58,13 @@ def choose_model(request: Request, source: Source) -> ModelChoice:
 
 
 def _for_images(shape: tuple[int, ...]) -> ModelChoice:
-    if len(shape) == 2 and all(side % 4 == 0 and 16 <= side <= 64 for side in shape):
-        return ModelChoice("scattering", "the rows are grey images whose sides are multiples of 4")
-    return ModelChoice("cnn", "the rows are images")
+    why = {
+        "scattering": "the rows are grey images whose sides are multiples of 4",
+        "patches": "the rows are small colour images",
+        "cnn": "the rows are images",
+    }
+    name = auto_for_images(shape)
+    return ModelChoice(name, why[name])
 
 
 def _against_curves(request: Request, source: Source, counts: list[int], room: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +20,11 @@ from reticent.data.encoding import OddCells, encode, feature_names
 from reticent.data.files import Table, open_table
 from reticent.runs import folder as folders
 from reticent.runs.feature_source import open_rows
-from reticent.runs.learners import Learner, learner
+from reticent.runs.learners import Learner, ModelName, learner
 from reticent.runs.predict_features import file_names, with_features
 from reticent.runs.public_domain import layout_for
+from reticent.runs.public_start import FEATURES, NETWORK, PublicStart
+from reticent.runs.record import RunRecord
 from reticent.runs.scoring import predict_scores, softmax
 from reticent.training.clipping import paths_of
 
@@ -37,7 +39,8 @@ class Predictor:
         result = folders.require_finished(folder, self.record)
         assert result.problem is not None  # it is a model
         self.problem = result.problem
-        self.learner: Learner = learner(_model_name(folder, result.model.name), self.problem)
+        name = _model_name(folder, result.model.name)
+        self.learner: Learner = learner(name, self.problem, _start_of(folder, name, self.record))
         self.params = params_in(folder, self.learner, result.model.digest)
 
     def scores(self, x: np.ndarray) -> np.ndarray:
@@ -159,6 +162,24 @@ class Predictor:
             )
 
 
+def _start_of(folder: Path, name: str, record: RunRecord) -> PublicStart | None:
+    """The public weights that a run started from: a copy of them is in its folder.
+
+    Raises:
+        IntegrityError: they are not those that the record tells of.
+    """
+    if name not in (FEATURES, NETWORK):
+        return None
+    options = record.request.options
+    try:
+        return PublicStart.read(folder, str(options.get("learn")), str(options.get("start_digest")))
+    except (DataError, InvalidArgument) as error:
+        raise IntegrityError(
+            f"The public weights of the run in {folder} cannot be used: {error.happened}",
+            remedy="Restore the folder from a copy.",
+        ) from error
+
+
 def params_in(folder: Path, learner: Learner, digest: str | None) -> Any:
     """The parameters of the model in a folder, in the shape that the learner's model has."""
     like = jax.eval_shape(learner.model.init, jax.random.key(0))
@@ -173,7 +194,7 @@ def _model_name(folder: Path, name: str) -> Any:
     Raises:
         IntegrityError: there is no model of this name.
     """
-    if name not in ("linear", "fourier", "additive", "mlp", "cnn", "scattering"):
+    if name not in get_args(ModelName)[1:]:
         raise IntegrityError(
             f"{folder / folders.RUN} does not describe a model that can be made here.",
             remedy="Restore it from a copy.",

@@ -29,6 +29,7 @@ def price(source: Source, noise: PreparationNoise | None) -> Recipe:
         rows_per_user=several_rows(request.rows_per_user),
         noise=noise_of(request),
         federated=request.federated,
+        views=request.views,
     )
     recipe = table.price(request.method, terms)
     if noise is not None and source.table is not None:

@@ -15,6 +15,7 @@ from reticent.runs.learners import ModelName
 from reticent.runs.method import SamplingOfRows
 from reticent.runs.methods.federated import check_asked
 from reticent.runs.methods.table import METHODS
+from reticent.runs.public_start import FEATURES, LEARN, NETWORK, Learn
 from reticent.runs.record import RunRecord
 from reticent.runs.users import check_users
 from reticent.training.plan_noise import NoiseChoice
@@ -50,6 +51,9 @@ class Request:
         error. bands, buffers: of that noise.
         federated: for federated learning: rounds, clients_per_round, local_epochs, local_rate, local_batch
             and max_norm, each with a default.
+        start: a folder of public weights (`reticent pretrain`) to start from. learn: what learns of them.
+        start_digest: of those weights; filled in when they are opened, and asked for again.
+        views: how many changed copies of an image are averaged before clipping; None to choose.
         class_weights: how much the rows of a class count in training, by its name; 1 where nothing is said.
             Public: they are declared, and no count of the rows is looked at.
         features: an ONNX file, a public model that makes numbers of texts or of images.
@@ -100,6 +104,10 @@ class Request:
     pixels: Pixels = "imagenet"
     features_digest: str | None = None
     overlap_is_public: bool = False
+    start: str | None = None
+    learn: Learn = "dense"
+    start_digest: str | None = None
+    views: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", without_password(self.source))
@@ -137,6 +145,7 @@ class Request:
         _check_class_weights(self.class_weights, self.method)
         check_users(self.user, self.rows_per_user, self.target)
         check_asked(self.federated, method=self.method, user=self.user)
+        _check_start(self)
         require_protecting(self.epsilon)
 
 
@@ -189,6 +198,39 @@ def _settle_noise(request: Request) -> None:
         )
     if request.method == "auto":
         object.__setattr__(request, "method", "sgd")
+
+
+def _check_start(request: Request) -> None:
+    """Public weights decide the model; views are for networks on images."""
+    checks.one_of(LEARN, learn=request.learn)
+    name = FEATURES if request.learn == "dense" else NETWORK
+    if request.start is None:
+        if request.learn != "dense" or request.model in (FEATURES, NETWORK):
+            raise InvalidArgument(
+                "What learns of public weights is chosen, and there are none to start from.",
+                remedy="Pass --from FOLDER, which reticent pretrain makes.",
+            )
+    elif request.model not in ("auto", name):
+        raise InvalidArgument(
+            f"A run that starts from public weights has their model, and --model {request.model} is another.",
+            remedy="Leave out --model, or --from.",
+        )
+    elif request.method not in ("auto", "sgd", "gd"):
+        raise InvalidArgument(
+            f"Public weights are trained on in steps, and the method '{request.method}' has none.",
+            remedy="Use --method sgd or gd.",
+        )
+    if request.views is not None:
+        checks.count(views=request.views)
+        if request.views > 1 and request.start is not None and name == FEATURES:
+            raise InvalidArgument(
+                "Features are computed once: an image has one view.", remedy="Leave out --views."
+            )
+        if request.views > 1 and request.start is None and request.model not in ("cnn", "wide_resnet"):
+            raise InvalidArgument(
+                f"Views are changed copies of an image for a network, and the model is '{request.model}'.",
+                remedy="Use --model cnn or wide_resnet, or leave out --views.",
+            )
 
 
 def noise_of(request: Request) -> NoiseChoice:

@@ -40,9 +40,11 @@ from reticent.runs.feature_source import (
     records_of,
     require_no_overlap,
 )
+from reticent.runs.image_learners import IMAGE_MODELS
 from reticent.runs.method import TargetKind
 from reticent.runs.public_domain import layout_for
 from reticent.runs.public_features import PublicFeatures
+from reticent.runs.public_start import OVERLAP_IS_PUBLIC, PublicStart
 from reticent.runs.request import HELD_OUT, Request
 from reticent.runs.row_fingerprint import RowDigest
 from reticent.runs.users import (
@@ -53,8 +55,6 @@ from reticent.runs.users import (
     with_users,
     without_user,
 )
-
-_OVERLAP = "records that are among the public ones are public"
 
 
 class Source:
@@ -69,6 +69,7 @@ class Source:
         split: which rows are held out; None where whoever made the dataset held some out.
         row_digest: takes in the rows as they are read, so that a later command recognises them.
         why_model: why `auto` became the model that it is.
+        start: the public weights that the run starts from.
     """
 
     def __init__(self, request: Request, *, is_shared: bool = False, folder: Path | None = None) -> None:
@@ -82,6 +83,7 @@ class Source:
         self._loaded: catalog.Splits | None = None
         self.table: Table | None = None
         self.declares = Declared(None)
+        self.start: PublicStart | None = None
         self.declared: Domain | None = Domain.read(request.domain) if request.domain else None
         if request.target is None and self.declared is not None and self.declared.target is not None:
             self.request = request = replace(request, target=self.declared.target)
@@ -89,6 +91,7 @@ class Source:
             refuse_users(request)
             self.splits = self._loaded = catalog.load(request.source)
             self.rows = request.federated.get("clients") or len(self.splits.train)
+            self._open_start()
             if (asked := asked_of_catalog(request, self.splits)) is not None:
                 self._take_features(asked, folder)
         else:
@@ -120,9 +123,10 @@ class Source:
                     f"{request.source} has no column besides the target '{request.target}'.",
                     remedy="Give one with columns to predict it from; if there are more, pass --delimiter.",
                 )
-            if request.model in ("cnn", "scattering"):
+            if request.model in IMAGE_MODELS or request.start is not None:
+                what = f"model='{request.model}' is" if request.start is None else "Public weights are"
                 raise InvalidArgument(
-                    f"model='{request.model}' is for images, and {request.source} is a table.",
+                    f"{what} for images, and {request.source} is a table.",
                     remedy="Choose linear, additive or mlp, or leave it to auto.",
                 )
             self.declares = declare(
@@ -162,7 +166,7 @@ class Source:
     def _assume_features(self) -> None:
         """Adds what the guarantee takes for granted about the public model, if there is one."""
         if self.features is not None:
-            said = (*self.features.assumptions, *(_OVERLAP,) * self.request.overlap_is_public)
+            said = (*self.features.assumptions, *(OVERLAP_IS_PUBLIC,) * self.request.overlap_is_public)
             self.declares = self.declares._replace(assumptions=(*self.declares.assumptions, *said))
 
     def make_features(self, observer: Observer, scratch: Path | None = None) -> None:
@@ -185,6 +189,17 @@ class Source:
             require_no_overlap(self.features, self.made.records(), self.request)
             self.made.rows()
         self._has_features = True
+
+    def _open_start(self) -> None:
+        """Reads the public weights, whose digest the request keeps."""
+        request = self.request
+        if request.start is None:
+            return
+        folder = Path(request.start)
+        self.start = PublicStart.read(folder, request.learn, request.start_digest)
+        self.request = replace(request, start_digest=self.start.weights.digest)
+        said = (self.start.weights.assumption, *(OVERLAP_IS_PUBLIC,) * request.overlap_is_public)
+        self.declares = self.declares._replace(assumptions=(*self.declares.assumptions, *said))
 
     @classmethod
     def of(cls, request: Request, folder: Path | None = None) -> Source:

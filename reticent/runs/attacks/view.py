@@ -49,7 +49,7 @@ class View(NamedTuple):
 def view_of(again: Again) -> View:
     """Shows images as they are, and features of images through the best linear map back to pixels."""
     x, y = again.held_out["x"], again.held_out["y"]
-    if again.learner.name == "scattering":
+    if again.learner.rounds_by_place:  # features of images, and not images
         return _view_of_features(again)
     records = (x / 255 if x.dtype == np.uint8 else x).astype(np.float32)
     shape = _picture_shape(again)

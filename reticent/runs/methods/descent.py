@@ -14,12 +14,15 @@ import optax
 
 from reticent.core.errors import Interrupted
 from reticent.core.keys import Stream
+from reticent.data.augmentation import chain, random_flip, random_shift
 from reticent.data.dataset import Dataset
 from reticent.mechanisms.events import Event
 from reticent.runs.folder import WHOLE_PLAN
 from reticent.runs.learners import Learner
 from reticent.runs.method import Inputs, Terms, Trained, require_enough
+from reticent.runs.methods import recipes
 from reticent.runs.record import HistoryPoint
+from reticent.training import averages
 from reticent.training.data_warnings import without_data_warnings
 from reticent.training.evaluation import Moment
 from reticent.training.execution import Execution
@@ -27,6 +30,8 @@ from reticent.training.loop import train
 from reticent.training.loss_keys import AnyLoss
 from reticent.training.plan import Plan
 from reticent.training.plan_json import from_json, to_json
+
+_CHANGE = chain(random_flip, random_shift(4))  # of an image, for each of its views
 
 
 class Descent(NamedTuple):
@@ -38,11 +43,17 @@ class Descent(NamedTuple):
     Args:
         share: of the records that is expected to be trained on. Means come out so much too small, and are
             scaled back by the learning rate.
+        views: how many changed copies of an image are averaged before clipping.
+        decay: of an exponential average of the iterates, which comes out; with 0 the last one does.
+        reason: why these settings were chosen; nothing where they are the same for everybody.
     """
 
     plan: Plan
     learning_rate: float
     share: float = 1.0
+    views: int = 1
+    decay: float = 0.0
+    reason: str = ""
 
     @property
     def event(self) -> Event:
@@ -55,6 +66,7 @@ class Descent(NamedTuple):
             f"{plan.steps} steps with batches of {round(plan.sampler.batch_size * self.share)}"
             f"{' users' if plan.unit == 'user' else ''}, clipped to "
             f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}{_correlated(plan)}"
+            f"{f', {self.views} views of each image' if self.views > 1 else ''}"
         )
 
     @property
@@ -63,18 +75,41 @@ class Descent(NamedTuple):
         return optax.sgd(optax.linear_schedule(rate, 0.0, self.plan.steps), momentum=0.9)
 
     def to_json(self) -> dict[str, Any]:
-        return {"plan": to_json(self.plan), "learning_rate": self.learning_rate, "share": self.share}
+        return {
+            "plan": to_json(self.plan),
+            "learning_rate": self.learning_rate,
+            "share": self.share,
+            **({"views": self.views} if self.views > 1 else {}),
+            **({"decay": self.decay} if self.decay else {}),
+            **({"reason": self.reason} if self.reason else {}),
+        }
 
     def follow(self, inputs: Inputs) -> Trained:
         name = ("descent", *what_loss_depends_on(inputs), self.learning_rate, self.share)
         execution = Execution(program=name)
-        return follow_plan(self.plan, inputs.learner.loss, self.optimizer, inputs, execution)
+        shown = _shown(self.views, self.decay)
+        return follow_plan(self.plan, inputs.learner.loss, self.optimizer, inputs, execution, **shown)
+
+
+def _shown(views: int, decay: float) -> dict[str, Any]:
+    """How images are changed on the way, and which iterate comes out: options of `train`."""
+    changed = {"augment": _CHANGE, "views": views} if views > 1 else {}
+    return {**changed, "output": averages.exponential(decay) if decay else averages.last()}
 
 
 def follow_plan(
-    plan: Plan, loss: AnyLoss, optimizer: optax.GradientTransformation, inputs: Inputs, execution: Execution
+    plan: Plan,
+    loss: AnyLoss,
+    optimizer: optax.GradientTransformation,
+    inputs: Inputs,
+    execution: Execution,
+    **shown: Any,
 ) -> Trained:
-    """Takes the steps of a plan on the rows of a run."""
+    """Takes the steps of a plan on the rows of a run.
+
+    Args:
+        shown: options of `train` that change what is seen of an example, or which iterate comes out.
+    """
     learner, keys = inputs.learner, inputs.keys
     is_scored = inputs.problem.is_classification and inputs.held_out is not None
     with without_data_warnings():  # rows were held out by coins, and are looked at elsewhere
@@ -90,6 +125,7 @@ def follow_plan(
             checkpoints=inputs.checkpoints,
             beside=inputs.beside,
             execution=execution,
+            **shown,
         )
     if not run.is_complete:
         raise _interruption(int(run.state.step), plan.steps)
@@ -101,46 +137,38 @@ def follow_plan(
 def what_loss_depends_on(inputs: Inputs) -> tuple[Hashable, ...]:
     """All that the loss and the metrics of a run are made from, as a part of the name of its program."""
     problem = inputs.problem
-    return inputs.learner.name, problem.shape, problem.outputs, problem.bounds, problem.class_weights
+    return inputs.learner.program, problem.shape, problem.outputs, problem.bounds, problem.class_weights
 
 
 def read(value: Mapping[str, Any]) -> Descent:
-    return Descent(from_json(value["plan"]), float(value["learning_rate"]), float(value["share"]))
+    return Descent(
+        from_json(value["plan"]),
+        float(value["learning_rate"]),
+        float(value["share"]),
+        int(value.get("views", 1)),
+        float(value.get("decay", 0.0)),
+        str(value.get("reason", "")),
+    )
 
 
 def stochastic(terms: Terms) -> Descent:
     """Batches of a thirteenth of the rows (at least 64, at most 4096), and as many steps as noise allows."""
     require_enough(terms)
-    batch = int(min(max(terms.rows // 13, 64), 4096, terms.rows))
-    steps, rate, norm = {
-        "linear": (200, 4.0, 1.0),
-        "fourier": (200, 6.0, 0.3),
-        "mlp": (300, 1.0, 1.0),
-        "cnn": (1200, 3.0, 0.1),
-        "scattering": (600, 60.0, 0.1),
-    }[terms.model]
-    batch = min(1024, batch) if terms.model == "cnn" else batch
-    return _for_all(terms, norm, steps, batch, rate)
+    return _for_all(terms, recipes.for_batches(terms.model, terms.rows, terms.epsilon, terms.views))
 
 
 def full(terms: Terms) -> Descent:
     """Everybody in every step; every iterate is covered."""
     require_enough(terms)
-    steps, rate, norm = {
-        "linear": (100, 4.0, 1.0),
-        "fourier": (50, 10.0, 0.3),
-        "mlp": (150, 1.0, 1.0),
-        "cnn": (200, 3.0, 0.1),
-        "scattering": (200, 100.0, 0.1),
-    }[terms.model]
-    return _for_all(terms, norm, steps, None, rate)
+    return _for_all(terms, recipes.for_everybody(terms.model, terms.rows, terms.epsilon, terms.views))
 
 
-def _for_all(terms: Terms, max_norm: float, steps: int, batch: int | None, rate: float) -> Descent:
-    """For batches of so many of the rows that are expected to be trained on; None for all of them."""
+def _for_all(terms: Terms, chosen: recipes.Settings) -> Descent:
+    """For batches of so many of the rows that are expected to be trained on."""
     share = terms.rows / terms.records
-    drawn = None if batch is None else min(round(batch / share), terms.records)
-    return Descent(_plan(terms, max_norm, steps, drawn), rate, share)
+    drawn = None if chosen.batch is None else min(round(chosen.batch / share), terms.records)
+    plan = _plan(terms, chosen.max_norm, chosen.steps, drawn)
+    return Descent(plan, chosen.rate, share, chosen.views, chosen.decay, chosen.why)
 
 
 def _plan(terms: Terms, max_norm: float, steps: int, batch: int | None) -> Plan:

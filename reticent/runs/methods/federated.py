@@ -26,9 +26,8 @@ ROUNDS, LOCAL_BATCH = 100, 20
 _STARTS = {
     "linear": (0.5, 1.0),
     "fourier": (1.0, 0.5),
-    "mlp": (0.1, 0.5),
-    "cnn": (0.1, 0.5),
-    "scattering": (1.0, 0.5),
+    **dict.fromkeys(("mlp", "cnn", "wide_resnet", "public-network"), (0.1, 0.5)),
+    **dict.fromkeys(("scattering", "patches", "public-features"), (1.0, 0.5)),
 }
 _ASKED = (
     *("rounds", "clients_per_round", "local_epochs", "local_rate", "local_batch", "max_norm"),
