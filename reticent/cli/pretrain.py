@@ -1,4 +1,4 @@
-"""`reticent pretrain`: weights from public images, learned without privacy, for private runs to start from."""
+"""`reticent pretrain`: weights from public images, learned without privacy, to start private runs from."""
 
 from __future__ import annotations
 
@@ -55,5 +55,7 @@ def run(
         return
     output.print_line(f"{made.name}, not private, digest {made.digest[:16]}")
     if about.accuracy is not None:
-        output.print_line(f"{about.accuracy:.1%} of the public rows that were held out are told apart rightly")
+        output.print_line(
+            f"{about.accuracy:.1%} of the public rows that were held out are told apart rightly"
+        )
     output.note(f"Next: reticent train DATASET --epsilon 2 --from {write} -o RUN.")

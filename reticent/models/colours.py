@@ -1,4 +1,4 @@
-"""Colours on a public scale: the mean and the deviation of photographs in general, not of anybody's records."""
+"""Colours on a public scale: mean and deviation of photographs in general, not of anybody's records."""
 
 from __future__ import annotations
 

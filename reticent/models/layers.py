@@ -235,7 +235,7 @@ def max_pool(
 
 
 def quarters(x: Float[Array, "height width channels"]) -> Float[Array, "2 2 channels"]:
-    """The mean of each quarter of an image; of an odd number of places, the middle ones are in the upper left.
+    """The mean of each quarter of an image; of an odd number of places, the upper left ones have one more.
 
     Example:
         >>> quarters(jnp.arange(16.0).reshape(4, 4, 1))[..., 0].tolist()

@@ -123,9 +123,13 @@ def _features(images: jax.Array, filters: jax.Array, shifts: jax.Array, stride: 
         jax.lax.conv_general_dilated(each, window, (stride, stride), "VALID", dimension_numbers=layout)
         for each in (pictures, jnp.square(pictures))
     )
-    found = jax.lax.conv_general_dilated(pictures, filters, (stride, stride), "VALID", dimension_numbers=layout)
+    found = jax.lax.conv_general_dilated(
+        pictures, filters, (stride, stride), "VALID", dimension_numbers=layout
+    )
     spread = jnp.sqrt(jnp.maximum(square - jnp.square(mean), 0) + _DIM)
-    responses = (found - mean * jnp.sum(filters, axis=(0, 1, 2))) / spread + shifts  # (n, rows, columns, count)
+    responses = (
+        found - mean * jnp.sum(filters, axis=(0, 1, 2))
+    ) / spread + shifts  # (n, rows, columns, count)
     kept = jnp.concatenate(
         [jnp.maximum(responses - THRESHOLD, 0), jnp.maximum(-responses - THRESHOLD, 0)], axis=-1
     )

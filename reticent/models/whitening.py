@@ -70,10 +70,20 @@ def whitening(
         )
     centre = prior.mean(axis=0)
     away = prior - centre
-    variances, directions = np.linalg.eigh(away.T @ away / np.float32(len(prior)))
-    largest = slice(-1, -kept - 1, -1)
-    scale = 1 / np.sqrt(np.maximum(variances[largest], 0) + ridge)
-    return Whitening(centre, np.ascontiguousarray(directions[:, largest] * scale, np.float32))
+    variances, directions = _spectrum(away, kept)
+    scale = 1 / np.sqrt(np.maximum(variances, 0) + ridge)
+    return Whitening(centre, np.ascontiguousarray(directions * scale, np.float32))
+
+
+def _spectrum(away: np.ndarray, kept: int) -> tuple[np.ndarray, np.ndarray]:
+    """The largest variances and their directions, (features, kept); by the smaller of the two products."""
+    largest, count = slice(-1, -kept - 1, -1), np.float32(len(away))
+    if len(away) >= away.shape[1]:
+        variances, directions = np.linalg.eigh(away.T @ away / count)
+        return variances[largest], directions[:, largest]
+    variances, of_rows = np.linalg.eigh(away @ away.T / count)
+    directions = away.T @ of_rows[:, largest]
+    return variances[largest], directions / np.maximum(np.linalg.norm(directions, axis=0), 1e-12)
 
 
 def unit_rows(rows: Float[np.ndarray, "rows features"]) -> Float[np.ndarray, "rows features"]:

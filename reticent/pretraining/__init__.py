@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from reticent.core.pages import open_page
 
 if TYPE_CHECKING:
+    from reticent.pretraining.from_images import pretrain as pretrain
     from reticent.pretraining.overlap import count_overlap as count_overlap
     from reticent.pretraining.overlap import row_hashes as row_hashes
-    from reticent.pretraining.from_images import pretrain as pretrain
     from reticent.pretraining.public_model import PublicModel as PublicModel
     from reticent.pretraining.public_model import read_public as read_public
 

@@ -40,8 +40,8 @@ def pretrain(
 
     Args:
         dataset: of the catalog, with images and labels.
-        model: `wide_resnet`, a network that learns the labels; `patches`, which learns nothing and takes small
-            pieces of the images as they are; or `wide_resnet+patches`, the features of both side by side.
+        model: `wide_resnet`, a network that learns the labels; `patches`, which learns nothing and takes
+            small pieces of the images as they are; or `wide_resnet+patches`, the features of both.
         epochs: of the network.
         rows: so many of the first rows are enough; by default all.
 

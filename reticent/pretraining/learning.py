@@ -92,5 +92,7 @@ def _accuracy(model: Model, params: Any, images: np.ndarray, labels: np.ndarray)
     if not len(images):
         return None
     apply = jax.jit(jax.vmap(model.apply, in_axes=(None, 0)))
-    found = [np.asarray(apply(params, images[at : at + 500])).argmax(axis=1) for at in range(0, len(images), 500)]
+    found = [
+        np.asarray(apply(params, images[at : at + 500])).argmax(axis=1) for at in range(0, len(images), 500)
+    ]
     return float(np.mean(np.concatenate(found) == labels))

@@ -32,8 +32,9 @@ _VERSION = 1
 _MOST = 1 << 31  # bytes
 _AT_ONCE = 32  # images
 _NOT_PRIVATE = (
-    "These weights were learned WITHOUT privacy, from data that everybody may see: {rows:,} rows of {dataset}.\n"
-    "They may tell of each of those rows. A private run that starts from them protects its own records alone.\n"
+    "These weights were learned WITHOUT privacy, from data that everybody may see: {rows:,} rows of "
+    "{dataset}.\nThey may tell of each of those rows. A private run that starts from them protects its own "
+    "records alone.\n"
 )
 
 
@@ -198,7 +199,9 @@ def read_public(folder: Path, *, digest: str | None = None) -> PublicModel:
         about = strict_json.parse_object(found.texts["about"].encode())
         if about.pop("version") != _VERSION:
             raise ValueError("another version")
-        made = PublicModel(about=About(**{**about, "shape": tuple(map(int, about["shape"]))}), arrays=found.tensors)
+        made = PublicModel(
+            about=About(**{**about, "shape": tuple(map(int, about["shape"]))}), arrays=found.tensors
+        )
         _require_whole(made)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise IntegrityError(

@@ -61,9 +61,7 @@ def export(folder: Path, to: Path, *, form: PortableForm | None = None) -> RunRe
 def released_record(record: RunRecord) -> RunRecord:
     """The record without what no guarantee covers, and without names of files elsewhere."""
     outcome, request = record.result, record.request
-    known = {
-        name: value for name, value in request.options.items() if name in _ABOUT_THE_MODEL
-    }
+    known = {name: value for name, value in request.options.items() if name in _ABOUT_THE_MODEL}
     problem = outcome.problem and replace(outcome.problem, rows=record.rows)
     return replace(
         record,

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from reticent.core.errors import Inconclusive, InvalidArgument
-from reticent.core.keys import Keys
 from reticent.core.files import write_whole
+from reticent.core.keys import Keys
 from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Domain
 from reticent.data.preparation.noise import PreparationNoise

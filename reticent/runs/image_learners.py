@@ -124,7 +124,7 @@ class _FromDrawings:
 
 
 class _Whitened(_FromDrawings):
-    """Scattering features; of colours, means over 2 x 2 places, which leaves as many as the whitening can hold."""
+    """Scattering features; of colours, means over 2 x 2 places: as many as the whitening can hold."""
 
     def _raw(self, images: np.ndarray) -> np.ndarray:
         found = models.scattering_features(images, groups=27)

@@ -87,7 +87,7 @@ def learner(name: ModelName, problem: Problem, start: PublicStart | None = None)
             return _on_rows(models.linear(int(np.prod(problem.shape)), problem.outputs), problem)
         case "fourier":
             inputs = _Waves(problem)
-            made = _make("fourier", _bare(inputs.count, problem.outputs), problem, inputs)
+            made = _make("fourier", one_product(inputs.count, problem.outputs), problem, inputs)
             return replace(made, rounds_by_place=True)
         case "additive":
             _require_table(problem)

@@ -52,8 +52,8 @@ class PublicStart:
             raise InvalidArgument(f"learn='{learn}' is not known.", remedy=f"Choose {', '.join(LEARN)}.")
         if learn != "dense" and not weights.has_network:
             raise InvalidArgument(
-                f"The public weights in {folder} are patches without a network: there is nothing to train with "
-                f"--learn {learn}.",
+                f"The public weights in {folder} are patches without a network: there is nothing to train "
+                f"with --learn {learn}.",
                 remedy="Use --learn dense, or pre-train a network: reticent pretrain --model wide_resnet.",
             )
         return cls(weights=weights, learn=learn)  # type: ignore[arg-type]  # checked above
@@ -79,8 +79,8 @@ class PublicStart:
         """
         if problem.shape != tuple(self.weights.about.shape) or not problem.is_classification:
             raise DataError(
-                f"The public weights take images of shape {tuple(self.weights.about.shape)}, and a row here has "
-                f"shape {problem.shape}.",
+                f"The public weights take images of shape {tuple(self.weights.about.shape)}, and a row here "
+                f"has shape {problem.shape}.",
                 remedy="Start from weights that were learned from such images, or leave out --from.",
             )
 
@@ -98,10 +98,11 @@ class PublicStart:
         found = count_overlap(self.weights.row_hashes, row_hashes(np.asarray(rows)))
         if found:
             raise DataError(
-                f"{found:,} of the private records are among the public ones ({self.weights.about.dataset}), byte "
-                "for byte: the public weights have seen them, and nothing can be promised to them.",
-                remedy="Take them out of the public rows and pre-train again, or declare that they are public: "
-                "--overlap-is-public.",
+                f"{found:,} of the private records are among the public ones "
+                f"({self.weights.about.dataset}), byte for byte: the public weights have seen them, and "
+                "nothing can be promised to them.",
+                remedy="Take them out of the public rows and pre-train again, or declare that they are "
+                "public: --overlap-is-public.",
             )
 
 

@@ -18,7 +18,9 @@ def images(count: int, *, seed: int, classes: int = 10) -> dict[str, np.ndarray]
     y = rng.integers(classes, size=count).astype(np.int32)
     colours = np.random.default_rng(0).integers(40, 216, (classes, 3))
     stripes = np.sin(np.arange(SIDE)[None, :] * (1 + y[:, None] % 5) * 0.6) * 60  # (count, side)
-    found = colours[y][:, None, None, :] + stripes[:, :, None, None] + rng.normal(0, 12, (count, SIDE, SIDE, 3))
+    found = (
+        colours[y][:, None, None, :] + stripes[:, :, None, None] + rng.normal(0, 12, (count, SIDE, SIDE, 3))
+    )
     return {"x": np.clip(found, 0, 255).astype(np.uint8), "y": y}
 
 

@@ -1,7 +1,7 @@
 """How many steps, of how many rows, how far: settings of noisy descent, chosen by what is public.
 
-The number of rows, epsilon, the model and how many numbers it trains decide; no record does. Each choice comes
-with its reason, which the record of the run keeps.
+The number of rows, epsilon and the model decide; no record does. Each choice comes with its reason, which the
+record of the run keeps.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def for_everybody(model: str, rows: int, epsilon: float, views: int | None = Non
 
 
 def _for_features(rows: int, epsilon: float, batch: int | None) -> Settings:
-    """The more signal there is, the more steps and the longer ones: rows times epsilon is to noise what counts."""
+    """The more signal there is, the more steps and the longer ones: rows times epsilon."""
     signal = rows * epsilon / _USUAL_SIGNAL
     steps = round(min(max(400 * signal**0.5, 50), 800))
     rate = float(f"{min(max(150 * signal**0.7, 5), 400):.2g}")
     why = (
-        f"{steps} steps at a rate of {rate:g} for {rows:,} rows at epsilon {epsilon:g}: steps go with the root of "
-        "rows times epsilon; features are computed once, so an image has one view"
+        f"{steps} steps at a rate of {rate:g} for {rows:,} rows at epsilon {epsilon:g}: steps go with the "
+        "root of rows times epsilon; features are computed once, so an image has one view"
     )
     return Settings(steps, rate, 0.5, batch, why=why)
 
@@ -90,11 +90,13 @@ def _for_network(model: str, rows: int, epsilon: float, batch: int | None, views
     how = "as asked"
     if views is None:
         views = 1 if jax.default_backend() == "cpu" else _VIEWS
-        how = "each more costs as much as all the others, and this is a CPU" if views == 1 else "as on any GPU"
+        how = (
+            "each more costs as much as all the others, and this is a CPU" if views == 1 else "as on any GPU"
+        )
     decay = round(1 - 10 / steps, 4)
     why = (
-        f"{steps} steps of {'all' if batch is None else f'{batch:,}'} rows for {rows:,} rows at epsilon {epsilon:g}; "
-        f"{views} {'view' if views == 1 else 'views'} of an image ({how}); averaged over about "
+        f"{steps} steps of {'all' if batch is None else f'{batch:,}'} rows for {rows:,} rows at epsilon "
+        f"{epsilon:g}; {views} {'view' if views == 1 else 'views'} of an image ({how}); averaged over about "
         f"{round(1 / (1 - decay))} steps, which costs nothing"
     )
     return Settings(steps, rate, 1.0, batch, views, decay, why)
