@@ -23,7 +23,7 @@ _SHIFT = 3  # pixels
 _STEPS_TOLD = 10
 
 
-class Learned(NamedTuple):
+class PublicTraining(NamedTuple):
     """Parameters, and the share of public rows that were held out which they get right."""
 
     params: Any
@@ -38,7 +38,7 @@ def learn_without_privacy(
     epochs: int,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-) -> Learned:
+) -> PublicTraining:
     """Stochastic descent with momentum on public images, a twentieth of which judges the result.
 
     Flips and shifts change each image at random. The rate rises over the first tenth of the steps, and falls
@@ -74,7 +74,7 @@ def learn_without_privacy(
         if on_progress is not None and step % _STEPS_TOLD == _STEPS_TOLD - 1:
             jax.block_until_ready(params)
             on_progress((step + 1) / steps)
-    return Learned(params, _accuracy(model, params, images[held_out], labels[held_out]))
+    return PublicTraining(params, _accuracy(model, params, images[held_out], labels[held_out]))
 
 
 def _batches(rows: np.ndarray, steps: int, rng: np.random.Generator) -> Iterator[np.ndarray]:

@@ -24,6 +24,8 @@ unclipped                   held-out numbers as they are in the table, to score 
 spill                       rows that are too many for the memory
 row_fingerprint             a keyed fingerprint of the rows, to recognise them later
 learners                    which models there are, and how rows become their inputs
+image_learners              those for images: networks, and features that nobody's records made
+public_start                public weights that a run starts from, and what learns of them
 work                        what a model or a generator is made with, and what that leaves behind
 method                      what a method is to a run: terms, a recipe, inputs, what is trained
 methods/                    the ways to train: one row per method in `table`

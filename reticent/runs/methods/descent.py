@@ -163,7 +163,7 @@ def full(terms: Terms) -> Descent:
     return _for_all(terms, recipes.for_everybody(terms.model, terms.rows, terms.epsilon, terms.views))
 
 
-def _for_all(terms: Terms, chosen: recipes.Settings) -> Descent:
+def _for_all(terms: Terms, chosen: recipes.DescentSettings) -> Descent:
     """For batches of so many of the rows that are expected to be trained on."""
     share = terms.rows / terms.records
     drawn = None if chosen.batch is None else min(round(chosen.batch / share), terms.records)

@@ -17,7 +17,7 @@ _USUAL_SIGNAL = 1e5  # rows times epsilon
 _VIEWS = 8  # of an image, on devices that are made for it
 
 
-class Settings(NamedTuple):
+class DescentSettings(NamedTuple):
     """Of noisy descent.
 
     Args:
@@ -37,7 +37,7 @@ class Settings(NamedTuple):
     why: str = ""
 
 
-def for_batches(model: str, rows: int, epsilon: float, views: int | None = None) -> Settings:
+def for_batches(model: str, rows: int, epsilon: float, views: int | None = None) -> DescentSettings:
     """Of descent on random batches: a thirteenth of the rows (at least 64, at most 4096) each."""
     batch = int(min(max(rows // 13, 64), 4096, rows))
     if model in _FEATURES:
@@ -51,10 +51,10 @@ def for_batches(model: str, rows: int, epsilon: float, views: int | None = None)
         "cnn": (1200, 3.0, 0.1),
         "scattering": (600, 60.0, 0.1),
     }[model]
-    return Settings(steps, rate, norm, min(1024, batch) if model == "cnn" else batch, views or 1)
+    return DescentSettings(steps, rate, norm, min(1024, batch) if model == "cnn" else batch, views or 1)
 
 
-def for_everybody(model: str, rows: int, epsilon: float, views: int | None = None) -> Settings:
+def for_everybody(model: str, rows: int, epsilon: float, views: int | None = None) -> DescentSettings:
     """Of descent on all rows in every step."""
     if model in _FEATURES:
         return _for_features(rows, epsilon, None)
@@ -67,10 +67,10 @@ def for_everybody(model: str, rows: int, epsilon: float, views: int | None = Non
         "cnn": (200, 3.0, 0.1),
         "scattering": (200, 100.0, 0.1),
     }[model]
-    return Settings(steps, rate, norm, None, views or 1)
+    return DescentSettings(steps, rate, norm, None, views or 1)
 
 
-def _for_features(rows: int, epsilon: float, batch: int | None) -> Settings:
+def _for_features(rows: int, epsilon: float, batch: int | None) -> DescentSettings:
     """The more signal there is, the more steps and the longer ones: rows times epsilon."""
     signal = rows * epsilon / _USUAL_SIGNAL
     steps = round(min(max(400 * signal**0.5, 50), 800))
@@ -79,10 +79,12 @@ def _for_features(rows: int, epsilon: float, batch: int | None) -> Settings:
         f"{steps} steps at a rate of {rate:g} for {rows:,} rows at epsilon {epsilon:g}: steps go with the "
         "root of rows times epsilon; features are computed once, so an image has one view"
     )
-    return Settings(steps, rate, 0.5, batch, why=why)
+    return DescentSettings(steps, rate, 0.5, batch, why=why)
 
 
-def _for_network(model: str, rows: int, epsilon: float, batch: int | None, views: int | None) -> Settings:
+def _for_network(
+    model: str, rows: int, epsilon: float, batch: int | None, views: int | None
+) -> DescentSettings:
     is_public = model == "public-network"
     signal = rows * epsilon / _USUAL_SIGNAL
     steps = round(min(max((150 if is_public else 400) * signal**0.5, 40), 300 if is_public else 1200))
@@ -99,4 +101,4 @@ def _for_network(model: str, rows: int, epsilon: float, batch: int | None, views
         f"{epsilon:g}; {views} {'view' if views == 1 else 'views'} of an image ({how}); averaged over about "
         f"{round(1 / (1 - decay))} steps, which costs nothing"
     )
-    return Settings(steps, rate, 1.0, batch, views, decay, why)
+    return DescentSettings(steps, rate, 1.0, batch, views, decay, why)
