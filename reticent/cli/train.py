@@ -165,21 +165,28 @@ def run(
     if resume is not None:
         refuse_beside_resume(context)
     join(coordinator, processes, process)
-    wanted = {
-        **{name: context.params[name] for name in _AS_TYPED},
-        "domain": str(domain) if domain else None,
-        "classes": options.classes_of(classes),
-        "bounds": options.bounds_of(bounds),
-        "class_weights": class_weights_of(class_weight),
-        "ledger": ledger or None,
-        "layout": layout_of(written, delimiter, header, encoding, query, sheet),
-    }
+    wanted = _wanted(context.params)
     if dry_run:
         print_dry_run(wanted, as_json=as_json)
         return
     done = trained(resume, write, **wanted, is_silent=bool(process), data=data)
     if not process:
         show(done, as_json=as_json)
+
+
+def _wanted(typed: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the request that was typed."""
+    return {
+        **{name: typed[name] for name in _AS_TYPED},
+        "domain": str(typed["domain"]) if typed["domain"] else None,
+        "classes": options.classes_of(typed["classes"]),
+        "bounds": options.bounds_of(typed["bounds"]),
+        "class_weights": class_weights_of(typed["class_weight"]),
+        "ledger": typed["ledger"] or None,
+        "layout": layout_of(
+            *(typed[name] for name in ("written", "delimiter", "header", "encoding", "query", "sheet"))
+        ),
+    }
 
 
 def class_weights_of(typed: list[str] | None) -> dict[str, float]:

@@ -87,7 +87,7 @@ def pretrain_on(
     accuracy, stride = None, 0
     if "wide_resnet" in model:
         network = {"depth": depth, "width": width, "classes": int(labels.max()) + 1}
-        learner = with_public_scale(wide_resnet(**network, channels=images.shape[3]))
+        learner = with_public_scale(wide_resnet(depth, width, network["classes"], images.shape[3]))
         with observer.watch("pre-training, not private") as on_progress:
             learned = learn_without_privacy(
                 learner, images, labels.astype(np.int32), epochs=epochs, on_progress=on_progress

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -78,6 +79,7 @@ def test_a_run_on_public_features_records_their_digest_and_works_without_their_f
     export(tmp_path / "run", tmp_path / "out")
     for place in (tmp_path / "run", tmp_path / "out"):
         test = known["cifar10"].test
+        assert test is not None
         found = Predictor(place).scores(np.asarray(test["x"])).argmax(axis=1)
         assert np.mean(found == test["y"]) > 0.3  # chance level is 0.1
     (tmp_path / "run" / WEIGHTS).write_bytes((tmp_path / "run" / WEIGHTS).read_bytes() + b" ")
@@ -96,11 +98,11 @@ def test_private_records_among_the_public_ones_are_refused_and_nothing_is_writte
     assert not (tmp_path / "run").exists()
     start = PublicStart.read(folder, "dense", None)
     start.require_no_overlap(train["x"], is_public=True)
-    start.require_no_overlap(known["cifar10"].test["x"], is_public=False)
+    start.require_no_overlap(coloured.images(50, seed=2)["x"], is_public=False)
 
 
 @pytest.mark.parametrize("learn", ["all", "biases", "lora"])
-def test_what_learns_starts_as_the_public_network_and_leaves_the_rest(weights, learn):
+def test_what_learns_starts_as_the_public_network_and_leaves_the_rest(weights, learn: Any):
     start = PublicStart(weights=weights, learn=learn)
     made = learner("public-network", PROBLEM, start)
     params = made.model.init(jax.random.key(0))
@@ -125,13 +127,14 @@ def test_what_cannot_be_started_from_is_refused_with_a_remedy(weights, folder, t
     grey = Problem(rows=100, shape=(28, 28), classes=("a", "b"))
     with pytest.raises(DataError, match=r"shape \(16, 16, 3\), and a row here has shape \(28, 28\)"):
         learner("public-features", grey, PublicStart.read(folder, "dense", None))
-    for words, complaint in (
+    asked: tuple[tuple[dict[str, Any], str], ...] = (
         ({"learn": "all"}, "there are none to start from"),
         ({"start": "public", "model": "mlp"}, "--model mlp is another"),
         ({"start": "public", "method": "output"}, "the method 'output' has none"),
         ({"start": "public", "views": 2}, "an image has one view"),
         ({"views": 2, "model": "linear"}, "for a network"),
-    ):
+    )
+    for words, complaint in asked:
         with pytest.raises(InvalidArgument, match=complaint):
             Request(source="cifar10", epsilon=1.0, **words)
 
