@@ -166,9 +166,21 @@ def _attack_run(folder: Path, request: AttackRequest, data: str | None) -> list[
         ),
         "inversion": lambda: tables.inversion(invert_run(again, observer=observer)),
         "leakage": lambda: tables.leakage(reconstruct_from_gradients(again, observer=observer)),
+        "updates": lambda: tables.updates(_attack_updates(folder, again, observer)),
         "defences": lambda: tables.defences(compare_defences(again, observer=observer)),
     }
     return [plays[kind]() for kind in request.kinds]
+
+
+def _attack_updates(folder: Path, again: Again, observer: Any) -> Any:
+    """Attacks rounds like the run's, and keeps the table where a report looks for it."""
+    from reticent.runs.attacks.client_rounds import attack_rounds
+    from reticent.runs.federated_tables import keep_table
+
+    found = attack_rounds(again, observer=observer)
+    with output.kept_if_possible():
+        keep_table(folder, found.as_table())
+    return found
 
 
 def _require_column(again: Again, column: str | None) -> str:

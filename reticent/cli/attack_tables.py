@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from reticent.attacks.metrics import Estimate
     from reticent.attacks.scores import Scores
     from reticent.runs.attacks.inversion import RunInversion
+    from reticent.runs.attacks.client_rounds import ClientRoundsReport
     from reticent.runs.attacks.leakage import RunLeakage
     from reticent.runs.attacks.property import RunProperty
 
-KINDS = ("membership", "attribute", "property", "inversion", "leakage", "defences", "extraction")
+KINDS = ("membership", "attribute", "property", "inversion", "leakage", "updates", "defences", "extraction")
 
 _MOST_CLASSES, _MOST_COLUMNS = 4, 14  # of a table that fits a terminal; the JSON has all
 
@@ -217,6 +218,14 @@ def leakage(found: RunLeakage) -> AttackOutput:
         headings["cells"] = "right"
     title = f"One record and its class, reconstructed {found.how}"
     return AttackOutput("leakage", found.to_json(), title, headings, rows, found.in_words, pictures)
+
+
+def updates(found: ClientRoundsReport) -> AttackOutput:
+    shown = found.as_table()
+    headings = {name: "left" if place == 0 else "right" for place, name in enumerate(shown.headings)}
+    return AttackOutput(
+        "updates", found.to_json(), shown.title, headings, list(shown.rows), found.in_words, {}
+    )
 
 
 def _format_decibels(value: Estimate) -> str:

@@ -319,6 +319,10 @@ class Shuffled:
             release, examples=self.examples, batch_size=self.batch_size, steps=steps
         )
 
+    def first_fresh_step(self, step: int) -> int:
+        """The first step of an epoch, from `step` on: an order that is drawn anew would repeat records."""
+        return -(-step // self.steps_per_epoch) * self.steps_per_epoch
+
     def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
         epochs = steps // self.steps_per_epoch
         begun = -(-(len(steps) + self.steps_per_epoch - 1) // self.steps_per_epoch)  # at most so many

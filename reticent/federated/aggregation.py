@@ -51,7 +51,7 @@ class Aggregation:
             updates: the leaves of those that came, by their slot in the batch.
         """
         slots = sorted(updates)
-        room = self._room(len(slots))
+        room = self._room(int(batch.drawn))  # who came decides about no shape: others would be rounded anew
         rows = {name: np.zeros((room, *leaf.shape), leaf.dtype) for name, leaf in self._named().items()}
         for row, slot in enumerate(slots):
             for name, leaf in zip(rows, updates[slot], strict=True):

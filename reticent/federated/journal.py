@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reticent.core import strict_json
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
@@ -26,6 +26,7 @@ class JournalEntry(NamedTuple):
 
     asked: tuple[int, ...]
     finished: tuple[int, ...] = ()
+    is_over: bool = False  # its model was saved, and may have been shown
 
 
 class Journal:
@@ -44,7 +45,7 @@ class Journal:
         >>> journal.note(0, asked=[0, 2])
         >>> journal.note(0, asked=[0, 2], finished=[2])
         >>> journal.entries[0]
-        JournalEntry(asked=(0, 2), finished=(2,))
+        JournalEntry(asked=(0, 2), finished=(2,), is_over=False)
     """
 
     def __init__(self, clients: Sequence[str], path: Path | None = None) -> None:
@@ -54,19 +55,28 @@ class Journal:
         if path is not None and path.exists():
             self._read(path)
 
-    def note(self, number: int, *, asked: Collection[int], finished: Collection[int] = ()) -> None:
+    def note(
+        self, number: int, *, asked: Collection[int], finished: Collection[int] = (), is_over: bool = False
+    ) -> None:
         """Writes down a round. Where it begins a second time, after a crash, the first try does not count."""
-        self.entries[number] = JournalEntry(tuple(sorted(asked)), tuple(sorted(finished)))
+        self.entries[number] = JournalEntry(tuple(sorted(asked)), tuple(sorted(finished)), is_over)
         if self.path is None:
             return
         rounds = {
-            str(at): [list(entry.asked), list(entry.finished)] for at, entry in sorted(self.entries.items())
+            str(at): [list(entry.asked), list(entry.finished), entry.is_over]
+            for at, entry in sorted(self.entries.items())
         }
         said = {"what": _WHAT, "clients": list(self.clients), "rounds": rounds}
         write_whole(self.path, json.dumps(said).encode(), is_private=True)
 
-    def require_covered(self, declared: Participation, number: int, asked: Collection[int]) -> None:
+    def require_covered(
+        self, declared: Participation, number: int, asked: Collection[int], *, anew_at: int = 0
+    ) -> None:
         """Compares what happened, and the round that would come next, with what the event of the plan counts.
+
+        Args:
+            anew_at: the round that a server began with which divides clients into parts anew. Its noise takes
+                back nothing of earlier rounds, so that distances to these do not count.
 
         Raises:
             DataError: a client was in more rounds, or sooner again.
@@ -75,7 +85,8 @@ class Journal:
             if client not in asked:
                 continue
             rounds = [*(at for at in earlier_rounds if at < number), number]
-            gaps = [later - earlier for earlier, later in pairwise(rounds)]
+            together = [at for at in rounds if at >= anew_at]
+            gaps = [later - earlier for earlier, later in pairwise(together)]
             is_apart = all(
                 gap % declared.separation == 0 if declared.is_cyclic else gap >= declared.separation
                 for gap in gaps
@@ -98,7 +109,18 @@ class Journal:
         return found
 
     def forget_from(self, number: int) -> None:
-        """Rounds from this one on were never finished: nothing of them left the server."""
+        """Rounds from this one on were never finished: nothing of them left the server.
+
+        Raises:
+            IntegrityError: one was. The checkpoint is an older one, and its rounds would be released twice.
+        """
+        released = [at for at, entry in self.entries.items() if at >= number and entry.is_over]
+        if released:
+            raise IntegrityError(
+                f"Round {max(released)} is over, and the checkpoint beside the journal is from before round "
+                f"{number}: taken again, a round would be a second release for one charge.",
+                remedy="Put back the newest checkpoint, or start a new run in another folder.",
+            )
         self.entries = {at: entry for at, entry in self.entries.items() if at < number}
 
     def _read(self, path: Path) -> None:
@@ -106,9 +128,10 @@ class Journal:
             found = strict_json.parse_object(read_inside(path.parent, path.name, most=_MOST))
             clients = found["clients"]
             entries = {
-                int(at): JournalEntry(tuple(asked), tuple(came)) for at, (asked, came) in _rounds(found)
+                int(at): JournalEntry(tuple(asked), tuple(came), bool(over[0]) if over else bool(came))
+                for at, (asked, came, *over) in found["rounds"].items()
             }
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise IntegrityError(
                 f"The journal {path} is damaged.", remedy="Start a new run in another folder."
             ) from error
@@ -119,10 +142,6 @@ class Journal:
                 remedy="Resume with the same list: places in it decide who is asked when.",
             )
         self.entries = entries
-
-
-def _rounds(found: dict[str, Any]) -> list[tuple[str, Any]]:
-    return list(found["rounds"].items())
 
 
 def require_names(clients: tuple[str, ...]) -> None:

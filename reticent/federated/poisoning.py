@@ -3,10 +3,11 @@
 For experiments on one's own models: how much a rule, or privacy, holds back.
 
     rows     flip_labels, with_trigger, backdoor, edge_cases      what a client trains on
-    updates  sign_flip, gaussian, alie, min_max, replace_model    what it sends
+    updates  sign_flip, gaussian, alie, min_max, against_krum, replace_model    what it sends
 
 The functions of updates take those of a whole round, one row per client, and whose are malicious. They return
-the round as the server sees it. The strongest of them (alie, min_max) know what honest clients send.
+the round as the server sees it. The strongest of them (alie, min_max, against_krum) know what honest clients
+send.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from scipy.special import ndtri
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.federated.robust import squared_distances
 
 Sent = Float[np.ndarray, "clients numbers"]
 Malicious = Bool[np.ndarray, " clients"]
@@ -209,6 +211,46 @@ def min_max(updates: Sent, is_malicious: Malicious) -> Sent:
     roots = (-half + np.sqrt(np.maximum(half**2 + square * (widest - own), 0))) / square
     sent[is_bad] = centre + max(float(roots.min()), 0.0) * way
     return sent
+
+
+def against_krum(updates: Sent, is_malicious: Malicious, least: float = 1e-5) -> Sent:
+    """All malicious clients go against the honest mean, each number by the same length, and Krum picks them.
+
+    The length is the longest of a halving series for which Krum picks a malicious update.
+
+    Args:
+        least: of the length, where Krum picks an honest one for any longer.
+
+    Reference:
+        Fang, Cao, Jia and Gong (2020), section 4.2, with full knowledge, arXiv:1911.11815v4.
+
+    Example:
+        >>> honest = np.array([[0.9, -1.0], [1.0, -1.1], [1.1, -0.9], [1.2, -1.2], [0.8, -0.8]])
+        >>> sent = against_krum(np.append(honest, np.zeros((3, 2)), axis=0), np.arange(8) >= 5)
+        >>> bool(sent[5, 0] < 0 < sent[5, 1])
+        True
+    """
+    found, is_bad = _checked(updates, is_malicious)
+    honest, count = found[~is_bad], int(is_bad.sum())
+    way, sent = -np.sign(honest.mean(axis=0)), found.copy()
+    lengths = np.linalg.norm(honest, axis=1)
+    length = max(float(lengths.max()) / math.sqrt(max(np.count_nonzero(way), 1)), least)
+    apart = squared_distances(honest)
+    while True:
+        sent[is_bad] = length * way
+        from_bad = np.sum((honest - length * way) ** 2, axis=1)
+        if length <= least or _is_picked(apart, from_bad, count):
+            return sent
+        length = max(length / 2, least)
+
+
+def _is_picked(apart: np.ndarray, from_bad: np.ndarray, count: int) -> bool:
+    """Whether Krum picks one of `count` equal updates, given all squared distances."""
+    neighbours = max(len(apart) - 2, 1)  # all less the malicious ones and 2
+    own = np.sort(np.concatenate([np.zeros(count - 1), from_bad]))[:neighbours].sum()
+    others = np.concatenate([apart, np.repeat(from_bad[:, None], count, axis=1)], axis=1)
+    scores = np.sort(others, axis=1)[:, 1 : neighbours + 1].sum(axis=1)  # the first is the update itself
+    return bool(own <= scores.min())
 
 
 def replace_model(updates: Sent, is_malicious: Malicious, clients: int | None = None) -> Sent:

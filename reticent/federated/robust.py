@@ -176,7 +176,7 @@ def krum(updates: Updates, malicious: int) -> Update:
         [1.0]
     """
     found = _finite(updates)
-    return found[int(np.argmin(_scores(_squared_distances(found), malicious)))]
+    return found[int(np.argmin(_scores(squared_distances(found), malicious)))]
 
 
 def multi_krum(updates: Updates, malicious: int) -> Update:
@@ -190,7 +190,7 @@ def multi_krum(updates: Updates, malicious: int) -> Update:
         [1.0]
     """
     found = _finite(updates)
-    scores = _scores(_squared_distances(found), malicious)
+    scores = _scores(squared_distances(found), malicious)
     best = np.argsort(scores, kind="stable")[: len(found) - malicious]
     return found[best].mean(axis=0)
 
@@ -208,7 +208,7 @@ def bulyan(updates: Updates, malicious: int) -> Update:
     """
     found = _finite(updates)
     left, picked = list(range(len(found))), []
-    distances = _squared_distances(found)
+    distances = squared_distances(found)
     for _ in range(len(found) - 2 * malicious):
         scores = _scores(distances[np.ix_(left, left)], malicious)
         picked.append(left.pop(int(np.argmin(scores))))
@@ -260,7 +260,7 @@ def _finite(updates: Any) -> Updates:
     return np.where(is_usable, found, 0)
 
 
-def _squared_distances(updates: Updates) -> np.ndarray:
+def squared_distances(updates: Updates) -> np.ndarray:
     """Between all pairs of updates: (clients, clients)."""
     centred = updates - np.median(updates, axis=0)  # what all have in common cancels badly
     squares = np.einsum("ij,ij->i", centred, centred)

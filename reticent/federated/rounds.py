@@ -33,12 +33,13 @@ from reticent.core.files import digest_of
 from reticent.core.keys import Keys, Stream, step_key
 from reticent.data.sampling import Batch
 from reticent.federated.aggregation import Aggregation
+from reticent.federated.arrivals import leaves_of
 from reticent.federated.journal import Journal
+from reticent.federated.kept_by_one import KeptByOne
 from reticent.federated.plan import FederatedPlan
 from reticent.federated.schedule import Schedule
 from reticent.training import plan_json
 from reticent.training.checkpoint import Checkpoints
-from reticent.training.clipping import paths_of
 from reticent.training.loop import Run
 from reticent.training.noise_streams import begin
 from reticent.training.payment import pay_once
@@ -98,7 +99,7 @@ class OpenRound:
                 f"Client '{client}' sent a second update in round {self.number}.",
                 remedy="Only the first one counts.",
             )
-        self.updates[client] = _fitting(client, update, self.like)
+        self.updates[client] = leaves_of(client, update, self.like)
 
 
 class Rounds:
@@ -165,6 +166,7 @@ class Rounds:
         params = jax.tree.map(jnp.asarray, params)
         require_gradient_alone(optimizer, params)
         self._checkpoints = _checkpoints_in(folder, plan)
+        self._kept = None if self._checkpoints is None else KeptByOne(self._checkpoints.path)
         self.journal = Journal(clients, None if folder is None else Path(folder) / "private" / "journal.json")
         self._schedule = Schedule(plan, self.journal, self._keys)
         self._aggregation = Aggregation(plan.server, params, optimizer, microbatch)
@@ -176,6 +178,7 @@ class Rounds:
         self._assumptions = self._assumed()
         self._save(self._state)
         self._open: OpenRound | None = None
+        self._is_broken = False
 
     @property
     def params(self) -> Any:
@@ -208,6 +211,13 @@ class Rounds:
                 f"All {self.plan.rounds} rounds of the plan were taken, and the budget pays for no other.",
                 remedy="Make a plan with more rounds, and charge it: its noise is another.",
             )
+        if self._is_broken:
+            raise DataError(
+                f"Round {number} failed while its sum was made, and its noise was drawn.",
+                remedy="Start the server again with the same folder: nothing of the round was released.",
+            )
+        if self._kept is not None:
+            self._kept.require_alone()
         if self._open is not None:  # given up: the same clients are asked again
             self._open.is_open = False
             self._open = replace(self._open, updates={}, is_open=True)
@@ -235,18 +245,17 @@ class Rounds:
                 f"Round {current.number} is over: its sum was released, or given up.",
                 remedy="Begin another round.",
             )
-        current.is_open = False
+        current.is_open, self._open, self._is_broken = False, None, True
         steps = range(current.number, current.number + 1)
         noise, views = (self._keys.take(stream, steps=steps) for stream in (Stream.NOISE, Stream.VIEWS))
         came = {current.slots[client]: update for client, update in current.updates.items()}
         roots = Roots(noise, noise, views)
         state = self._aggregation.step(self._state, came, current.batch, roots)
         self._save(state)
-        self._state = state
+        self._state, self._is_broken = state, False
         finished = [self.journal.clients.index(client) for client in current.updates]
         asked = self.journal.entries[current.number].asked
-        self.journal.note(current.number, asked=asked, finished=finished)
-        self._open = None
+        self.journal.note(current.number, asked=asked, finished=finished, is_over=True)
 
     def result(self) -> Run:
         """The model of the last round that is over, with the guarantee of the whole plan."""
@@ -263,13 +272,13 @@ class Rounds:
         fresh = TrainState(jnp.int32(0), params, optimizer.init(params), norm, average=params)
         saved = None if self._checkpoints is None else self._checkpoints.load(fresh)
         state = fresh if saved is None else saved
+        before = int(state.step)
+        self.journal.forget_from(before)
         if saved is not None:
             again = first_fresh_step(self.plan.server, int(saved.step))
             state = saved._replace(step=jnp.int32(again))
-        taken = 0 if saved is None else int(saved.step)
-        self.journal.forget_from(taken)
-        self._schedule.require_known(taken)
-        for left_out in range(taken, int(state.step)):
+        self._schedule.require_known(before)
+        for left_out in range(before, int(state.step)):
             self.journal.note(left_out, asked=())
         return state if self._stream is None else Remembering(state, begin(self._stream, params, state.step))
 
@@ -281,8 +290,9 @@ class Rounds:
         return self._checkpoints.assumptions
 
     def _save(self, state: Any) -> None:
-        if self._checkpoints is not None:
-            self._checkpoints.save(safe_state(state), force=True)
+        if self._checkpoints is not None and self._kept is not None:
+            with self._kept.writing():
+                self._checkpoints.save(safe_state(state), force=True)
 
 
 def digest_of_plan(plan: FederatedPlan) -> str:
@@ -299,25 +309,3 @@ def _checkpoints_in(folder: Path | str | None, plan: FederatedPlan) -> Checkpoin
     found = Checkpoints(path=Path(folder) / "checkpoint", history=private / "payments.json", seconds=0)
     found.belong_to(f"rounds of {digest_of_plan(plan)}")
     return found
-
-
-def _fitting(client: str, update: Any, like: Any) -> list[np.ndarray]:
-    """The leaves of an update, if it is one of this model."""
-    expected = {
-        name: (leaf.shape, leaf.dtype)
-        for name, leaf in zip(paths_of(like), jax.tree.leaves(like), strict=True)
-    }
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(update)]
-    found = {name: (leaf.shape, leaf.dtype) for name, leaf in zip(paths_of(update), leaves, strict=True)}
-    if found != expected:
-        name = next(name for name in [*expected, *found] if found.get(name) != expected.get(name))
-        raise DataError(
-            f"Client '{client}' sent {_described(found.get(name))} for parameter '{name}', and the model has "
-            f"{_described(expected.get(name))}.",
-            remedy="It has another model, and was left out of the round.",
-        )
-    return leaves
-
-
-def _described(kind: tuple[tuple[int, ...], np.dtype] | None) -> str:
-    return "nothing" if kind is None else f"{kind[1]}{list(kind[0])}"

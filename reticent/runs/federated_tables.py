@@ -59,6 +59,12 @@ def write_tables(folder: Path, tables: Sequence[MeasuredTable]) -> None:
     write_whole(folder / PRIVATE / NAME, json.dumps(said, indent=2).encode(), is_private=True)
 
 
+def keep_table(folder: Path, table: MeasuredTable) -> None:
+    """Keeps one more table, in the place of that of the same title."""
+    others = [each for each in read_tables(folder) if each.title != table.title]
+    write_tables(folder, [*others, table])
+
+
 def read_tables(folder: Path) -> tuple[MeasuredTable, ...]:
     """The tables of a run's folder; none where nothing was measured.
 

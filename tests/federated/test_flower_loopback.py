@@ -69,15 +69,15 @@ class Network:
         self.processes: list[subprocess.Popen] = []
 
     def start(self, name: str, *words: str) -> subprocess.Popen:
-        log = (self.folder / f"{name}-{len(self.processes)}.log").open("w")
-        process = subprocess.Popen(
-            [str(COMMANDS[name]), *words],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=self.environment,
-            cwd=self.folder,
-            start_new_session=True,  # with the processes that it starts
-        )
+        with (self.folder / f"{name}-{len(self.processes)}.log").open("w") as log:
+            process = subprocess.Popen(
+                [str(COMMANDS[name]), *words],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self.environment,
+                cwd=self.folder,
+                start_new_session=True,  # with the processes that it starts
+            )
         self.processes.append(process)
         return process
 

@@ -18,9 +18,10 @@ from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.core.whole_normals import floor_deviation, largest
 from reticent.federated.secure import masks, protocol, shamir
-from reticent.federated.secure.protocol import Client, Revealed, Server, secure_sum
+from reticent.federated.secure.protocol import Client, PublicKeys, Revealed, Server, secure_sum
 from reticent.federated.secure.shares import NoiseShares
 from reticent.federated.secure.sums import private_sum
+from reticent.federated.secure.turns import Turns
 from reticent.mechanisms.events import Gaussian, Repeated
 
 SECRET = bytes(range(32))
@@ -232,6 +233,35 @@ def test_sealed_shares_that_were_changed_or_are_of_another_round_do_not_open():
     inbox[2] = _Begun().sent[2][1]
     with pytest.raises(IntegrityError, match="does not open"):
         round_.clients[1].masked(np.zeros(5, np.uint32), inbox)
+
+
+def test_keys_that_are_copied_or_no_keys_are_refused_before_they_cost_others_the_round():
+    server, one = Server("r", threshold=3, numbers=5), Client(1, "r").keys()
+    server.take_keys(1, one)
+    for wrong in (
+        one,
+        one._replace(of_masks=bytes(32)),
+        PublicKeys(b"short", b"keys"),
+        PublicKeys(*[one[1]] * 2),
+    ):
+        with pytest.raises(DataError, match="those of another one, or no keys"):
+            server.take_keys(2, wrong)
+    server.take_keys(2, Client(2, "r").keys())
+
+
+def test_a_client_counts_its_rounds_over_all_runs_and_never_uses_masks_twice(tmp_path):
+    for most, key in ((2, b"one"), (2, b"two")):
+        Turns(tmp_path, plan="a plan", client="ann").take(key, most)
+    with pytest.raises(DataError, match="took part in 2 rounds"):
+        Turns(tmp_path, plan="a plan", client="ann").take(b"three", 2)
+    with pytest.raises(DataError, match="masks were used"):
+        Turns(tmp_path, plan="a plan", client="ann").take(b"one", 9)
+    Turns(tmp_path, plan="a plan", client="bob").take(b"one", 2)
+    for path in tmp_path.glob("*.json"):
+        assert path.stat().st_mode & 0o77 == 0
+        path.write_text("{}")
+    with pytest.raises(IntegrityError, match="is damaged"):
+        Turns(tmp_path, plan="a plan", client="bob").take(b"two", 2)
 
 
 def test_thresholds_that_half_reach_and_keys_that_two_share_are_refused():

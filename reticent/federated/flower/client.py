@@ -69,8 +69,14 @@ def client_app(
             )
         model = from_record(message.content.array_records[MODEL], params, "The server")
         seed = np.array([asked["seed0"], asked["seed1"]], np.uint32)
-        filled, is_real = filled_up(rows(context), plan.rows_per_client)
-        update = jax.tree.map(np.asarray, updated(model, filled, is_real, seed))
+        try:
+            filled, is_real = filled_up(rows(context), plan.rows_per_client)
+            update = jax.tree.map(np.asarray, updated(model, filled, is_real, seed))
+        except Exception as error:  # Flower sends its text to the server, and keeps it there
+            raise DataError(
+                f"This client could not train on its rows ({type(error).__name__}).",
+                remedy="Its own log says why.",
+            ) from error
         said = app.ConfigRecord({"round": asked["round"]})
         return _reply(message, {UPDATE: to_record(update), ROUND: said})
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from reticent.core.errors import DataError
+from reticent.core.printable import printable
 from reticent.federated.flower.library import app
 from reticent.training.clipping import paths_of
 
@@ -37,7 +38,8 @@ def from_record(record: Any, like: Any, sender: str) -> Any:
     if set(record) != set(names):
         other = sorted(set(record) ^ set(names))[0]
         raise DataError(
-            f"{sender} sent another model: parameter '{other[5:] or other}' is in one of them only.",
+            f"{sender} sent another model: parameter '{printable((other[5:] or other)[:80])}' is in one of "
+            "them only.",
             remedy="It was left out of the round.",
         )
     found = [_numbers(record[name], leaf, name, sender) for name, leaf in zip(names, leaves, strict=True)]
@@ -61,9 +63,9 @@ def _numbers(array: Any, like: Any, name: str, sender: str) -> np.ndarray:
             raise ValueError(f"{found_kind}{list(found_shape)}")
         numbers = np.frombuffer(stream.read(), kind)
         return numbers.reshape(shape, order="F" if is_fortran else "C")
-    except (ValueError, TypeError, AttributeError, EOFError) as error:
+    except Exception as error:  # whatever a header makes its reader raise
         raise DataError(
             f"{sender} sent something else for parameter '{name[5:]}', which is {kind}{list(shape)}: "
-            f"{str(error)[:100]}.",
+            f"{printable(' '.join(str(error).split())[:100])}.",
             remedy="It was left out of the round.",
         ) from None

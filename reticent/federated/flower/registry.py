@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from reticent.core.printable import printable
 from reticent.federated.flower.library import QUERY, WHO, app
 
 LOG = logging.getLogger("reticent.federated")
@@ -77,4 +78,4 @@ def name_in(reply: Any) -> str:
 
 
 def reason_of(reply: Any) -> str:
-    return " ".join(str(reply.error.reason).split())[:200]
+    return printable(" ".join(str(reply.error.reason).split())[:200])

@@ -6,14 +6,15 @@ A round takes four messages, each perhaps in another process. What a client know
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from reticent.core import trees
 from reticent.core.errors import DataError
 from reticent.core.keys import Keys
 from reticent.federated.flower.client import OwnRows, configured_name, filled_up, local_updates
@@ -37,7 +38,10 @@ from reticent.federated.flower.secure_messages import (
 )
 from reticent.federated.secure.plan import SecurePlan
 from reticent.federated.secure.protocol import Client
+from reticent.federated.secure.turns import Turns
 from reticent.training.loss_keys import AnyLoss
+
+LOG = logging.getLogger("reticent.federated")
 
 
 def secure_client_app(
@@ -48,13 +52,18 @@ def secure_client_app(
     rows: Callable[[Any], OwnRows],
     name: Callable[[Any], str] | None = None,
     compiled: Path | str | None = "~/.cache/reticent/compiled",
+    turns: Path | str = "~/.local/state/reticent/rounds",
 ) -> Any:
     """A Flower `ClientApp` for a server that must not see an update. Arguments as for `client_app`.
 
+    Args:
+        turns: a folder of this client's, which says in how many rounds of the plan it was, over all runs.
+
     Guarantee:
-        What this client sends in all rounds costs `plan.event`, under `plan.assumptions`: it clips and rounds
-        its update, adds its own share of the noise, and masks the sum. It takes part in no more rounds than
-        the plan has, whatever the server asks.
+        What this client sends in all rounds costs `plan.event`, under `plan.shares.assumptions`: it clips and
+        rounds its update, adds its own share of the noise, and masks the sum. It takes part in no more rounds
+        than the plan has, whatever the server asks and however often it starts a run. Rows that cannot be
+        read, or trained on, count as none, and the server is told nothing about them: the client's log is.
     """
     found = clientapp.ClientApp()
     updated = local_updates(loss, plan.local, compiled)
@@ -69,15 +78,22 @@ def secure_client_app(
         said = app.ConfigRecord({"client": (name or configured_name)(context)})
         return app.Message(app.RecordDict({WHO: said}), reply_to=message)
 
+    def own_update(model: Any, context: Any) -> np.ndarray:
+        try:
+            filled, is_real = filled_up(rows(context), plan.rows_per_client)
+            seed = np.frombuffer(np.random.SeedSequence().generate_state(2).tobytes(), np.uint32)
+            return np.asarray(ravel_pytree(updated(model, filled, is_real, seed))[0])
+        except Exception:  # what an error says goes to the server
+            LOG.exception("This client has no update: it sends zeros with noise")
+            return np.zeros(trees.size(params))
+
     def masked(message: Any, context: Any) -> dict[str, Any]:
         said, client = said_in(message), _client_in(context)
         model = from_record(message.content.array_records[MODEL], params, "The server")
-        filled, is_real = filled_up(rows(context), plan.rows_per_client)
-        seed = np.frombuffer(np.random.SeedSequence().generate_state(2).tobytes(), np.uint32)
-        update, _ = ravel_pytree(jax.tree.map(np.asarray, updated(model, filled, is_real, seed)))
-        encoded = plan.shares.encoded(np.asarray(update), Keys.from_os(), 0)
+        encoded = plan.shares.encoded(own_update(model, context), Keys.from_os(), 0)
         inbox = {peer: sealed for peer, (sealed,) in by_place(said, "sealed").items()}
-        _count_round(context, plan.rounds)  # before anything is sent
+        own = Turns(Path(turns).expanduser(), plan=plan.digest, client=(name or configured_name)(context))
+        own.take(client.keys().of_masks, plan.rounds)  # before anything is sent
         numbers = client.masked(encoded, inbox)
         _keep(context, client)
         return {NUMBERS: numbers_record(numbers)}
@@ -117,9 +133,7 @@ def _reveal(message: Any, context: Any) -> dict[str, Any]:
 
 
 def _keep(context: Any, client: Client) -> None:
-    known = context.state.config_records.get(STATE)
-    count = 0 if known is None else known["rounds"]
-    context.state[STATE] = app.ConfigRecord({"client": client.packed(), "rounds": count})
+    context.state[STATE] = app.ConfigRecord({"client": client.packed()})
 
 
 def _client_in(context: Any) -> Client:
@@ -127,17 +141,3 @@ def _client_in(context: Any) -> Client:
     if known is None:
         raise DataError("No secure round has begun on this client.", remedy="Begin one.")
     return Client.unpacked(known["client"])
-
-
-def _count_round(context: Any, most: int) -> None:
-    """
-    Raises:
-        DataError: this client was in all rounds of the plan.
-    """
-    known = context.state.config_records[STATE]
-    if not known["rounds"] < most:
-        raise DataError(
-            f"This client took part in {most} rounds, and the plan has no more.",
-            remedy="Start another run, with a plan that is paid for.",
-        )
-    known["rounds"] = known["rounds"] + 1

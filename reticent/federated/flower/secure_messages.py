@@ -80,6 +80,8 @@ def revealed_in(said: Any) -> Revealed:
     pairs = []
     for name in ("seeds", "keys"):
         found = by_place({"places": said.get(f"{name}_of"), name: said.get(name)}, name)
+        if any(len(share) != SHARE_BYTES for (share,) in found.values()):
+            raise DataError("A share of a secret has another length.", remedy="It was left out.")
         pairs.append({place: int.from_bytes(share, "big") for place, (share,) in found.items()})
     return Revealed(*pairs)
 

@@ -138,7 +138,7 @@ class PrivateStrategy(strategies.Strategy):
         if client is None:
             self._tell(f"Node {reply.metadata.src_node_id} is no registered client. It was left out.")
         elif reply.has_error():
-            self._tell(
+            self._tell_alone(
                 f"Client '{client}' failed in round {current.number}: {reason_of(reply)}. It adds zero."
             )
         else:
@@ -146,9 +146,11 @@ class PrivateStrategy(strategies.Strategy):
                 number = reply.content.config_records.get(ROUND, {}).get("round")
                 record = reply.content.array_records.get(UPDATE, {})
                 update = from_record(record, current.like, f"Client '{client}'")
-                current.take(client, update, number=number if isinstance(number, int) else -1)
-            except DataError as error:
-                self._tell(str(error))
+                current.take(client, update, number=number if type(number) is int else -1)
+            except (DataError, AttributeError, TypeError, ValueError) as error:
+                self._tell_alone(
+                    str(error) if isinstance(error, DataError) else f"Client '{client}' sent nonsense."
+                )
 
     def _wait(self, grid: Any) -> None:
         end = time.monotonic() + self._timeout
@@ -168,4 +170,9 @@ class PrivateStrategy(strategies.Strategy):
 
     def _tell(self, sentence: str) -> None:
         _LOG.warning("%s", sentence)
+        self.left_out = [*self.left_out, sentence][-_REMEMBERED:]
+
+    def _tell_alone(self, sentence: str) -> None:
+        """Of who was asked. Flower keeps logs and streams them, and coins are a secret: the names stay here."""
+        _LOG.warning("A message of round %d was left out: see `left_out`.", self.rounds.number)
         self.left_out = [*self.left_out, sentence][-_REMEMBERED:]

@@ -3,5 +3,6 @@
 shares     whole numbers and their shares of noise: what a sum costs
 masks      keys that two clients agree on, and the numbers that they expand to
 shamir     secrets in shares, of which so many are needed
+turns      how often a client took part, in a file of its own
 protocol   clients, the server, and what they send each other
 """

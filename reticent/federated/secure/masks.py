@@ -38,6 +38,20 @@ def key_pair(private: bytes | None = None) -> KeyPair:
     return KeyPair(key.private_bytes_raw(), key.public_key().public_bytes_raw())
 
 
+def is_public_key(key: bytes) -> bool:
+    """Whether a key can be agreed with: some, of few points, give the same secret to everybody.
+
+    Example:
+        >>> is_public_key(key_pair().public), is_public_key(bytes(32)), is_public_key(b"short")
+        (True, False, False)
+    """
+    try:
+        agreed(key_pair().private, key, "a trial")
+    except IntegrityError:
+        return False
+    return True
+
+
 def agreed(private: bytes, public: bytes, purpose: str) -> bytes:
     """The key that the owners of both keys derive for one purpose, and nobody else.
 

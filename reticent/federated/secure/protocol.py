@@ -204,12 +204,18 @@ class Server:
     def take_keys(self, place: int, keys: PublicKeys) -> None:
         """
         Raises:
-            DataError: the place is taken.
+            DataError: the place is taken, or the keys are another client's, or none: others would refuse them.
         """
         if place in self.keys:
             raise DataError(
                 f"Client {place} is in this round already.",
                 remedy="Ignore the second message, or ask who sent it.",
+            )
+        known = {key for pair in self.keys.values() for key in pair}
+        if keys.of_masks == keys.of_messages or known & set(keys) or not all(map(masks.is_public_key, keys)):
+            raise DataError(
+                f"The keys of client {place} are those of another one, or no keys.",
+                remedy="Leave it out of the round.",
             )
         self.keys[place] = keys
 
