@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -69,19 +70,25 @@ def rules(options: Options) -> Iterator[dict[str, Any]]:
             rt.federated.dirichlet_split(train.y, CLIENTS, 0.5, seed=seed) for seed in range(options.seeds)
         ]
         compiled = [rounds_of(task, train.rows(), each, LOCAL, most) for each in owners]
-        for rule in (*RULES, *EPSILONS):
+        rows_of_table: list[tuple[RuleName | None, float]] = [
+            *((rule, math.inf) for rule in RULES),
+            *((None, epsilon) for epsilon in EPSILONS),
+        ]
+        for rule, epsilon in rows_of_table:
             for attack, change in ATTACKS.items():
                 accuracies = []
                 for seed, found in enumerate(compiled):
                     random = np.random.default_rng(FIRST_SEED + seed)
                     is_bad = random.permutation(CLIENTS) < MALICIOUS
-                    if isinstance(rule, float):
-                        params = private_rounds(task, found, rule, is_bad, change, rounds, most, seed, random)
+                    if rule is None:
+                        params = private_rounds(
+                            task, found, epsilon, is_bad, change, rounds, most, seed, random
+                        )
                     else:
                         aggregate = aggregator(rule)
                         params = contested(task.start(seed), found, is_bad, change, aggregate, rounds, random)
                     accuracies.append(task.share_right(params, test))
-                name = f"DP-FedAvg, epsilon {rule:g}" if isinstance(rule, float) else rule
+                name = rule or f"DP-FedAvg, epsilon {epsilon:g}"
                 yield {
                     "part": "rules",
                     "dataset": dataset,

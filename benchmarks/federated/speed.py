@@ -1,8 +1,8 @@
 """Rounds per processor second: the simulator beside a loop over clients, one after the other.
 
-The loop is what one writes by hand: each local step is one compiled call, clipped updates are added up, normal
-noise is added. It is compiled once, and its clients train on the simulator's rows. Both are timed in turns in
-one process, so that whatever else the machine does falls on both.
+The loop is what one writes by hand: each local step is one compiled call, clipped updates are added up,
+normal noise is added. It is compiled once, and its clients train on the simulator's rows. Both are timed in
+turns in one process, so that whatever else the machine does falls on both.
 """
 
 from __future__ import annotations

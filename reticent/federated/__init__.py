@@ -10,6 +10,8 @@ plan             who takes part and what leaves a round, and what that costs
 simulator        all of it on one machine
 robust           what a server may compute instead of a mean when some clients lie
 poisoning        what those clients may send, or train on
+inference        what updates tell about clients
+canaries         made-up clients that audit the guarantee of a plan
 secure           noisy sums that nobody sees without noise, and no single updates
 rounds           the server of a real deployment: whom it asks, what it takes, how it is started again
 flower           that server and its clients over a network
@@ -24,8 +26,10 @@ from reticent.core.pages import open_page
 if TYPE_CHECKING:
     from reticent.data.client_splits import dirichlet_split as dirichlet_split
     from reticent.federated import flower as flower
+    from reticent.federated import inference as inference
     from reticent.federated import poisoning as poisoning
     from reticent.federated import robust as robust
+    from reticent.federated.canaries import audit_clients as audit_clients
     from reticent.federated.plan import FederatedPlan as FederatedPlan
     from reticent.federated.rounds import Rounds as Rounds
     from reticent.federated.secure.plan import SecurePlan as SecurePlan

@@ -69,14 +69,8 @@ class Journal:
         said = {"what": _WHAT, "clients": list(self.clients), "rounds": rounds}
         write_whole(self.path, json.dumps(said).encode(), is_private=True)
 
-    def require_covered(
-        self, declared: Participation, number: int, asked: Collection[int], *, anew_at: int = 0
-    ) -> None:
+    def require_covered(self, declared: Participation, number: int, asked: Collection[int]) -> None:
         """Compares what happened, and the round that would come next, with what the event of the plan counts.
-
-        Args:
-            anew_at: the round that a server began with which divides clients into parts anew. Its noise takes
-                back nothing of earlier rounds, so that distances to these do not count.
 
         Raises:
             DataError: a client was in more rounds, or sooner again.
@@ -85,8 +79,7 @@ class Journal:
             if client not in asked:
                 continue
             rounds = [*(at for at in earlier_rounds if at < number), number]
-            together = [at for at in rounds if at >= anew_at]
-            gaps = [later - earlier for earlier, later in pairwise(together)]
+            gaps = [later - earlier for earlier, later in pairwise(rounds)]
             is_apart = all(
                 gap % declared.separation == 0 if declared.is_cyclic else gap >= declared.separation
                 for gap in gaps

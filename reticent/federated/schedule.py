@@ -45,26 +45,20 @@ class Schedule:
         require_declared(plan.server, len(journal.clients))
         self._places = places_for(plan.server, len(journal.clients), keys.place_key())
         self._declared = _declared(plan)
-        self._anew_at = 0
         self._limited = plan.server.sampler if isinstance(plan.server.sampler, Limited) else None
 
-    def begin_at(self, number: int, *, saved: int) -> None:
-        """The rounds from `number` on are drawn with keys of this server; `saved` were taken by others.
-
+    def require_known(self, rounds: int) -> None:
+        """
         Raises:
             IntegrityError: the journal does not say who was in the rounds so far, and the plan limits them.
         """
-        missing = [at for at in range(saved) if at not in self._journal.entries]
+        missing = [at for at in range(rounds) if at not in self._journal.entries]
         if self._declared is not None and missing:
             raise IntegrityError(
                 f"The journal does not say who was in round {missing[0]}, and the plan limits how often a "
                 "client takes part.",
                 remedy="Restore private/journal.json, or start a new run in another folder.",
             )
-        for skipped in range(saved, number):
-            self._journal.note(skipped, asked=())
-        has_secret_parts = getattr(self._plan.sampler, "first_fresh_step", None) is not None
-        self._anew_at = number if has_secret_parts else 0
 
     def draw(self, number: int, there: Collection[str] | None = None) -> Drawn:
         """
@@ -76,7 +70,7 @@ class Schedule:
         """
         batch, units = self._taking_turns(number, there) if self._limited else self._by_coins(number)
         if self._declared is not None:
-            self._journal.require_covered(self._declared, number, set(units.values()), anew_at=self._anew_at)
+            self._journal.require_covered(self._declared, number, set(units.values()))
         self._journal.note(number, asked=units.values())
         return Drawn(batch, units)
 

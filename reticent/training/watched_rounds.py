@@ -1,7 +1,7 @@
 """Rounds of federated learning as those see them who might be curious: for attacks on one's own plans.
 
-The clients that are watched are in every round: the most that anybody sees of them. Noise is that of the plan,
-drawn for a measurement and thrown away, so it need not be exact.
+The clients that are watched are in every round: the most that anybody sees of them. Noise is that of the
+plan, drawn for a measurement and thrown away, so it need not be exact.
 """
 
 from __future__ import annotations

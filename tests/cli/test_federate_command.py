@@ -115,6 +115,10 @@ def _every_other_command_works_on_it(
     code, _, err = reticent("attack", folder, "--shadows", 0)
     assert code == 0, err
     write_tables(folder, [MEASURED])
+    code, out, err = reticent("attack", folder, "--attacks", "updates", "--json")
+    assert code == 0, err
+    seen = json.loads(out)["updates"]["auc"]["which rows a client has"]
+    assert seen["one client"]["value"] > 0.6 > seen["a sum with noise"]["low"]
     code, _, err = reticent("report", folder, "-o", tmp_path / "report.html")
     assert code == 0, err
     page = (tmp_path / "report.html").read_text()
@@ -126,6 +130,7 @@ def _every_other_command_works_on_it(
         "In how many rounds a user is",
         "When clients lie",
         "accuracy under ALIE",
+        "AUC of attacks on updates",
     ):
         assert said in page
     code, out, err = reticent("ledger", "show", ledger, "--json")

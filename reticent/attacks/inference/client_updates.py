@@ -1,7 +1,7 @@
 """What updates tell about the rows of a client: which rows it has, and what they have in common.
 
-Whoever sees an update, or a sum of some, and the model that clients were sent, can compare it with what rows of
-one's own would do to that model. Over several rounds, scores are averaged.
+Whoever sees an update, or a sum of some, and the model that clients were sent, can compare it with what rows
+of one's own would do to that model. Over several rounds, scores are averaged.
 
 Reference:
     Nasr, Shokri and Houmansadr (2019), sections III and V, arXiv:1812.00910v2, on membership; here with the
@@ -110,7 +110,8 @@ def property_from_updates(
     Example:
         >>> draw = np.random.default_rng(0)
         >>> with_property, without = draw.normal(1, 1, (20, 5)), draw.normal(-1, 1, (20, 5))
-        >>> property_from_updates(with_property, without, np.array([np.ones(5), -np.ones(5)])).round().tolist()
+        >>> seen = np.array([np.ones(5), -np.ones(5)])
+        >>> property_from_updates(with_property, without, seen).round().tolist()
         [1.0, -1.0]
     """
     checks.count(minimum=2, updates_with=len(with_property), updates_without=len(without))

@@ -63,7 +63,7 @@ def _numbers(array: Any, like: Any, name: str, sender: str) -> np.ndarray:
             raise ValueError(f"{found_kind}{list(found_shape)}")
         numbers = np.frombuffer(stream.read(), kind)
         return numbers.reshape(shape, order="F" if is_fortran else "C")
-    except Exception as error:  # whatever a header makes its reader raise
+    except Exception as error:  # noqa: BLE001  # whatever a header makes its reader raise
         raise DataError(
             f"{sender} sent something else for parameter '{name[5:]}', which is {kind}{list(shape)}: "
             f"{printable(' '.join(str(error).split())[:100])}.",

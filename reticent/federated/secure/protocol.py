@@ -204,7 +204,7 @@ class Server:
     def take_keys(self, place: int, keys: PublicKeys) -> None:
         """
         Raises:
-            DataError: the place is taken, or the keys are another client's, or none: others would refuse them.
+            DataError: the place is taken, or others would refuse the keys: another client's, or none.
         """
         if place in self.keys:
             raise DataError(

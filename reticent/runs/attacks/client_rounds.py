@@ -1,8 +1,8 @@
 """What updates tell about clients: membership and a property, from rounds like those of a federated run.
 
-Rounds are played again from the first model, with the run's plan and other coins. Eight clients are in each of
-them: the worst case. What is attacked is what somebody sees: the update of one client, or the sum of a round,
-without noise and with the run's. Results are estimates on private rows.
+Rounds are played again from the first model, with the run's plan and other coins. Eight clients are in each
+of them: the worst case. What is attacked is what somebody sees: the update of one client, or the sum of a
+round, without noise and with the run's. Results are estimates on private rows.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Domain
 from reticent.data.encoding import has_target
 from reticent.runs.attacks.pool import require_classes
-from reticent.runs.attacks.recipes import descent_of
+from reticent.runs.attacks.recipes import plan_of
 from reticent.runs.attacks.view import View, cells, view_of
 from reticent.runs.methods import table
 from reticent.runs.methods.additive import Additive
@@ -133,9 +133,9 @@ def reconstruct_from_gradients(again: Again, *, observer: Observer = NOBODY) -> 
         )
     view = view_of(again)
     reader = _reader(again, view)
-    stepwise = descent_of(again)
-    own = None if stepwise is None else stepwise.plan.noise_multiplier
-    max_norm = 1.0 if stepwise is None else stepwise.plan.clipping.sensitivity
+    plan = plan_of(again)
+    own = None if plan is None else plan.noise_multiplier
+    max_norm = 1.0 if plan is None else plan.clipping.sensitivity
     sent, rows = _amounts(own, max_norm, is_few=reader.is_slow), []
     with observer.watch("gradient leakage") as on_progress:
         for number, (name, noise, norm) in enumerate(sent):

@@ -14,9 +14,11 @@ from reticent.core.keys import Keys
 from reticent.runs.method import Inputs
 from reticent.runs.methods import table
 from reticent.runs.methods.descent import Descent
+from reticent.runs.methods.federated import FederatedRecipe
 from reticent.runs.reopen import Again
 from reticent.runs.users import several_rows
 from reticent.training.checkpoint import Checkpoints
+from reticent.training.plan import Plan
 from reticent.training.vectorised import private_recipe
 
 
@@ -24,6 +26,12 @@ def descent_of(again: Again) -> Descent | None:
     """Reads how the run was trained, if that was in steps."""
     recipe = table.read(again.record.recipe)
     return recipe if isinstance(recipe, Descent) else None
+
+
+def plan_of(again: Again) -> Plan | None:
+    """Reads the plan of a run whose releases are noisy sums of gradients or updates."""
+    recipe = table.read(again.record.recipe)
+    return recipe.plan if isinstance(recipe, Descent | FederatedRecipe) else None
 
 
 def has_shadows(again: Again) -> bool:
