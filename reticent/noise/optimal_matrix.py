@@ -13,6 +13,7 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -26,6 +27,7 @@ _KEPT = 20  # directions that the descent remembers
 _ITERATIONS = 2000
 
 
+@lru_cache(32)  # a strategy is asked for its sensitivity and its error again and again
 def optimal_matrix(steps: int, participation: Participation, bands: int | None = None) -> np.ndarray:
     """The lower-triangular C of least root mean squared error.
 
@@ -50,7 +52,9 @@ def optimal_matrix(steps: int, participation: Participation, bands: int | None =
         classes %= part.separation
         start = part.times / np.bincount(classes)[classes]
     value = _trace_of_inverse(_weights(steps), _free(steps, part, bands), classes)
-    return _lower_factor(_descend(value, np.diag(start)))
+    found = _lower_factor(_descend(value, np.diag(start)))
+    found.setflags(write=False)
+    return found
 
 
 def _free(steps: int, part: Participation, bands: int | None) -> np.ndarray:

@@ -32,8 +32,9 @@ def with_noise(
     setting: Setting, name: str, bands: int | None, buffers: int | None, adjacency: Adjacency | None
 ) -> Setting:
     """The same setting with the noise of this name; random batches come from as many parts as bands."""
-    from reticent.noise.named import by_name
+    from reticent.noise.named import NAMES, by_name
 
+    checks.one_of((*NAMES, "auto"), noise=name)
     noise = by_name(name, bands=bands, buffers=buffers)
     if name == "independent":
         return setting
