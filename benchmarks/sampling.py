@@ -87,7 +87,8 @@ def main() -> None:
         epsilon = f"{found.cost.lower:.2f} to {found.cost.upper:.2f}"
         print(
             f"| {way.value} | {found.adjacency} | {epsilon} | {found.accuracy:.1%} | "
-            f"{found.milliseconds:.2f} | {found.steps_per_second:.0f} | {found.once:.0%} | {found.never:.0%} |",
+            f"{found.milliseconds:.2f} | {found.steps_per_second:.0f} | {found.once:.0%} | "
+            f"{found.never:.0%} |",
             flush=True,
         )
 

@@ -18,6 +18,7 @@ import pytest
 import reticent as rt
 from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument
 from reticent.core.keys import Keys
+from reticent.data.cyclic import CyclicPoisson
 from reticent.federated.journal import Journal
 from reticent.federated.plan import FederatedPlan
 from reticent.federated.rounds import OpenRound, Rounds
@@ -105,6 +106,27 @@ def test_the_server_gives_the_model_of_the_simulator_also_when_it_begins_again(t
     )
     with pytest.raises(InvalidArgument, match="All 4 rounds of the plan were taken"):
         rounds.begin()
+
+
+def test_a_server_that_begins_again_between_two_turns_asks_nobody_once_more_than_counted(
+    tmp_path: Path,
+) -> None:
+    """Its new keys lay clients into other parts: it goes on with the first one, however often it restarts."""
+    sampler = CyclicPoisson(examples=CLIENTS, batch_size=4, parts=3)  # everybody is asked in each turn
+    plan = quiet(clients=None, sampling=sampler, rounds=6)
+
+    def server(seed: int, rounds: int) -> Rounds:
+        found = Rounds(plan, start(), NAMES, keys=Keys.seeded(seed), folder=tmp_path)
+        for _ in range(rounds):
+            found.finish(found.begin())
+        return found
+
+    assert server(0, 1).number == 1
+    assert server(1, 0).number == 3
+    done = server(2, 3)
+    assert done.is_complete
+    turns = [len(rounds) for rounds in done.journal.rounds_of_clients().values()]
+    assert max(turns) == plan.rounds // sampler.parts
 
 
 def test_messages_that_do_not_belong_are_left_out_in_one_sentence_each() -> None:
