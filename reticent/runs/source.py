@@ -22,7 +22,7 @@ from reticent.data.files.images import LABEL, ImageFolder
 from reticent.data.files.made import MadeTable
 from reticent.data.files.shards import shard_of
 from reticent.data.held_out import Split, expected_rows
-from reticent.data.preparation import releases_for
+from reticent.data.preparation import is_found, releases_for
 from reticent.data.preparation.noise import PreparationRelease
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all, require_same
@@ -306,8 +306,13 @@ class Source:
 
     @property
     def public_domain(self) -> Domain | None:
-        """What is declared about a table, with its target; None for a dataset of the catalog."""
+        """What is declared about a table, with its target; None for a dataset of the catalog.
+
+        None too where preparation finds what the target holds.
+        """
         if self.declared is None or self.request.target is None:
+            return None
+        if is_found(self.declared.columns.get(self.request.target)):
             return None
         return self.declared.with_target(self.request.target)
 

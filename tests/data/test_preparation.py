@@ -47,6 +47,15 @@ def test_finds_kinds_bounds_words_and_classes(tmp_path: Path) -> None:
     assert domain.not_public() == []
 
 
+def test_a_target_of_which_nothing_is_declared_is_found_beside_columns_that_are(tmp_path: Path) -> None:
+    table = people(tmp_path)
+    unknown = {name: Ignored(looked_up=frozenset({"kind"})) for name in table.names}
+    declared = Domain(columns={**unknown, "age": Number(bounds=(0.0, 500.0))})
+    domain = prepare(table, LOUD, Keys.seeded(0), domain=declared, target="rich").domain
+    assert domain.columns["age"] == Number(bounds=(0.0, 500.0))
+    assert isinstance(domain.columns["rich"], Label)
+
+
 def test_a_word_that_one_row_has_is_never_shown_and_its_row_still_encodes(tmp_path: Path) -> None:
     table = people(tmp_path, extra="33,martian,100.00,zed,no\n")
     sex = prepare(table, LOUD, Keys.seeded(1), target="rich").domain.columns["sex"]

@@ -13,10 +13,12 @@ import pytest
 
 from reticent.core.errors import ReticentError
 from reticent.data.domain import Domain
+from reticent.data.files import Table
 from reticent.studio import columns, planning, teaching
 from reticent.studio.commands import command_for, prepare
 from reticent.studio.estimates import MEASURED
 from reticent.studio.pages.lessons import LESSONS
+from reticent.studio.pages.train import train_page
 from reticent.studio.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +50,24 @@ def test_no_word_of_a_page_becomes_an_option(workspace: Workspace):
     given = [words[place + 1] for place, word in enumerate(words) if word == "--bounds"]
     given += [word.removeprefix("--bounds=") for word in words if word.startswith("--bounds=")]
     assert bounds_of(given) == {"a=b": (0.0, 9.0), "-q": (0.0, 1.0)}
+
+
+def test_a_name_that_leads_outside_names_nothing(
+    workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
+):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.csv").write_text("a\n")
+    (workspace.folder / "link").symlink_to(outside)
+    for name in ("link", "link/secret.csv", "..", ".", str(outside), "../" + outside.name, "a\0b"):
+        with pytest.raises(ReticentError, match="nothing called"):
+            workspace.find(name)
+    assert workspace.tables() == ["-rf.csv"]
+    for name in ("link/new", "../new", "/new", "a//b", "-rf.csv", "a\\b", "a\nb"):
+        with pytest.raises(ReticentError):
+            workspace.new(name)
+    with pytest.raises(ReticentError, match="extension"):
+        workspace.new_table("page.html")
+    assert workspace.new_table("../../x.csv").relative_to(workspace.folder) == Path("tables/x.csv")
 
 
 def test_what_options_cannot_say_goes_into_a_file(workspace: Workspace):
@@ -84,16 +104,27 @@ def test_a_form_that_leads_outside_or_says_nonsense_is_refused(workspace: Worksp
         command_for("train", fields(**wrong), workspace)
 
 
-def test_a_price_is_that_of_the_run_and_names_no_value(workspace: Workspace):
-    rows = "".join(f"{age},{age % 7},{'yes' if age % 3 else 'no'}\n" for age in range(4000))
+def test_a_price_looks_at_no_cell(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    reading = Table.batches
+
+    def refuse(table: Table, names: Any = None) -> Any:
+        assert names == table.names[:1], "more than the number of rows was looked at"
+        return reading(table, names)
+
+    rows = "".join(f"{age},{age % 7},{'zebra' if age % 3 else 'no'}\n" for age in range(4000))
     (workspace.folder / "t.csv").write_text(f"age,week,sick\n{rows}")
+    monkeypatch.setattr(Table, "batches", refuse)
     said = fields(source="t.csv", known="public", epsilon="1", delta="1e-6", method="objective")
+    for known, task in (("private", "auto"), ("declared", "auto"), ("public", "regress")):
+        assert columns.price({**said, "known": known, "task": task}, workspace)["records"] == 4000
+    bounds = json.dumps({"age": number("0", "5000")})
+    assert columns.price({**said, "known": "private", "columns": bounds}, workspace)["preparation"]
+    assert "zebra" not in train_page("t.csv", workspace, folder="")
     found = columns.price(said, workspace)
     assert found["records"] == 4000
     assert 0.99 < float(found["epsilon"]) <= 1
     assert 0 < float(found["preparation"]) <= 0.1001
     assert len(found["found"]) == 4
-    assert not re.search(r"\b(yes|3999)\b", json.dumps(found))
     declared = {"age": number("0", "5000"), "week": number("0", "7")}
     assert columns.price({**said, "columns": json.dumps(declared)}, workspace)["preparation"] is None
 

@@ -155,8 +155,14 @@ def _needed_rows(noise: PreparationNoise, columns: int) -> float:
     return max(needed)
 
 
+def is_found(column: Column | None) -> bool:
+    """Whether preparation finds what a column holds: nothing is declared about it but its name."""
+    return isinstance(column, Ignored) and "kind" in column.looked_up
+
+
 def _declared_columns(domain: Domain, target: str | None) -> dict[str, Column]:
-    known = domain.with_target(target) if target not in (None, domain.target) else domain
+    is_new = target is not None and target != domain.target and not is_found(domain.columns.get(target))
+    known = domain.with_target(target) if is_new and target is not None else domain
     return {name: _without_found_values(column) for name, column in known.columns.items()}
 
 
