@@ -62,6 +62,25 @@ def filled(studio):
     return studio
 
 
+# Text whose luminance is too near to that of what is behind it, by WCAG.
+_FAINT = r"""(() => {
+  const linear = v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = c => { const p = c.match(/[\d.]+/g).slice(0, 3).map(v => linear(v / 255));
+    return 0.2126 * p[0] + 0.7152 * p[1] + 0.0722 * p[2]; };
+  const isClear = e => getComputedStyle(e).backgroundColor === 'rgba(0, 0, 0, 0)';
+  const backOf = e => { while (e && isClear(e)) e = e.parentElement;
+    return e ? getComputedStyle(e).backgroundColor : 'rgb(255, 255, 255)'; };
+  return [...document.querySelectorAll('body *')]
+    .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()))
+    .filter(e => e.checkVisibility() && !e.closest('.busy'))
+    .filter(e => { const style = getComputedStyle(e);
+      const own = e instanceof SVGElement ? style.fill : style.color;
+      const x = light(own), y = light(backOf(e));
+      return (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05) < 4.5; })
+    .map(e => e.outerHTML.slice(0, 120));
+})()"""
+
+
 def require_quiet(browser: Browser, address: str) -> None:
     """Nothing on the console, and nothing asked of anybody but the studio."""
     assert not browser.complaints()
@@ -92,6 +111,7 @@ def test_every_page_fits_and_is_quiet(browser: Browser, filled, width: int):
             "[...document.querySelectorAll('svg')].every(s => s.querySelector('title,desc'))"
         ), name
         assert browser.run("document.querySelectorAll('h1').length") == 1, name
+        assert browser.run(_FAINT) == [], name
 
 
 def test_a_plan_is_priced_while_one_types(browser: Browser, studio):

@@ -42,6 +42,12 @@ source.addEventListener("message", (event) => {
     document.querySelector("#output").hidden = false;
   }
 });
+// It would ask again by itself, and be told everything a second time.
+source.addEventListener("error", () => {
+  source.close();
+  state.textContent = "The studio does not answer any more: reload the page when it runs again.";
+  state.className = "badge failed";
+});
 stop.addEventListener("click", async () => {
   stop.disabled = true;
   stop.textContent = "Stopping…";
