@@ -1,6 +1,6 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo studio test thorough quick oldest newest flower wheel browser postgres check format docs reference bench bench-certify bench-training bench-accuracy bench-tabular bench-convex bench-pate \
+.PHONY: help demo studio test thorough quick oldest newest flower wheel browser postgres check format docs reference pictures bench bench-certify bench-training bench-accuracy bench-tabular bench-convex bench-pate \
 	bench-synthetic bench-federated bench-strangers bench-noise bench-sampling bench-scale clean
 
 PYTHON ?= python3
@@ -90,8 +90,12 @@ reference: .venv/dev ## Writes docs/commands.md and docs/api/ anew, from the com
 	$(BIN)/python -m reticent.cli.reference docs/commands.md
 	$(BIN)/python docs/_site/api_pages.py
 
+pictures: .venv/dev browser ## Takes the pictures of README and the site from a demonstration
+	$(BIN)/python docs/_site/pictures.py
+
 bench: .venv/dev ## The short benchmarks: peers beside ours, in one run
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.startup --waiting
 	$(BIN)/python -m benchmarks.reading
 	$(BIN)/python -m benchmarks.accounting
 
