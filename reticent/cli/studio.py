@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -41,4 +42,5 @@ def run(
         if opens:
             open_in_browser(address)
 
-    serve(folder, port=port, on_start=on_start)
+    with suppress(KeyboardInterrupt):  # how it is meant to end
+        serve(folder, port=port, on_start=on_start)

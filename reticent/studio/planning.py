@@ -43,8 +43,8 @@ ACCOUNTANT_NAMES = {
     "pld": "privacy loss distribution",
 }
 _POINTS = 16  # of the curve over epochs
-_MOST_STEPS = 10_000_000  # of a live page; a command line takes more
-_MOST_CORRELATED = 4_000  # steps, whose strategy is found anew for every change
+_MOST_STEPS = {"independent": 10_000_000, "toeplitz": 4_000}  # of a live page; a command line takes more
+_MOST_CORRELATED = 100_000  # steps of the other strategies, which are found anew for every change
 _PRIORS = tuple(round(0.02 * place, 2) for place in range(51))
 _RATES = tuple(10.0 ** (-4 + 0.1 * place) for place in range(41))
 
@@ -60,11 +60,11 @@ def setting_of(words: Mapping[str, str]) -> tuple[Setting, float]:
     size = rows if sampling is Sampling.FULL else _whole(words, "batch")
     steps = steps_for(_number(words, "epochs"), rows, size)
     noise = _choice(words, "noise", NOISES, "independent")
-    most = _MOST_STEPS if noise == "independent" else _MOST_CORRELATED
+    most = _MOST_STEPS.get(noise, _MOST_CORRELATED)
     if steps > most:
         raise InvalidArgument(
             f"{steps:,} steps are more than this page follows live ({most:,}).",
-            remedy="Take larger batches or fewer epochs, or run the command below.",
+            remedy="Take larger batches or fewer epochs, or use reticent account, which has the time.",
         )
     delta = _number(words, "delta")
     checks.inside_unit(delta=delta)
@@ -172,14 +172,16 @@ def take(words: Mapping[str, str]) -> dict[str, Any]:
         raise InvalidArgument(f"'{what}' cannot be solved for.", remedy=f"Choose {', '.join(SOLVERS)}.")
     is_correlated = setting.noise.bands(max(setting.steps, 1)) > 1
     if is_correlated and what not in ("multiplier", "delta"):
-        raise InvalidArgument(
-            "Correlated noise is made for a run of a fixed length.", remedy="Solve for noise."
-        )
+        return _impossible(what, "Correlated noise is made for a run of a fixed length.")
     try:
         value, shown = SOLVERS[what](setting, epsilon, delta)
     except ReticentError as error:
-        return {"what": what, "value": None, "shown": "not possible", "why": str(error)}
+        return _impossible(what, str(error))
     return {"what": what, "value": value, "shown": shown, "why": ""}
+
+
+def _impossible(what: str, why: str) -> dict[str, Any]:
+    return {"what": what, "value": None, "shown": "not possible", "why": why}
 
 
 def _take_noise(setting: Setting, epsilon: float, delta: float) -> tuple[float, str]:

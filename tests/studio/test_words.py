@@ -209,3 +209,5 @@ def test_what_it_would_take_is_enough_and_hardly_more():
         assert planning.price({**words, what: str(value)})["epsilon"] <= 1, what
         less = value * too_little if what != "rows" else int(value * too_little)
         assert planning.price({**words, what: str(less)})["epsilon"] > 1, what
+    banded = {**words, "noise": "banded", "bands": "4", "what": "rows"}
+    assert planning.take(banded)["shown"] == "not possible"

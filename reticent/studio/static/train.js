@@ -38,7 +38,10 @@ function arrange() {
 async function refresh() {
   const mine = ++asked, now = fields();
   if (isTable && !now.target) return;
-  show("unpriced", false);
+  const isNew = document.querySelector("#priced").hidden;
+  text("unpriced", "Working out the price…");
+  show("unpriced", isNew);
+  refused.hidden = true;
   try { text("line", (await send("say", "train", now)).command); error.hidden = true; } catch (problem) { text("line", ""); error.textContent = problem.message; error.hidden = false; }
   document.querySelector("#priced").classList.add("busy");
   try {
@@ -52,11 +55,13 @@ async function refresh() {
     text("price-model", `Model: ${found.model}.`);
     text("price-method", `Method: ${found.method}.`);
     text("price-expected", found.expected);
+    show("unpriced", false);
     show("priced", true);
   } catch (problem) {
     if (mine !== asked) return;
     refused.textContent = problem.message;
     refused.hidden = false;
+    show("unpriced", false);
     show("priced", false);
   }
   document.querySelector("#priced").classList.remove("busy");
