@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from reticent.core.errors import DataError
@@ -108,7 +109,9 @@ class Outputs:
     name: str = "records"
 
     @classmethod
-    def from_logits(cls, logits: Any, labels: Any, *, features: Any = None, name: str = "records") -> Outputs:
+    def from_logits(
+        cls, logits: ArrayLike, labels: ArrayLike, *, features: ArrayLike | None = None, name: str = "records"
+    ) -> Outputs:
         rows = _check_rows(logits, "logits", name)
         return cls(
             logits=rows,
@@ -119,7 +122,12 @@ class Outputs:
 
     @classmethod
     def from_probabilities(
-        cls, probabilities: Any, labels: Any, *, features: Any = None, name: str = "records"
+        cls,
+        probabilities: ArrayLike,
+        labels: ArrayLike,
+        *,
+        features: ArrayLike | None = None,
+        name: str = "records",
     ) -> Outputs:
         """Checks probabilities; raises `DataError` that names the first row that does not sum to one."""
         rows = _check_rows(probabilities, "probabilities", name)
@@ -206,7 +214,7 @@ def _check_no_overlap(members: np.ndarray, outsiders: np.ndarray) -> None:
         )
 
 
-def _check_scores(values: Any, side: str) -> np.ndarray:
+def _check_scores(values: ArrayLike, side: str) -> np.ndarray:
     try:
         scores = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
@@ -227,7 +235,7 @@ def _check_scores(values: Any, side: str) -> np.ndarray:
     return scores
 
 
-def _check_rows(values: Any, what: str, name: str) -> np.ndarray:
+def _check_rows(values: ArrayLike, what: str, name: str) -> np.ndarray:
     try:
         rows = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
@@ -251,7 +259,7 @@ def _check_rows(values: Any, what: str, name: str) -> np.ndarray:
     return rows
 
 
-def _check_labels(labels: Any, records: int, classes: int, name: str) -> np.ndarray:
+def _check_labels(labels: ArrayLike, records: int, classes: int, name: str) -> np.ndarray:
     found = np.asarray(labels)
     if found.shape != (records,) or not np.issubdtype(found.dtype, np.integer):
         raise DataError(
@@ -266,7 +274,7 @@ def _check_labels(labels: Any, records: int, classes: int, name: str) -> np.ndar
     return found
 
 
-def _check_features(features: Any, records: int, name: str) -> np.ndarray | None:
+def _check_features(features: ArrayLike | None, records: int, name: str) -> np.ndarray | None:
     if features is None:
         return None
     found = np.ascontiguousarray(features)

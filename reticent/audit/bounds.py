@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from reticent.accounting.theorems import gaussian_dp
@@ -48,8 +49,8 @@ GAUSSIAN = "the trade-off curve of the training is a Gaussian's"
 
 
 def one_run(
-    scores: Any,
-    included: Any,
+    scores: ArrayLike,
+    included: ArrayLike,
     *,
     delta: float,
     confidence: float = 0.95,
@@ -93,8 +94,8 @@ def one_run(
 
 
 def gaussian_one_run(
-    scores: Any,
-    included: Any,
+    scores: ArrayLike,
+    included: ArrayLike,
     *,
     delta: float,
     confidence: float = 0.95,
@@ -128,8 +129,8 @@ def gaussian_one_run(
 
 
 def many_runs(
-    inside: Any,
-    outside: Any,
+    inside: ArrayLike,
+    outside: ArrayLike,
     *,
     delta: float,
     confidence: float = 0.95,
@@ -156,10 +157,9 @@ def many_runs(
     inside, outside = _run_scores(inside, "inside"), _run_scores(outside, "outside")
     if isinstance(threshold, str):
         checks.one_of(["split"], threshold=threshold)
-        points = np.unique(np.concatenate([inside[::2], outside[::2]]))
-        chosen = [
-            float(max(points, key=lambda point: _rates_epsilon(inside[::2], outside[::2], point, delta, 0.5)))
-        ]
+        first, second = inside[::2], outside[::2]
+        points = np.unique(np.concatenate([first, second]))
+        chosen = [float(max(points, key=lambda point: _rates_epsilon(first, second, point, delta, 0.5)))]
         inside, outside = inside[1::2], outside[1::2]
         selection = "threshold chosen on half the runs"
     else:
@@ -184,7 +184,7 @@ def many_runs(
 
 
 def gaussian_estimate(
-    inside: Any, outside: Any, *, delta: float, threat: str = "scores of unknown origin"
+    inside: ArrayLike, outside: ArrayLike, *, delta: float, threat: str = "scores of unknown origin"
 ) -> Evidence:
     """Estimates the epsilon that the scores show, if they are Gaussian: *an estimate, not a bound*.
 
@@ -242,8 +242,8 @@ def many_runs_ceiling(inside: int, outside: int, *, delta: float = 0.0, error: f
 
 
 def _one_run(
-    scores: Any,
-    included: Any,
+    scores: ArrayLike,
+    included: ArrayLike,
     test: Test,
     name: str,
     kind: EvidenceKind,
@@ -325,7 +325,7 @@ def _log_ratio(above: float, below: float) -> float:
     return math.log(above / below) if above > 0 and below > 0 else 0.0
 
 
-def _run_scores(scores: Any, name: str) -> np.ndarray:
+def _run_scores(scores: ArrayLike, name: str) -> np.ndarray:
     scores = np.asarray(scores, np.float64)
     if scores.ndim != 1 or len(scores) < 4 or np.isnan(scores).any():
         raise DataError(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
@@ -83,7 +84,7 @@ def by_rule(
     return Refutation(epsilon, rule, correct)
 
 
-def check_scores(scores: np.ndarray, included: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def check_scores(scores: ArrayLike, included: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Returns scores and coins as arrays of one length, after checking them.
 
     Raises:

@@ -11,11 +11,11 @@ the first is taken: that is public too.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, Num
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
@@ -30,7 +30,7 @@ _FINE = 2**24  # steps of a score that one record can change it by
 
 def exponential_mechanism(
     key: Key[Array, ""],
-    scores: Any,
+    scores: ArrayLike,
     event: ExponentialMechanism,
     *,
     max_change: float,
@@ -68,7 +68,7 @@ def exponential_mechanism(
 
 def noisy_max_laplace(
     key: Key[Array, ""],
-    scores: Any,
+    scores: ArrayLike,
     event: PureDp,
     *,
     max_change: float,
@@ -99,7 +99,7 @@ def noisy_max_laplace(
 
 
 def noisy_max_gaussian(
-    key: Key[Array, ""], scores: Any, event: Gaussian, *, max_norm: float
+    key: Key[Array, ""], scores: ArrayLike, event: Gaussian, *, max_norm: float
 ) -> Int[Array, "*rows"]:
     """The index of the largest score after Gaussian noise of `noise_multiplier * max_norm` on each.
 

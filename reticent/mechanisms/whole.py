@@ -22,10 +22,10 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.alias import DEVIATION, FIRST_BITS, HALF, normal_table
@@ -83,7 +83,7 @@ def whole_normals(source: np.random.Generator, shape: Shape, *, levels: int = 3)
 
 def add_whole_normals(
     source: np.random.Generator,
-    values: Any,
+    values: ArrayLike,
     *,
     max_norm: float,
     deviation: float,
@@ -166,7 +166,7 @@ def whole_laplace(source: np.random.Generator, shape: Shape, scale: float) -> np
 
 def add_whole_laplace(
     source: np.random.Generator,
-    values: Any,
+    values: ArrayLike,
     *,
     max_norm: float,
     scale: float,
@@ -202,7 +202,7 @@ def laplace_grid(size: int, *, max_norm: float, scale: float, are_whole: bool = 
     return step, scale / step * (1 + size * step / max_norm) * (1 + 2.0**-50)
 
 
-def to_grid(values: Any, step: float) -> Int[np.ndarray, "*shape"]:
+def to_grid(values: ArrayLike, step: float) -> Int[np.ndarray, "*shape"]:
     """Values as whole multiples of a step that is a power of two: each moves by at most half a step.
 
     The quotient is exact, so that a value's place depends on nothing but the value.
@@ -295,7 +295,7 @@ def _words(source: np.random.Generator, shape: Shape) -> np.ndarray:
     return source.integers(0, 1 << _WORD, shape, dtype=np.uint64)
 
 
-def require_finite(values: Any, *, are_whole: bool = False) -> Float[np.ndarray, "*shape"]:
+def require_finite(values: ArrayLike, *, are_whole: bool = False) -> Float[np.ndarray, "*shape"]:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)):
         raise InvalidArgument(

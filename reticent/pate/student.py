@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.errors import DataError
@@ -22,7 +23,7 @@ from reticent.pate.propagation import Graph
 
 
 def soft_labels(
-    graph: Graph, asked: Any, answers: Any, *, classes: int, own: float = 0.03, steps: int = 60
+    graph: Graph, asked: ArrayLike, answers: ArrayLike, *, classes: int, own: float = 0.03, steps: int = 60
 ) -> np.ndarray:
     """Class shares for the whole pool from answers about part of it: (pool, classes), rows sum to 1.
 
@@ -49,7 +50,9 @@ def soft_labels(
     return np.where(totals > 0, shares / np.maximum(totals, 1e-30), 1 / classes).astype(np.float32)
 
 
-def check_answers(pool: int, asked: Any, answers: Any, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def check_answers(
+    pool: int, asked: ArrayLike, answers: ArrayLike, classes: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows, and numbers (answers, classes) of which the largest is the class that was answered."""
     checks.count(classes=classes, minimum=2)
     asked, answers = np.asarray(asked), np.asarray(answers)
@@ -81,7 +84,7 @@ def check_answers(pool: int, asked: Any, answers: Any, classes: int) -> tuple[np
 def fit_student(
     model: Model,
     x: Any,  # (pool, ...)
-    labels: Any,  # (pool, classes)
+    labels: ArrayLike,  # (pool, classes)
     *,
     optimizer: optax.GradientTransformation | None = None,
     steps: int = 150,

@@ -185,7 +185,7 @@ def _public_target(
             )
         return Declared(domain)
     markers = MISSING_MARKERS if domain is None else domain.missing_markers
-    seen = _Seen.of(table, target, markers_of_target(markers))
+    seen = _Counted.of(table, target, markers_of_target(markers))
     if not seen.words:
         raise DataError(
             f"{table.label}: the target {quote(target)} is missing in every row.",
@@ -197,7 +197,7 @@ def _public_target(
     return _as_classes(table, domain, target, task, seen, kept)
 
 
-def _as_number(table: Table, domain: Domain | None, target: str, seen: _Seen) -> Declared:
+def _as_number(table: Table, domain: Domain | None, target: str, seen: _Counted) -> Declared:
     if not seen.is_number:
         raise InvalidArgument(
             f"The target {quote(target)} of {table.label} holds words, which are not numbers to predict.",
@@ -212,7 +212,7 @@ def _as_number(table: Table, domain: Domain | None, target: str, seen: _Seen) ->
 
 
 def _as_classes(
-    table: Table, domain: Domain | None, target: str, task: TaskChoice, seen: _Seen, kept: dict[str, int]
+    table: Table, domain: Domain | None, target: str, task: TaskChoice, seen: _Counted, kept: dict[str, int]
 ) -> Declared:
     if len(kept) < 2:
         raise InvalidArgument(
@@ -244,7 +244,7 @@ def _as_classes(
     )
 
 
-class _Seen(NamedTuple):
+class _Counted(NamedTuple):
     """The different values of a column, and in how many rows each is."""
 
     words: Counter[str]
@@ -252,7 +252,7 @@ class _Seen(NamedTuple):
     present: int
 
     @classmethod
-    def of(cls, table: Table, name: str, markers: tuple[str, ...]) -> _Seen:
+    def of(cls, table: Table, name: str, markers: tuple[str, ...]) -> _Counted:
         words, numbers, present = Counter[str](), 0, 0
         for rows in table.batches([name]):
             column = rows.batch.column(name)

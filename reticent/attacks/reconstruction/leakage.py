@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from reticent.attacks.metrics import Estimate, clopper_pearson
@@ -266,7 +267,7 @@ def _flat(tree: Any) -> jax.Array:
 # How good it is
 
 
-def mean_squared_error(truth: Any, found: Any) -> float:
+def mean_squared_error(truth: ArrayLike, found: ArrayLike) -> float:
     """The mean squared difference of two arrays of one shape.
 
     Example:
@@ -282,7 +283,7 @@ def mean_squared_error(truth: Any, found: Any) -> float:
     return float(np.mean((truth - found) ** 2))
 
 
-def psnr(truth: Any, found: Any, *, peak: float = 1.0) -> float:
+def psnr(truth: ArrayLike, found: ArrayLike, *, peak: float = 1.0) -> float:
     """Peak signal-to-noise ratio in decibels: above 20 a clear copy, below 10 noise, 120 if it is perfect.
 
     Example:
@@ -326,7 +327,7 @@ def noise_curve(
     max_norm: float = 1.0,
     box: tuple[float, float] = (0.0, 1.0),
     read_label: Callable[[Gradient], int] = recover_label,
-    truth: Any = None,
+    truth: ArrayLike | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[LeakAt, ...]:

@@ -109,7 +109,7 @@ class LibsvmTable(Table):
                 cells = {"label": pa.array(labels)} | features
                 yield pa.RecordBatch.from_pydict({name: cells[name] for name in columns}), done
 
-    def _parse_all(self) -> Iterator[tuple[_Rows, float]]:
+    def _parse_all(self) -> Iterator[tuple[_Lines, float]]:
         begin, end = self._bytes
         with (
             report_damage(self.path, "text"),
@@ -127,14 +127,14 @@ class LibsvmTable(Table):
             if rest:
                 yield self._rows(rest, line), 1.0
 
-    def _rows(self, text: bytes, line: int) -> _Rows:
+    def _rows(self, text: bytes, line: int) -> _Lines:
         try:
             return _parse(self.path, text, line)
         except DataError:  # only a message needs to know how many lines come before a shard
             return _parse(self.path, text, line + line_ends_before(self.path, self._bytes[0]))
 
 
-class _Rows(NamedTuple):
+class _Lines(NamedTuple):
     lines: np.ndarray  # (rows,) where each stands in the file, from 1
     labels: np.ndarray  # (rows,)
     owners: np.ndarray  # (pairs,) which row a pair belongs to
@@ -142,7 +142,7 @@ class _Rows(NamedTuple):
     values: np.ndarray  # (pairs,)
 
 
-def _parse(path: Path, text: bytes, first_line: int) -> _Rows:
+def _parse(path: Path, text: bytes, first_line: int) -> _Lines:
     """The rows of some whole lines, by Arrow's string functions: no loop over cells."""
     every = pa.array(text.decode("utf-8").split("\n"), type=pa.string())
     every = compute.ascii_trim_whitespace(compute.replace_substring_regex(every, "#.*", ""))
@@ -169,7 +169,7 @@ def _parse(path: Path, text: bytes, first_line: int) -> _Rows:
     wrong = (indices < 0) | (indices > WIDEST)
     if wrong.any():
         raise _refusal(path, at[int(wrong.argmax())], f"a feature's index is outside 0 to {WIDEST}")
-    return _Rows(lines, labels, owners, indices, values)
+    return _Lines(lines, labels, owners, indices, values)
 
 
 def _cast(path: Path, words: pa.Array, kind: pa.DataType, lines: np.ndarray, complaint: str) -> np.ndarray:
