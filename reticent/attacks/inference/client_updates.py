@@ -90,7 +90,12 @@ def membership_from_updates(
 def aligned(
     directions: Float[np.ndarray, "rows numbers"], update: Float[np.ndarray, " numbers"]
 ) -> Float[np.ndarray, " rows"]:
-    """The cosine between an update and each direction; 0 for an update of zeros or of what is not finite."""
+    """The cosine between an update and each direction; 0 for an update of zeros or of what is not finite.
+
+    Example:
+        >>> aligned(np.eye(2), np.array([3.0, 0.0])).tolist()
+        [1.0, 0.0]
+    """
     length = float(np.linalg.norm(np.asarray(update, np.float64)))
     if not 0 < length < np.inf:
         return np.zeros(len(directions))
