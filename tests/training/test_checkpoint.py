@@ -92,9 +92,7 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
     monkeypatch.setattr(loop, "_compiled", interrupting)
 
 
-@pytest.mark.parametrize(
-    "calls", [1, *(pytest.param(calls, marks=pytest.mark.thorough) for calls in (0, 5))]
-)
+@pytest.mark.parametrize("calls", [1, *(pytest.param(calls, marks=pytest.mark.thorough) for calls in (0, 5))])
 def test_a_resumed_seeded_run_equals_an_uninterrupted_one_bit_for_bit(
     calls: int, finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
