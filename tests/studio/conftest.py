@@ -11,9 +11,6 @@ from typing import NamedTuple
 
 import pytest
 
-pytest.importorskip("starlette", reason="needs the extra: pip install 'reticent[studio]'")
-pytest.importorskip("uvicorn", reason="needs the extra: pip install 'reticent[studio]'")
-
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -27,7 +24,9 @@ class OpenStudio(NamedTuple):
 @pytest.fixture(scope="session")
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenStudio]:
     """A studio over two runs, one of them with attacks and an audit, and one that is damaged."""
-    import uvicorn
+    needed = "needs the extra: pip install 'reticent[studio]'"
+    pytest.importorskip("starlette", reason=needed)
+    uvicorn = pytest.importorskip("uvicorn", reason=needed)
     from made_runs import made_run, with_attacks, with_audit
 
     from reticent.studio.access import Access, guarded
@@ -48,7 +47,6 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenStudio]:
     guarding = guarded(application(Workspace(folder), jobs), access)
     config = uvicorn.Config(guarding, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     end = time.monotonic() + 30

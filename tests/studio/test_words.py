@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +212,11 @@ def test_what_it_would_take_is_enough_and_hardly_more():
         assert planning.price({**words, what: str(less)})["epsilon"] > 1, what
     banded = {**words, "noise": "banded", "bands": "4", "what": "rows"}
     assert planning.take(banded)["shown"] == "not possible"
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    from reticent.studio.serve import serve
+
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(ReticentError, match=r"pip install 'reticent\[studio\]'"):
+        serve(tmp_path)
