@@ -1,6 +1,6 @@
 # Everything a contributor types. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help demo studio test thorough quick oldest newest flower wheel browser postgres check format docs reference pictures bench bench-certify bench-training bench-accuracy bench-tabular bench-convex bench-pate \
+.PHONY: help demo studio test thorough quick oldest newest flower wheel browser postgres check format docs reference pictures bench bench-certify bench-finetune bench-training bench-accuracy bench-tabular bench-convex bench-pate \
 	bench-synthetic bench-federated bench-strangers bench-noise bench-sampling bench-scale clean
 
 PYTHON ?= python3
@@ -101,6 +101,9 @@ bench: .venv/dev ## The short benchmarks: peers beside ours, in one run
 
 bench-certify: .venv/dev ## Proves the bounds of 500 random settings and of every benchmark (hours)
 	$(BIN)/python -m benchmarks.certify --count 500
+
+bench-finetune: .venv/dev ## Private heads on public features of CIFAR-10 and SST-2 (fetches two packages, an hour)
+	$(BIN)/python -m benchmarks.finetuning
 
 bench-training: .venv/dev ## Private training beside its peers, each in an environment of its own (half an hour)
 	$(BIN)/python -m benchmarks.training --write docs/benchmarks/training.md

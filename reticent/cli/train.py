@@ -19,7 +19,8 @@ EPILOG = "Example:  reticent train patients.csv --target readmitted --epsilon 1 
 
 
 Method = Annotated[
-    str, typer.Option(help="auto, sgd, gd, output, objective, exponential, descent, additive or pate.")
+    str,
+    typer.Option(help="auto, sgd, gd, prototype, output, objective, exponential, descent, additive or pate."),
 ]
 Model = Annotated[
     str,

@@ -41,6 +41,7 @@ class Terms(NamedTuple):
         noise: of descent, if it is not independent.
         federated: what was asked for about rounds and clients.
         views: of an image, before its gradient is clipped; None to choose.
+        has_features: rows are what a public model says, and have length 1.
 
     Example:
         >>> terms = Terms(rows=800, records=1000, model="linear", epsilon=1.0, delta=1e-5, beside=None)
@@ -61,6 +62,7 @@ class Terms(NamedTuple):
     noise: NoiseChoice | None = None
     federated: Mapping[str, Any] = {}
     views: int | None = None
+    has_features: bool = False
 
 
 class Inputs(NamedTuple):

@@ -30,6 +30,7 @@ def price(source: Source, noise: PreparationNoise | None) -> Recipe:
         noise=noise_of(request),
         federated=request.federated,
         views=request.views,
+        has_features=source.features is not None,
     )
     recipe = table.price(request.method, terms)
     if noise is not None and source.table is not None:

@@ -72,6 +72,16 @@ def test_what_is_frozen_stays_bit_for_bit() -> None:
     assert "learned without these records" in str(run.guarantee)
 
 
+def test_a_mask_of_a_model_that_can_be_called_is_a_mask() -> None:
+    model = eqx.nn.Linear(6, 3, key=KEY)
+    mask = eqx.tree_at(lambda tree: tree.bias, jax.tree.map(lambda leaf: False, model), True)
+
+    def called(model: Any, row: Any) -> jax.Array:
+        return jnp.sum(model(row["x"]))
+
+    assert list(rt.trainable.divide(called, model, ROW, mask).params) == ["bias"]
+
+
 def test_clipping_and_noise_see_what_learns_alone() -> None:
     """The frozen weights have gradients of length 1e6: they must not shorten those of the bias."""
 

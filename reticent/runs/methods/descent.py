@@ -154,13 +154,18 @@ def read(value: Mapping[str, Any]) -> Descent:
 def stochastic(terms: Terms) -> Descent:
     """Batches of a thirteenth of the rows (at least 64, at most 4096), and as many steps as noise allows."""
     require_enough(terms)
-    return _for_all(terms, recipes.for_batches(terms.model, terms.rows, terms.epsilon, terms.views))
+    return _for_all(terms, recipes.for_batches(_kind(terms), terms.rows, terms.epsilon, terms.views))
 
 
 def full(terms: Terms) -> Descent:
     """Everybody in every step; every iterate is covered."""
     require_enough(terms)
-    return _for_all(terms, recipes.for_everybody(terms.model, terms.rows, terms.epsilon, terms.views))
+    return _for_all(terms, recipes.for_everybody(_kind(terms), terms.rows, terms.epsilon, terms.views))
+
+
+def _kind(terms: Terms) -> str:
+    """What settings are chosen for: the model, or a linear one on rows of length 1."""
+    return "public-features" if terms.has_features and terms.model == "linear" else terms.model
 
 
 def _for_all(terms: Terms, chosen: recipes.DescentSettings) -> Descent:

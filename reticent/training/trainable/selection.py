@@ -46,7 +46,7 @@ def chosen_leaves(trainable: Any, model: NamedLeaves, program: Callable[[], Trac
     if isinstance(trainable, Selector):
         names = trainable.choose(roles_of(program(), model), model)
         found = {path: leaf for path, leaf in model.floats.items() if path in names}
-    elif callable(trainable):
+    elif callable(trainable) and jax.tree_util.all_leaves([trainable]):  # and not a tree that can be called
         found = {path: leaf for path, leaf in model.floats.items() if trainable(path)}
     else:
         found = _by_tree(trainable, model)
