@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.tight_epsilon import guarantee
@@ -91,7 +92,8 @@ def fit(
     found = _find_bins(cells, columns, plan, examples, partial(releases.counts, source), room)
     start = releases.start(source, target.start_sums(y), plan.start)
     constant, curvature = target.start(start.values, examples)
-    curves = [features_of(bins, min(RANK, room)) for bins in found]
+    with threadpool_limits(limits=1):  # matrices are small: threads would wait for each other
+        curves = [features_of(bins, min(RANK, room)) for bins in found]
     noise = plan.noise_multiplier / examples
     descent = CurveDescent(
         curves,

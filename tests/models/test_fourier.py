@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pytest
+
+from reticent.core.errors import DataError
 from reticent.models import FourierFeatures
+from reticent.runs.attacks.view import require_cells
 
 # of the first release that had them
 EXPECTED = [[0.3887734115123749, -0.3556887209415436, -0.593887448310852, 0.6079789996147156]]
@@ -29,3 +35,9 @@ def test_directions_are_the_same_for_ever():
     """A saved model is read with them."""
     found = FourierFeatures(2, 4)(np.array([[0.5, -0.25]]))
     assert np.allclose(found, EXPECTED, atol=1e-6)
+
+
+def test_attacks_on_cells_are_refused_where_a_model_sees_none():
+    again: Any = SimpleNamespace(learner=SimpleNamespace(name="fourier"))
+    with pytest.raises(DataError, match="features of whole rows"):
+        require_cells(again, "Attribute inference")

@@ -25,6 +25,7 @@ from reticent.core.observer import NOBODY, Observer
 from reticent.data.encoding import feature_names, has_target
 from reticent.runs.attacks.pool import COPIES, DISTURBED, Pool, ask_about_pool, pool_of, require_classes
 from reticent.runs.attacks.recipes import has_shadows, shadow_recipe
+from reticent.runs.attacks.view import require_cells
 from reticent.runs.reopen import Again
 from reticent.runs.scoring import predict_scores
 
@@ -146,6 +147,7 @@ def sensitive_column(again: Again, column: str) -> Sensitive:
     Raises:
         DataError: there is no such column, it is not a category, or the run predicts a number.
     """
+    require_cells(again, "Attribute inference")
     require_classes(again, "Attribute inference")
     features = () if again.domain is None else feature_names(again.domain)
     places = [place for place, name in enumerate(features) if name.startswith(f"{column} = ")]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reticent.core.errors import DataError
 from reticent.core.observer import NOBODY
 from reticent.data.domain import Category, Domain, Integer, Number
 from reticent.data.encoding import feature_names
@@ -47,7 +48,12 @@ class View(NamedTuple):
 
 
 def view_of(again: Again) -> View:
-    """Shows images as they are, and features of images through the best linear map back to pixels."""
+    """Shows images as they are, and features of images through the best linear map back to pixels.
+
+    Raises:
+        DataError: the model sees features of rows, from which nothing leads back to their cells.
+    """
+    require_cells(again, "This attack")
     x, y = again.held_out["x"], again.held_out["y"]
     if again.learner.rounds_by_place:  # features of images, and not images
         return _view_of_features(again)
@@ -64,6 +70,19 @@ def view_of(again: Again) -> View:
         return (pictures - box[0]) / (box[1] - box[0])
 
     return View(records, y, box, draw, draw(records), True)
+
+
+def require_cells(again: Again, what: str) -> None:
+    """Refuses a model whose inputs are waves of all cells at once.
+
+    Raises:
+        DataError: it is one.
+    """
+    if again.learner.name == "fourier":
+        raise DataError(
+            f"{what} asks about cells of a row, and the model 'fourier' is given features of whole rows.",
+            remedy="Run membership attacks, or train a linear, additive or mlp model of the same rows.",
+        )
 
 
 def _picture_shape(again: Again) -> tuple[int, int] | None:
