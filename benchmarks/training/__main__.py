@@ -60,7 +60,9 @@ def _measured(options: argparse.Namespace, pythons: dict[str, Path]) -> Iterator
         "growth": lambda: ourselves.growth(min(rounds, 5), seconds),
     }
     if cases:
-        yield "steps", step_time.measure(cases, pythons, rounds, seconds)
+        section, answers = step_time.measure(cases, pythons, rounds, seconds)
+        yield "steps", (section, answers)
+        yield "reach", step_time.reach(answers, min(rounds, 3), seconds)
     for name, part in parts.items():
         if name in wanted:
             yield name, part()

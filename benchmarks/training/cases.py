@@ -30,12 +30,12 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("mlp-1024", "mlp", 1024, 60_000, 1.25),
+    Case("mlp-1024", "mlp", 1024, 60_000, 1.30),
     Case("mlp-4096", "mlp", 4096, 60_000, 1.10),
-    Case("cnn-256", "cnn", 256, 60_000, 1.30),
-    Case("cnn-1024", "cnn", 1024, 60_000, 1.30),
-    Case("text", "text", 1024, 25_000, 1.25),
-    Case("transformer", "transformer", 64, 512, 1.30),
+    Case("cnn-256", "cnn", 256, 60_000, 0.95),
+    Case("cnn-1024", "cnn", 1024, 60_000, 1.0),
+    Case("text", "text", 1024, 25_000, 1.6),
+    Case("transformer", "transformer", 64, 512, 1.15),
 )
 
 DESCRIPTIONS = {

@@ -49,6 +49,7 @@ def serve(work: Callable[[], int], **facts: Any) -> None:
     say(**facts)
     while True:
         calls = max(round(hear() / seconds_a_call), 1)
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         steps = sum(work() for _ in range(calls))
-        say(seconds=(time.perf_counter() - start) / steps, steps=steps, peak=peak_megabytes())
+        took, worked = time.perf_counter() - start, time.process_time() - busy
+        say(seconds=took / steps, processor=worked / steps, steps=steps, peak=peak_megabytes())

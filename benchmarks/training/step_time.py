@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.training.asking import Worker, ratio, turns
-from benchmarks.training.cases import DESCRIPTIONS, Case
+from benchmarks.training.cases import CASES, DESCRIPTIONS, Case
 from benchmarks.training.tables import Check, Section, milliseconds, shown
 
 OPACUS_BAR, JAX_PRIVACY_BAR = 1.3, 2.0
@@ -63,6 +64,41 @@ def measure(
     named = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
     text = f"{TEXT}\n\n{described}\n\nVersions: {named}."
     return Section("Time of a step", text, header, rows, checks), raw
+
+
+def reach(
+    raw: Sequence[Mapping[str, Any]], rounds: int, seconds: float
+) -> tuple[Section, list[dict[str, Any]]]:
+    """How far steps are from what the machine can do, from the answers that `measure` gave."""
+    limits = {what: Worker("machine", {"case": CASES[0], "what": what}) for what in ("product", "copy")}
+    with turns(limits, rounds, seconds):
+        fastest = {what: worker.facts["amount"] / (worker.seconds() or 1) for what, worker in limits.items()}
+    rows = []
+    for case in raw:
+        facts = case["plain_jax"]["facts"]
+        for name in ("ours", "plain_jax"):
+            a_step = median(answer["seconds"] for answer in case[name]["answers"])
+            operations, moved = facts["operations"] / a_step, facts["bytes"] / a_step
+            rows.append(
+                (
+                    case["case"],
+                    "reticent" if name == "ours" else "not private",
+                    f"{operations / 1e9:,.0f}",
+                    f"{operations / fastest['product']:.0%}",
+                    f"{moved / 1e9:,.1f}",
+                    f"{moved / fastest['copy']:.0%}",
+                )
+            )
+    text = (
+        "Both are divided by the same work: the arithmetic of the ordinary step, and the bytes that it would "
+        "move if no operation were fused with another (so more than 100% is possible), as XLA counts them. "
+        "For comparison, on this machine in the same run: a product of two matrices of side 2048 reaches "
+        f"{fastest['product'] / 1e9:,.0f} GFLOP/s, and adding 1 to 256 MB moves "
+        f"{fastest['copy'] / 1e9:,.1f} GB/s."
+    )
+    header = ("case", "", "GFLOP/s", "of the product", "GB/s", "of the copy")
+    answers = [{"what": what, "answers": worker.answers} for what, worker in limits.items()]
+    return Section("How far from the machine", text, header, rows, []), answers
 
 
 def _workers(case: Case, pythons: Mapping[str, Path]) -> dict[str, Worker]:

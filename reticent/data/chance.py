@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+_MOST_ENTRIES = 1 << 18  # of a table that is filled anew for every batch
+
 
 def random_order(key: jax.Array, rows: int) -> jax.Array:
     """All rows in a uniformly random order, int32: sorted by 128 random bits each.
@@ -84,6 +86,18 @@ def binomial_table(rows: int, rate: float, most: int) -> BinomialTable:
     return BinomialTable(least, tuple(jnp.asarray(np.array(part, np.uint32)) for part in parts))  # type: ignore[arg-type]
 
 
+def _is_first(drawn: jax.Array, numbers: int) -> jax.Array:
+    """Which entries have no equal before them; all are below `numbers`."""
+    places = jnp.arange(drawn.shape[0], dtype=jnp.int32)
+    if numbers <= _MOST_ENTRIES:  # a table takes a tenth of the time of a sort
+        first = jnp.full(numbers, drawn.shape[0], jnp.int32).at[drawn].min(places, mode="promise_in_bounds")
+        return first.at[drawn].get(mode="promise_in_bounds") == places
+    order = jnp.argsort(drawn, stable=True)
+    ordered = drawn[order]
+    is_repeat = jnp.concatenate([jnp.zeros(1, bool), ordered[1:] == ordered[:-1]])
+    return jnp.zeros(drawn.shape[0], bool).at[order].set(~is_repeat)
+
+
 def distinct_rows(key: jax.Array, rows: int, capacity: int, count: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The first `count` distinct records of a long uniform sequence, in `capacity` places, and which count.
 
@@ -96,10 +110,7 @@ def distinct_rows(key: jax.Array, rows: int, capacity: int, count: jax.Array) ->
     needed = (capacity + repeats + 12 * math.sqrt(repeats + 1)) / accepted
     length = int(needed + 12 * math.sqrt(needed) + 32)
     drawn = (jax.random.bits(key, (length,), jnp.uint32) >> (32 - bits)).astype(jnp.int32)
-    order = jnp.argsort(drawn, stable=True)
-    ordered = drawn[order]
-    is_repeat = jnp.concatenate([jnp.zeros(1, bool), ordered[1:] == ordered[:-1]])
-    is_new = jnp.zeros(length, bool).at[order].set(~is_repeat) & (drawn < rows)
+    is_new = _is_first(drawn, 2**bits) & (drawn < rows)
     chosen = jnp.flatnonzero(is_new, size=capacity, fill_value=0)
     enough = jnp.minimum(count, jnp.sum(is_new, dtype=jnp.int32))
     is_real = jnp.arange(capacity, dtype=jnp.int32) < enough

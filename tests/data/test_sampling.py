@@ -17,6 +17,7 @@ from scipy.stats import binom
 
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
+from reticent.data import chance
 from reticent.data.chance import binomial_law
 from reticent.data.sampling import (
     Batch,
@@ -219,3 +220,16 @@ def test_adjacencies_without_a_theorem_are_not_offered() -> None:
 def test_a_batch_larger_than_the_data_is_refused(kind: type) -> None:
     with pytest.raises(InvalidArgument, match="at most 10"):
         kind(examples=10, batch_size=11)
+
+
+def test_distinct_rows_are_the_same_whether_repeats_are_found_by_a_table_or_by_sorting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key, count = jax.random.key(3), jnp.int32(150)
+    by_table = chance.distinct_rows(key, 300, 200, count)
+    monkeypatch.setattr(chance, "_MOST_ENTRIES", 0)
+    by_sorting = chance.distinct_rows(key, 300, 200, count)
+    for one, other in zip(by_table, by_sorting, strict=True):
+        assert np.array_equal(one, other)
+    chosen = np.asarray(by_table[0])[np.asarray(by_table[1])]
+    assert len(chosen) == len(set(chosen.tolist())) == 150

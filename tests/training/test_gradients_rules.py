@@ -16,6 +16,7 @@ from jax import lax
 
 from reticent.training.gradients import clipped_gradient_sum, explain
 from reticent.training.gradients.choices import choices
+from reticent.training.gradients.lookups import Lookup, meeting_places
 
 # Each example of these tests compiles anew, which takes about a second.
 few = settings(max_examples=5)
@@ -413,3 +414,14 @@ def test_the_table_names_every_parameter_its_rule_and_its_cost():
 
 def test_the_table_says_when_book_keeping_is_refused():
     assert "vmap" in explain(lambda params, x: jnp.sum(params) * jnp.sum(params), jnp.ones(3), jnp.ones(2))
+
+
+@pytest.mark.parametrize("rows", [7, 10_000], ids=["tables that are never emptied", "pairs"])
+def test_rows_of_one_example_meet_where_they_are_equal_and_nowhere_else(rows: int) -> None:
+    # 40 examples of one small table: each finds what earlier ones left in it, in the next group of 16, too.
+    ids = np.random.default_rng(0).integers(0, min(rows, 7), (40, 5)).astype(np.int32)
+    lookup = Lookup(rows, 1, 5, lambda places: (places, places >= 0), lambda g: g, lambda rows: rows)
+    places = np.asarray(jax.jit(lambda ids: meeting_places(lookup, ids))(ids))
+    for numbers, found in zip(ids, places, strict=True):
+        assert np.array_equal(numbers[found], numbers)
+        assert np.array_equal(found[:, None] == found, numbers[:, None] == numbers)

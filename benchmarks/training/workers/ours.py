@@ -28,7 +28,7 @@ class Turns:
         self.compiled: Counter[str] = Counter()
         self.compiled_late = 0
         self.is_warm = False
-        self.wanted, self.since, self.step = 0.0, 0.0, 0
+        self.wanted, self.since, self.busy, self.step = 0.0, 0.0, 0.0, 0
         jax.monitoring.register_event_duration_secs_listener(self._note)
 
     def _note(self, event: str, duration_secs: float, **about: Any) -> None:
@@ -47,13 +47,14 @@ class Turns:
             loops = sum(count for name, count in self.compiled.items() if "many" in name)
             say(
                 seconds=elapsed / steps,
+                processor=(time.process_time() - self.busy) / steps,
                 steps=steps,
                 peak=peak_megabytes(),
                 compiled_loops=loops,
                 compiled_late=self.compiled_late,
             )
         self.wanted = hear()
-        self.step, self.since = moment.step, time.perf_counter()
+        self.step, self.since, self.busy = moment.step, time.perf_counter(), time.process_time()
 
 
 def main() -> None:

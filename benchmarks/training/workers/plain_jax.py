@@ -33,9 +33,12 @@ def main() -> None:
     if not asked.get("is_looped"):
         ways["one step per call"] = _single(step, params, data)
     choice = min(ways, key=lambda name: _seconds_a_step(ways[name])) if len(ways) > 1 else next(iter(ways))
+    cost = jax.jit(step).lower(params, data, jax.random.key(0)).cost_analysis() or {}
     serve(
         ways[choice],
         parameters=model.size,
+        operations=cost.get("flops", 0.0),
+        bytes=cost.get("bytes accessed", 0.0),
         version=jax.__version__,
         choice=choice,
         base=base,

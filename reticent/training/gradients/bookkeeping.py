@@ -101,7 +101,7 @@ def clipped_sum(
     known = _parameter_values(book.trace, leaves)
     kept = _one_pass(book, known, batch)
     explicit = _explicit_gradients(book, known, leaves, kept)
-    by_rule = {i: fast.rule.keep_all(*_wide_operands(fast.way.site, kept)) for i, fast in book.fast.items()}
+    by_rule = {i: fast.rule.keep(*_wide_operands(fast.way.site, kept)) for i, fast in book.fast.items()}
     # From here on lengths and sums read the same numbers.
     explicit, by_rule = pinned((explicit, by_rule), is_real)
     squares = [jnp.full(is_real.shape, FLOOR, jnp.float32) for _ in leaves]

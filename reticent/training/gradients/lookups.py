@@ -14,9 +14,13 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import JaxprEqn
 from jax.extend.core.primitives import dot_general_p, dynamic_slice_p, gather_p, reduce_sum_p
+from jaxtyping import Array, Int
 
 from reticent.training.gradients.sites import Site, uses_of
 from reticent.training.gradients.tracing import Dependence, Trace, array_of
+
+_INSIDE = "promise_in_bounds"  # `Lookup.rows` keeps every number inside its table
+_TABLES = 16  # as many examples are looked at in one go
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +98,30 @@ def bag_of(trace: Trace, site: Site) -> Bag | None:
         if is_vector and not batch[place] and tuple(contracting[place]) == positions:
             return Bag(equation, (weights,))
     return None
+
+
+def meeting_places(lookup: Lookup, ids: Int[Array, "examples length"]) -> Int[Array, "examples length"]:
+    """For each row that an example looked up, one place that it shares with its equals and with no other."""
+    examples, length = ids.shape
+    if lookup.count > 4 * length**2:
+        return jax.vmap(lambda ids: jnp.argmax(ids[:, None] == ids[None, :], axis=1))(ids)
+    # Some tables, which stay in the cache, say where a row was seen last. They are never emptied: what an
+    # earlier example left is below the first number of the next one.
+    groups = -(-examples // _TABLES)
+    ids = jnp.pad(ids, ((0, groups * _TABLES - examples), (0, 0)))
+    table = (jnp.arange(_TABLES, dtype=jnp.int32) * lookup.count)[:, None]
+
+    def look(last: jax.Array, group: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        at, ids = group
+        numbers = jnp.broadcast_to(at * length + jnp.arange(length, dtype=jnp.int32), ids.shape)
+        entries = (table + ids).reshape(-1)
+        last = last.at[entries].max(numbers.reshape(-1), mode=_INSIDE)
+        return last, last.at[entries].get(mode=_INSIDE).reshape(ids.shape) - at * length
+
+    nothing = jnp.zeros(_TABLES * lookup.count, jnp.int32)
+    turns = jnp.arange(groups, dtype=jnp.int32)
+    found = lax.scan(look, nothing, (turns, ids.reshape(groups, _TABLES, length)))[1]
+    return found.reshape(-1, length)[:examples]
 
 
 def _row_axis(table: tuple[int, ...], sizes: tuple[int, ...], axes: tuple[int, ...]) -> int | None:

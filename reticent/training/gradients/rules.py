@@ -21,11 +21,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.extend.core import JaxprEqn
 from jaxtyping import Array, Float
 
-from reticent.training.gradients.lookups import Bag, Lookup, bag_of, lookup_of
+from reticent.training.gradients.lookups import Bag, Lookup, bag_of, lookup_of, meeting_places
 from reticent.training.gradients.pinning import pinned
 from reticent.training.gradients.products import Product, multiply, product_of
 from reticent.training.gradients.sites import Way
@@ -42,7 +41,6 @@ from reticent.training.gradients.totals import (
 from reticent.training.gradients.tracing import Trace
 
 _INSIDE = "promise_in_bounds"  # `Lookup.rows` keeps every number inside its table
-_EXAMPLES_AT_ONCE = 16  # whose tables stay in the cache together
 SHORTCUTS = ("outer", "gram")  # rules whose bound rests on how a product of float32 is rounded
 _MEMORY_COST = 8  # arithmetic operations in the time of writing and reading one number
 _SMALL_PRODUCT = 4  # times as large as its factors: formed rather than not
@@ -53,14 +51,13 @@ class Rule:
     """A way to the length of one operand's gradient, and to the sum over a batch.
 
     Args:
-        keep: (what entered the site, derivative of what left it) of one example -> what the other two need.
+        keep: (what entered the site, derivative of what left it) of a batch -> what the other two need.
         squared_norms: (what is kept of the batch, which rows are real) -> for each example the squared
             length of what it adds, or a little more.
         total: (what is kept of the batch, scales of its examples, grid) -> the sum of the gradients times
             their scales: whole numbers, or float32 from the rule `outer`.
         norm_cost, sum_cost: arithmetic operations an example.
         tail, beside: see `Site`.
-        at_once: how many examples are kept together, where what each needs meanwhile is large; None for all.
     """
 
     name: str
@@ -71,13 +68,6 @@ class Rule:
     sum_cost: int
     tail: JaxprEqn | None = None
     beside: tuple[Any, ...] = ()
-    at_once: int | None = None
-
-    def keep_all(self, *operands: jax.Array) -> Any:
-        """For every example of a batch."""
-        if self.at_once is None:
-            return jax.vmap(self.keep)(*operands)
-        return lax.map(lambda one: self.keep(*one), operands, batch_size=self.at_once)
 
 
 def weighted(
@@ -133,14 +123,14 @@ def _product_rule(product: Product, shortcuts: Sequence[str]) -> Rule:
     def total(kept: jax.Array, scale: jax.Array, grid: Grid) -> jax.Array:
         return product.fold(whole_total(kept, scale))
 
-    return Rule("product", keep, sum_of_squares, total, 2 * (length + 1) * size, 2 * size)
+    return Rule("product", jax.vmap(keep), sum_of_squares, total, 2 * (length + 1) * size, 2 * size)
 
 
 FactorPair = tuple[jax.Array, jax.Array]  # (heads, length, rows), (heads, length, columns)
 
 
 def _factors(product: Product) -> Callable[[jax.Array, jax.Array], FactorPair]:
-    return lambda saved, cotangent: (product.left(saved), product.right(cotangent))
+    return jax.vmap(lambda saved, cotangent: (product.left(saved), product.right(cotangent)))
 
 
 def _outer_squares(kept: FactorPair, is_real: jax.Array) -> jax.Array:
@@ -190,9 +180,9 @@ def _gram_total(product: Product) -> Callable[[FactorPair, jax.Array, Grid], jax
 
 def _rows_rule(lookup: Lookup) -> Rule:
     def keep(places: jax.Array, cotangent: jax.Array) -> tuple[jax.Array, jax.Array]:
-        ids, is_inside = lookup.rows(places)
-        g = jnp.where(is_inside[:, None], lookup.found(cotangent), 0)
-        return ids, jnp.zeros_like(g).at[_meeting_places(lookup, ids)].add(g)
+        ids, is_inside = jax.vmap(lookup.rows)(places)
+        g = jnp.where(is_inside[:, :, None], jax.vmap(lookup.found)(cotangent), 0)
+        return ids, _add_up(g, meeting_places(lookup, ids))
 
     def squares(kept: tuple[jax.Array, jax.Array], is_real: jax.Array) -> jax.Array:
         return sum_of_squares(kept[1], is_real)
@@ -203,16 +193,15 @@ def _rows_rule(lookup: Lookup) -> Rule:
         return lookup.fold(empty.at[ids].add(rows.reshape(-1, lookup.columns), mode=_INSIDE))
 
     size = lookup.length * lookup.columns
-    at_once = _EXAMPLES_AT_ONCE if _is_small_table(lookup) else None
-    return Rule("rows", keep, squares, total, 3 * size, size, at_once=at_once)
+    return Rule("rows", keep, squares, total, 3 * size, size)
 
 
 def _bag_rule(lookup: Lookup, bag: Bag) -> Rule:
     def keep(places: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        (ids, is_inside), *given = lookup.rows(places), *rest[:-1]
+        (ids, is_inside), *given = jax.vmap(lookup.rows)(places), *rest[:-1]
         shares = jnp.where(is_inside, given[0] if given else jnp.float32(1), 0)
-        by_row = jnp.zeros(lookup.length, jnp.float32).at[_meeting_places(lookup, ids)].add(shares)
-        return ids, by_row, rest[-1].reshape(lookup.columns)
+        by_row = _add_up(shares, meeting_places(lookup, ids))
+        return ids, by_row, rest[-1].reshape(-1, lookup.columns)
 
     def squares(kept: tuple[jax.Array, jax.Array, jax.Array], is_real: jax.Array) -> jax.Array:
         parts = [jnp.maximum(sum_of_squares(part, is_real), FLOOR) for part in kept[1:]]
@@ -220,24 +209,20 @@ def _bag_rule(lookup: Lookup, bag: Bag) -> Rule:
 
     def total(kept: tuple[jax.Array, jax.Array, jax.Array], scale: jax.Array, grid: Grid) -> jax.Array:
         ids, by_row, g = kept
-        rows = whole(cleared(by_row, scale)[:, :, None] * weighted(g, scale)[:, None, :], jnp.float32(1))
+        # Pinned: the compiler would work out the scale again for each of their products.
+        by_row, g = pinned((cleared(by_row, scale), weighted(g, scale)), scale > 0)
+        rows = whole(by_row[:, :, None] * g[:, None, :], jnp.float32(1))
         empty = jnp.zeros((lookup.count, lookup.columns), jnp.int32)
         return lookup.fold(empty.at[ids.reshape(-1)].add(rows.reshape(-1, lookup.columns), mode=_INSIDE))
 
     costs = 3 * lookup.length + 2 * lookup.columns, 2 * lookup.length * lookup.columns
-    return Rule("bag", keep, squares, total, *costs, bag.sum, bag.weights, at_once=_EXAMPLES_AT_ONCE)
+    return Rule("bag", keep, squares, total, *costs, bag.sum, bag.weights)
 
 
-def _meeting_places(lookup: Lookup, ids: jax.Array) -> jax.Array:
-    """For each row that was looked up, one place that it shares with its equals and with no other."""
-    if _is_small_table(lookup):
-        places = jnp.arange(lookup.length, dtype=jnp.int32)
-        return jnp.zeros(lookup.count, jnp.int32).at[ids].max(places)[ids]
-    return jnp.argmax(ids[:, None] == ids[None, :], axis=1)
-
-
-def _is_small_table(lookup: Lookup) -> bool:
-    return lookup.count <= 4 * lookup.length**2
+def _add_up(rows: jax.Array, places: jax.Array) -> jax.Array:
+    """The rows of each example, those that share a place added up there and zeros elsewhere."""
+    add = jax.vmap(lambda rows, places: jnp.zeros_like(rows).at[places].add(rows, mode=_INSIDE))
+    return add(rows, places)
 
 
 def _along(factor: jax.Array, values: jax.Array) -> jax.Array:
