@@ -121,6 +121,7 @@ def watch(description: str) -> Iterator[Callable[[float], None]]:
             furthest = max(done, furthest)
 
         yield on_progress
+        on_progress(1.0)  # what is done in one go never says so
 
 
 def observer() -> Observer:
