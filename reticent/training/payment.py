@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import weakref
 from secrets import token_hex
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from reticent.core.files import digest_of
 from reticent.data.dataset import Dataset
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all, by_first
+from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.events import Event
 from reticent.training.checkpoint import Checkpoints
 from reticent.training.plan import Plan
 
@@ -45,7 +48,18 @@ def pay(budget: Budget | None, plan: Plan, data: Dataset, checkpoints: Checkpoin
     by_first(lambda: pay_once(budget, plan, rows, checkpoints))
 
 
-def pay_once(budget: Budget | None, plan: Plan, rows: RowDigests, checkpoints: Checkpoints | None) -> None:
+class Priced(Protocol):
+    """What is charged: a plan, or anything that has its own."""
+
+    @property
+    def event(self) -> Event: ...
+    @property
+    def adjacency(self) -> Adjacency: ...
+    @property
+    def unit(self) -> Any: ...
+
+
+def pay_once(budget: Budget | None, plan: Priced, rows: RowDigests, checkpoints: Checkpoints | None) -> None:
     if budget is None:  # another process is the first one
         return
     account = account_of(budget)

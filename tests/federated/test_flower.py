@@ -207,7 +207,7 @@ def secure_plan(**changes: Any) -> Any:
     return rt.federated.SecurePlan(shares=shares, rounds=2, rows_per_client=ROWS, local=LOCAL)
 
 
-def secure_parts(plan: Any, turns: Path, *, bad: str = "") -> tuple[Any, Any]:
+def secure_parts(plan: Any, turns: Path, *, bad: str = "", **more: Any) -> tuple[Any, Any]:
     def own(context: Any) -> dict[str, np.ndarray]:
         if context.node_config["client"] == bad:
             raise ValueError("row 7 of Ann Smith, aged 54")
@@ -215,7 +215,7 @@ def secure_parts(plan: Any, turns: Path, *, bad: str = "") -> tuple[Any, Any]:
 
     flower = rt.federated.flower
     app = flower.secure_client_app(loss, start(), plan, rows=own, compiled=None, turns=turns)
-    return app, flower.SecureStrategy(plan, start(), delta=1e-3, clients=NAMES[:6], timeout=5.0)
+    return app, flower.SecureStrategy(plan, start(), delta=1e-3, clients=NAMES[:6], timeout=5.0, **more)
 
 
 @needs_flower
@@ -249,6 +249,40 @@ def test_secure_rounds_give_the_sum_of_those_that_finish_and_say_who_is_trusted(
     with pytest.raises(Unavailable, match="All 2 rounds were lost"):
         again.start(rt.federated.flower.InProcessGrid(app, NAMES[:6]))
     assert "took part in 2 rounds, and the plan has no more" in "".join(again.left_out)
+
+
+@needs_flower
+def test_a_server_of_secure_rounds_that_is_killed_goes_on_with_the_next_one_and_is_charged_once(
+    tmp_path: Path,
+) -> None:
+    class Account:
+        account = "an account"
+        charged = 0
+
+        def charge(self, event: Any, **terms: Any) -> None:
+            self.charged += 1
+
+    class Killed(rt.federated.flower.InProcessGrid):
+        """The server dies when clients of the first round have sent their numbers."""
+
+        def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> list[Any]:
+            replies = super().send_and_receive(messages, timeout=timeout)
+            if replies and replies[0].has_content() and "reticent.numbers" in replies[0].content:
+                raise KeyboardInterrupt
+            return replies
+
+    account, folder = Account(), tmp_path / "server"
+    app, strategy = secure_parts(secure_plan(), tmp_path, budget=account, folder=folder)
+    with pytest.raises(KeyboardInterrupt):
+        strategy.start(Killed(app, NAMES[:6]))
+    assert not np.any(strategy.params["w"])
+    _, strategy = secure_parts(secure_plan(), tmp_path, budget=account, folder=folder)
+    done = strategy.start(rt.federated.flower.InProcessGrid(app, NAMES[:6]))
+    np.testing.assert_allclose(done.params["w"], 0.25 / np.sqrt(WIDTH), rtol=0.05)  # of one round
+    assert not strategy.left_out
+    _, strategy = secure_parts(secure_plan(), tmp_path, budget=account, folder=folder)
+    np.testing.assert_array_equal(strategy.params["w"], done.params["w"])
+    assert account.charged == 1
 
 
 @needs_flower

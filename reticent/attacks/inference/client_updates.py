@@ -12,6 +12,7 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -48,13 +49,21 @@ def descent_directions(loss: RowLoss, params: Any, rows: Any) -> Float[np.ndarra
         >>> descent_directions(lambda w, row: w @ row["x"], np.zeros(2), {"x": np.array([[3.0, 4.0]])})
         array([[-0.6, -0.8]], dtype=float32)
     """
-    params = jax.tree.map(jnp.asarray, params)
+    return np.asarray(_directions_of(loss)(jax.tree.map(jnp.asarray, params), rows))
 
-    def direction(row: Any) -> jax.Array:
-        slope = -ravel_pytree(jax.grad(loss)(params, row))[0]
-        return slope / jnp.maximum(jnp.linalg.norm(slope), 1e-30)
 
-    return np.asarray(jax.jit(lambda all_rows: jax.lax.map(direction, all_rows, batch_size=_AT_ONCE))(rows))
+@lru_cache(8)
+def _directions_of(loss: RowLoss) -> Callable[[Any, Any], jax.Array]:
+    """Compiled once for a loss, however many rounds are looked at."""
+
+    def directions(params: Any, rows: Any) -> jax.Array:
+        def direction(row: Any) -> jax.Array:
+            slope = -ravel_pytree(jax.grad(loss)(params, row))[0]
+            return slope / jnp.maximum(jnp.linalg.norm(slope), 1e-30)
+
+        return jax.lax.map(direction, rows, batch_size=_AT_ONCE)
+
+    return jax.jit(directions)
 
 
 def membership_from_updates(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -38,7 +39,7 @@ from reticent.federated.journal import require_names
 from reticent.federated.rounds import ONE_CLIENT_EACH
 from reticent.federated.secure.plan import SecurePlan
 from reticent.federated.secure.protocol import Revealed, Server
-from reticent.mechanisms.adjacency import Adjacency
+from reticent.federated.secure.state import SecureState
 
 _LOG = logging.getLogger("reticent.federated")
 _REMEMBERED = 1000
@@ -56,6 +57,8 @@ class SecureStrategy:
 
     Args:
         clients: the registered names, as many as `plan.shares.clients`; all are asked in every round.
+        folder: where the run is kept; a server that is started again there continues with the next round. The
+            one in which it was killed is lost: clients have counted it.
         optimizer, budget, timeout: as for `PrivateStrategy`.
 
     Guarantee:
@@ -76,6 +79,7 @@ class SecureStrategy:
         optimizer: optax.GradientTransformation | None = None,
         budget: Budget | None = None,
         timeout: float = 600.0,
+        folder: Path | str | None = None,
     ) -> None:
         require_names(tuple(clients))
         if len(clients) != plan.shares.clients:
@@ -83,15 +87,23 @@ class SecureStrategy:
                 f"The noise is made for {plan.shares.clients} clients, and {len(clients)} are registered.",
                 remedy="Make the plan for as many.",
             )
-        self.plan, self.params, self.left_out = plan, jax.tree.map(jnp.asarray, params), []
+        self.plan, self.left_out = plan, []
+        params = jax.tree.map(jnp.asarray, params)
         self._guarantee = plan.guarantee(delta=delta, numbers=trees.size(params))
         self._places = {name: place for place, name in enumerate(clients, start=1)}
         self._optimizer = optax.sgd(1.0) if optimizer is None else optimizer
-        self._opt_state = self._optimizer.init(self.params)
+        self._kept = SecureState(folder, plan.digest)
+        self._state = self._kept.load(params, self._optimizer)
         self._timeout = timeout
         self._registry = Registry(clients, self._tell)
         if budget is not None:
-            budget.charge(plan.event, adjacency=Adjacency.ZERO_OUT, purpose="train", unit="user")
+            self._kept.pay(budget, plan, clients)
+        self._kept.save(self._state)
+
+    @property
+    def params(self) -> Any:
+        """The model of the last round that was not lost: it may be shown to anybody."""
+        return self._state.params
 
     def start(self, grid: Any) -> SecureRun:
         """Takes all rounds. One in which too few clients finish is lost: nothing of it is known.
@@ -99,8 +111,10 @@ class SecureStrategy:
         Raises:
             Unavailable: too few clients finished in any round.
         """
-        lost = 0
-        for number in range(self.plan.rounds):
+        lost, first = 0, int(self._state.step)
+        for number in range(first, self.plan.rounds):
+            self._state = self._state._replace(step=jnp.int32(number + 1))
+            self._kept.save(self._state)  # begun is taken: clients count it, whatever becomes of it
             try:
                 total = self._one_round(grid, f"{self.plan.digest} round {number}")
             except ReticentError as error:
@@ -109,9 +123,11 @@ class SecureStrategy:
                 continue
             mean, unravel = jnp.asarray(total / self.plan.shares.clients), ravel_pytree(self.params)[1]
             update = unravel(-mean.astype(ravel_pytree(self.params)[0].dtype))
-            change, self._opt_state = self._optimizer.update(update, self._opt_state, self.params)
-            self.params = optax.apply_updates(self.params, change)
-        if lost == self.plan.rounds:
+            change, opt_state = self._optimizer.update(update, self._state.opt_state, self.params)
+            moved = optax.apply_updates(self.params, change)
+            self._state = self._state._replace(params=moved, opt_state=opt_state)
+            self._kept.save(self._state)
+        if lost and lost == self.plan.rounds - first:
             raise Unavailable(
                 f"All {lost} rounds were lost: fewer than {self.plan.shares.least} clients finished.",
                 remedy=f"Wait for more clients. {self.left_out[-1]}",
