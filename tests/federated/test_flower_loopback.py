@@ -85,8 +85,13 @@ class Network:
         words = ("--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port()))
         return self.start("flower-supernode", "--insecure", *words, "--node-config", f'client="{client}"')
 
+    @property
+    def is_listening(self) -> bool:
+        with socket.socket() as found:
+            return found.connect_ex(("127.0.0.1", self.port)) == 0
+
     def run(self, seed: int, wait_for: int) -> None:
-        given = f'folder="{self.folder / "server"}" seed={seed} wait-for={wait_for} timeout=40.0'
+        given = f'folder="{self.folder / "server"}" seed={seed} wait-for={wait_for} timeout=120.0'
         self.start("flwr", "run", str(APP), "loop", "--stream", "--run-config", given)
 
     def close(self) -> None:
@@ -105,7 +110,7 @@ def kill(process: subprocess.Popen) -> None:
     process.wait()
 
 
-def wait(network: Network, what: str, is_there: Any, seconds: float = 240) -> None:
+def wait(network: Network, what: str, is_there: Any, seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not is_there():
         if time.monotonic() > end:
@@ -117,8 +122,11 @@ def wait(network: Network, what: str, is_there: Any, seconds: float = 240) -> No
 def network(tmp_path: Path) -> Iterator[Network]:
     found = Network(tmp_path)
     found.start("flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(found.port))
-    yield found
-    found.close()
+    try:
+        wait(found, "SuperLink", lambda: found.is_listening)  # on a busy machine it takes a while
+        yield found
+    finally:
+        found.close()
 
 
 def test_kills_on_loopback_leave_the_model_of_the_simulator(
@@ -140,7 +148,7 @@ def test_kills_on_loopback_leave_the_model_of_the_simulator(
     network.start("flower-superlink", "--insecure", "--host", "127.0.0.1", "--port", str(network.port))
     for client in task.CLINICS[:2]:
         network.start_node(client)
-    time.sleep(5)
+    wait(network, "SuperLink", lambda: network.is_listening)
     network.run(seed=3, wait_for=2)
     wait(network, "model", (tmp_path / "server" / "model.npz").exists)
     rows = {client: task.patients(client) for client in task.CLINICS[:2]}
