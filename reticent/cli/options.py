@@ -84,6 +84,13 @@ Bounds = Annotated[
         show_default="found privately",
     ),
 ]
+Buckets = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Columns of very many words, as in city=64: a public hash sorts the words into so many buckets.",
+        show_default="frequent words are found privately",
+    ),
+]
 HeldOut = Annotated[float, typer.Option(help="The share of rows to hold out for testing.")]
 
 User = Annotated[
@@ -131,6 +138,27 @@ def classes_of(text: str | None) -> tuple[str, ...] | str:
     if text is None or text in ("public", "private"):
         return text or "public"
     return tuple(word.strip() for word in text.split(","))
+
+
+def buckets_of(typed: list[str] | None) -> dict[str, int]:
+    """Numbers of buckets by the name of their column.
+
+    >>> buckets_of(["city=64,firm=16"])
+    {'city': 64, 'firm': 16}
+
+    Raises:
+        InvalidArgument: something is not NAME=COUNT.
+    """
+    found = {}
+    for text in ",".join(typed or ()).split(","):
+        name, _, count = text.rpartition("=")
+        if text.strip() and not (name.strip() and count.strip().isdecimal()):
+            raise InvalidArgument(
+                f"--buckets {text!r} is not NAME=COUNT.", remedy="Write it like --buckets city=64."
+            )
+        if text.strip():
+            found[name.strip()] = int(count)
+    return found
 
 
 def bounds_of(typed: list[str] | None) -> dict[str, tuple[float, float]]:

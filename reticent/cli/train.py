@@ -119,6 +119,7 @@ def run(
     task: options.Task = "auto",
     classes: options.Classes = None,
     bounds: options.Bounds = None,
+    buckets: options.Buckets = None,
     test: HeldOutShare = 0.2,
     ledger: LedgerFile = None,
     dataset: DatasetName = None,
@@ -182,6 +183,7 @@ def _wanted(typed: dict[str, Any]) -> dict[str, Any]:
         "domain": str(typed["domain"]) if typed["domain"] else None,
         "classes": options.classes_of(typed["classes"]),
         "bounds": options.bounds_of(typed["bounds"]),
+        "buckets": options.buckets_of(typed["buckets"]),
         "class_weights": class_weights_of(typed["class_weight"]),
         "ledger": typed["ledger"] or None,
         "layout": layout_of(

@@ -171,6 +171,8 @@ def _table(column: Column):
             continue
         if isinstance(column, Ignored) and not value:
             continue
+        if getattr(column, "buckets", None) is not None and field.name in ("values", "other"):
+            continue  # they follow from the number of buckets
         if field.name in ("lenient", "whole", "ordered", "parts") and not value:
             continue
         if _is_date(column) and field.name in ("bounds", "typical"):
@@ -291,6 +293,7 @@ _READERS = {
     "model": _text,
     "digest": _text,
     "width": _number,
+    "buckets": _number,
 }
 
 

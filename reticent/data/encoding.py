@@ -9,7 +9,8 @@ moves only its own row.
                         features, one feature each, 1 where the day is in it
     a target            a class counted from 0, or -1 for none; a number, or NaN for none
     category            one feature a word, 1 where the cell is that word; one more for any other word;
-                        where the words are ordered, one feature from 0 to 1 for all of them
+                        where the words are ordered, one feature from 0 to 1 for all of them; where they
+                        are sorted into buckets, one feature a bucket
     a text, an image    the numbers that a public model made of it, cut to length 1
     missing cells       a feature of their own, 1 where the cell is missing; where the domain has none for
                         them, the typical number of the column, or its words in their shares
@@ -40,6 +41,7 @@ from reticent.data.arrow_cells import (
     number_text,
     unreadable_cells,
 )
+from reticent.data.buckets import bucket_of
 from reticent.data.cell_advice import advise_on_number
 from reticent.data.dataset import Dataset
 from reticent.data.dates import DATE_PARTS, part_codes
@@ -231,7 +233,10 @@ class Encoder:
             features[:, 0] = apart[:, : len(words)] @ np.linspace(0, 1, len(words), dtype=features.dtype)
             features[:, 1 : 1 + column.other] = apart[:, len(words) :]
             return
-        codes = cells.codes(words, may_be_other=column.other or column.prior is not None)
+        if column.buckets is not None:
+            codes = cells.buckets(column.buckets)
+        else:
+            codes = cells.codes(words, may_be_other=column.other or column.prior is not None)
         is_other = ~cells.missing & (codes == len(words))
         self._note(cells.name, "another word", is_other)
         has_feature = ~cells.missing & (column.other | ~is_other)
@@ -312,6 +317,14 @@ class ColumnCells:
             what = f"is none of the {len(values)} declared values"
             self._refuse(int(unknown.argmax()), what, "Declare it in the domain, or correct the cell.")
         return codes
+
+    def buckets(self, count: int) -> np.ndarray:
+        """The bucket of each cell; the first for a missing one."""
+        coded = compute.fill_null(as_words(self._column), "").dictionary_encode()
+        words = coded.dictionary.to_pylist()
+        found = [bucket_of(word.lower() if self._ignores_case else word, count) for word in words]
+        places = np.array(found, np.int64)[coded.indices.to_numpy(zero_copy_only=False)]
+        return np.where(self.missing, 0, places)
 
     def refuse_missing(self) -> NoReturn:
         row = int(self.missing.argmax())

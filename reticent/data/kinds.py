@@ -23,6 +23,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from reticent.core.errors import DomainError
+from reticent.data.buckets import FEWEST, MOST, bucket_names
 from reticent.data.dates import DATE_PARTS, day_number, day_of, parse_day
 from reticent.data.featured import Featured
 
@@ -99,11 +100,14 @@ class Category:
 
     A cell that has no feature, a missing one or another word, counts as a mixture of the words in the shares
     of `prior`: what is known of a row whose cell tells nothing. With `ordered`, the words are listed from the
-    least to the most, and share one feature from 0 to 1.
+    least to the most, and share one feature from 0 to 1. With `buckets`, any word is allowed, and what counts
+    is which of so many buckets a public hash sorts it into: for columns of thousands of words.
 
     Example:
         >>> Category(values=("yes", "no"), other=False).values
         ('yes', 'no')
+        >>> Category(buckets=2).values
+        ('bucket 1', 'bucket 2')
     """
 
     kind: ClassVar[str] = "category"
@@ -113,7 +117,20 @@ class Category:
     missing: bool = False
     prior: tuple[float, ...] | None = None
     ordered: bool = False
+    buckets: int | None = None
     looked_up: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.buckets is None:
+            return
+        is_count = isinstance(self.buckets, int) and not isinstance(self.buckets, bool)
+        if not is_count or not FEWEST <= self.buckets <= MOST or self.ordered:
+            raise DomainError(
+                f"{quote(self.buckets)} is not a number of buckets from {FEWEST} to {MOST}.",
+                remedy="Write for example buckets = 64, and no order.",
+            )
+        object.__setattr__(self, "values", bucket_names(self.buckets))
+        object.__setattr__(self, "other", False)
 
 
 @dataclass(frozen=True, kw_only=True)

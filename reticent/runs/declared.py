@@ -58,6 +58,7 @@ def declare(
     task: TaskChoice = "auto",
     classes: ClassesChoice = "public",
     bounds: Mapping[str, tuple[float, float]] | None = None,
+    buckets: Mapping[str, int] | None = None,
     assumes_public: bool = False,
 ) -> Declared:
     """The domain of a request, with what its options and its target add.
@@ -68,7 +69,12 @@ def declare(
     Raises:
         InvalidArgument, DataError: an option contradicts the table.
     """
-    table.require([target, *(bounds or {})])
+    table.require([target, *(bounds or {}), *(buckets or {})])
+    if target in (buckets or {}):
+        raise InvalidArgument(
+            f"The target '{target}' cannot be sorted into buckets.",
+            remedy="Name its classes with --classes, or choose another target.",
+        )
     if domain is not None and target in domain.columns and not _is_open(domain.columns[target]):
         domain = domain.with_target(target)
     found = Declared(domain)
@@ -83,6 +89,8 @@ def declare(
         known = with_column(
             table, known, name, _with_bounds(known, name, low, high, is_target=name == target)
         )
+    for name, count in (buckets or {}).items():
+        known = with_column(table, known, name, Category(buckets=count, missing=True))
     if known is not None and not _is_open(known.columns.get(target)):
         known = known.with_target(target)
     return found._replace(domain=known)

@@ -154,6 +154,7 @@ def _column(name: str, column: Column) -> dict[str, Any]:
             "missing": column.missing,
             "prior": None if column.prior is None else list(column.prior),
             "ordered": column.ordered,
+            "buckets": column.buckets,
         }
     assert isinstance(column, (Number, Integer))
     assert column.bounds is not None
@@ -175,6 +176,8 @@ _RULES = [
     "December, Monday to Sunday; 1 for the day's own, and 0 for all of them where the date is missing",
     "a word has one feature per value, 1 for the cell's own; then one for other words, if 'other'",
     "the values of an 'ordered' column share one feature instead: their place among them, from 0 to 1",
+    "with 'buckets', the place of a word among the values is BLAKE2b (digest_size=8) of its UTF-8 text, in "
+    "small letters if 'ignore_case', as a whole number with the highest byte first, modulo 'buckets'",
     "then one feature that is 1 where the cell is missing, if 'missing'; else a missing number counts as "
     "'typical', and a missing word, or one without a feature, as the shares in 'prior'",
 ]

@@ -12,6 +12,7 @@ This file stands alone: `reticent export --format sklearn` copies it into a fold
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -207,6 +208,9 @@ def _of_words(cell: Any, column: Mapping[str, Any], spec: Mapping[str, Any]) -> 
     word, known = None if cell is None else str(cell), words
     if spec["ignore_case"] and word is not None:
         word, known = word.lower(), [each.lower() for each in words]
+    if word is not None and column.get("buckets"):
+        digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        word = known[int.from_bytes(digest, "big") % column["buckets"]]
     features = [float(word == each) for each in known]
     is_other = word is not None and word not in known
     if prior is not None and ((is_other and not column["other"]) or (word is None and not column["missing"])):

@@ -38,6 +38,7 @@ class Request:
         task: whether the target is told apart by classes or predicted as a number; `auto` looks at it.
         classes: of the target: a list, `public` to read them off the data, or `private` to find them.
         bounds: of columns, by name: public.
+        buckets: of columns of very many words, by name: into how many a public hash sorts them.
         test: the share of rows that is held out and scored: the probability of each row's own coin. With 0
             all rows are trained on, and there is no score.
         layout: how a text file is to be read, where it is not as detected.
@@ -84,6 +85,7 @@ class Request:
     task: TaskChoice = "auto"
     classes: ClassesChoice = "public"
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    buckets: dict[str, int] = field(default_factory=dict)
     test: float = 0.2
     ledger: str | None = None
     dataset: str | None = None

@@ -136,6 +136,7 @@ class Source:
                 task=request.task,
                 classes=request.classes,
                 bounds=request.bounds,
+                buckets=request.buckets,
                 assumes_public=request.prepare == "assume-public",
             )
             self.declared = self.declares.domain

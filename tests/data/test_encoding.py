@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from reticent.core.errors import DataError, DomainError
+from reticent.data.buckets import bucket_of
 from reticent.data.dataset import Dataset
 from reticent.data.domain import Category, Domain, Ignored, Integer, Label, Number
 from reticent.data.encoding import Encoder, encode, feature_names
@@ -258,3 +259,20 @@ def test_the_month_and_the_weekday_of_a_date_are_features_of_their_own(tmp_path:
     assert np.linalg.norm(rows * problem.scale, axis=1).max() <= 1 + 1e-6
     with pytest.raises(DomainError, match="only dates have parts"):
         Domain(columns={"a": Number(bounds=(0.0, 1.0), parts=("month",))})
+
+
+def test_thousands_of_words_are_sorted_into_buckets_by_a_public_hash(tmp_path: Path) -> None:
+    """Golden places: a hash that changed would scramble every model that was released."""
+    domain = Domain(columns={"city": Category(buckets=64, missing=True)}, ignore_case=True)
+    data = encoded(tmp_path, "city\ncologne\nCOLOGNE\n bonn \n\nköln\n?\n", domain)
+    places = data["x"].argmax(axis=1)
+    assert data["x"].sum(axis=1).tolist() == [1.0] * len(data["x"])
+    assert places[[0, 1]].tolist() == [bucket_of("cologne", 64)] * 2
+    assert places[-1] == 64  # missing
+    assert (bucket_of("Cologne", 64), bucket_of("Bonn", 64), bucket_of("", 4096)) == (3, 61, 692)
+    assert Domain.from_toml(domain.to_toml()).columns == domain.columns
+    many = np.bincount([bucket_of(f"city{number}", 16) for number in range(4096)], minlength=16)
+    assert many.min() > 170  # 256 expected: below 170 with probability 1e-6
+    for wrong in (1, 5000, True, "64"):
+        with pytest.raises(DomainError, match="not a number of buckets"):
+            Category(buckets=wrong)  # pyright: ignore[reportArgumentType]

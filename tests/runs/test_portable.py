@@ -192,26 +192,28 @@ def test_a_model_of_images_has_no_other_form(
         portable.portable_model(predictor, predictor.record)
 
 
-def test_dates_and_ordered_words_are_encoded_alike(tmp_path: Path) -> None:
+def test_dates_ordered_words_and_buckets_are_encoded_alike(tmp_path: Path) -> None:
     domain = Domain(
         columns={
             "seen": Number.of_dates(
                 "2024-01-01", "2024-12-31", missing=True, lenient=True, parts=("month", "weekday")
             ),
             "pain": Category(values=("low", "mild", "high"), ordered=True, missing=True),
-        }
+            "city": Category(buckets=5, missing=True),
+        },
+        ignore_case=True,
     )
     rows = [
-        {"seen": "2024-03-01", "pain": "mild"},
-        {"seen": "soon", "pain": "high"},
-        {"seen": "", "pain": "odd"},
+        {"seen": "2024-03-01", "pain": "mild", "city": "KÖLN"},
+        {"seen": "soon", "pain": "high", "city": "Bonn"},
+        {"seen": "", "pain": "odd", "city": ""},
     ]
     path = tmp_path / "t.csv"
-    path.write_text("seen,pain\n" + "".join(f"{row['seen']},{row['pain']}\n" for row in rows))
+    path.write_text("seen,pain,city\n" + "".join(",".join(row.values()) + "\n" for row in rows))
     spec = {
         "columns": [_column(name, column) for name, column in domain.columns.items()],
         "missing_markers": domain.missing_markers,
-        "ignore_case": False,
+        "ignore_case": True,
     }
     alone = [_encode(row, spec) for row in rows]
     np.testing.assert_allclose(alone, encode(open_table(path, header=True), domain)["x"], atol=1e-6)

@@ -28,7 +28,10 @@ _FEW_PARTS = 0.01  # beside whole numbers, with which a column still counts as w
 _RARE = 0.01  # the share of rows that may have none of a numeric target's classes
 _SEEN = 3.0  # deviations of the noise above which a count is taken for rows
 _MISSING = ""  # stands for missing cells among the words of a column; no word is empty
-_TOO_RARE = "no word of it is frequent enough to be shown: free text, an identifier, or too few rows"
+_TOO_RARE = (
+    "no word of it is frequent enough to be shown: free text, an identifier, or too few rows. Very many "
+    "words can be sorted into buckets: --buckets NAME=64"
+)
 
 
 def lacks(column: Column, field: str) -> bool:

@@ -210,6 +210,12 @@ def _require_usable(domain: Domain, columns: Mapping[str, Column]) -> None:
             "which cannot be learned privately.",
             remedy="Leave them out (ignore=...), or declare the words or bounds that they may have.",
         )
+    in_buckets = [name for name, column in columns.items() if getattr(column, "buckets", None) is not None]
+    if in_buckets:
+        raise DomainError(
+            f"{domain.source}: words cannot be made of buckets ({abbreviate(in_buckets)}).",
+            remedy="Leave these columns out (ignore=...), or declare the words that they may have.",
+        )
     pending = [key for key in domain.undeclared() if key.rpartition(".")[0] in columns]
     if pending:
         raise DomainError(
