@@ -55,6 +55,7 @@ def defaults_for(arguments: Sequence[str], root: Any) -> dict[str, Any]:
     if not words or {"-h", "--help"} & set(arguments):
         return {}
     sections = _read(Path(FILE))
+    _require_sections(sections, getattr(root, "commands", {}))
     path, command, found = [], root, sections
     for word in words:
         inner = getattr(command, "commands", {}).get(word)
@@ -95,6 +96,23 @@ def _read(file: Path) -> dict[str, Any]:
         raise DataError(f"Cannot read {FILE}: {error.strerror}.", remedy=_REMEDY) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{FILE} is not TOML: {error}.", remedy=_REMEDY) from None
+
+
+def _require_sections(found: dict[str, Any], commands: dict[str, Any]) -> None:
+    """
+    Raises:
+        DataError: something in the file is in no section of a command: it would never count.
+    """
+    for name, content in found.items():
+        if not isinstance(content, dict):
+            raise DataError(
+                f"{FILE}, key '{name}': it stands outside of a section.",
+                remedy="Put it below the name of its command, as in [train].",
+            )
+        if name not in commands:
+            raise DataError(
+                f"{FILE}, [{name}]: there is no such command.", remedy=suggest(name, commands) or _REMEDY
+            )
 
 
 def _options(command: Any) -> dict[str, Any]:

@@ -107,6 +107,8 @@ def test_defaults_are_taken_from_the_working_folder_and_said(reticent, home: Pat
         ("[train]\nepsilon = true\n", "is not text or a number"),
         ("[train]\ndry-run = 3\n", "is not true or false"),
         ('[train]\noutput = "elsewhere"\n', "key 'output': not an option"),
+        ("epsilon = 1.0\n", "key 'epsilon': it stands outside of a section"),
+        ("[trian]\nepsilon = 1.0\n", "[trian]: there is no such command"),
         ("x = " + "[" * 5000 + "]" * 5000, "not TOML"),
         ("# " + "x" * 70_000, "larger than"),
     ],
