@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute as _compute
 
+from reticent.data.buckets import bucket_of
 from reticent.data.kinds import CURRENCY
 
 compute: Any = _compute  # Arrow creates its functions on import, where no type checker can see them
@@ -122,6 +123,18 @@ def as_words(column: pa.Array) -> pa.Array:
     ['1', '2.5']
     """
     return column if is_text(column) else compute.cast(column, pa.string())
+
+
+def bucket_codes(column: pa.Array, count: int, *, ignores_case: bool) -> np.ndarray:
+    """The bucket of each cell of a column; any of them for one that is null.
+
+    >>> bucket_codes(pa.array(["Bonn", None, "bonn"]), 64, ignores_case=False).tolist()[0]
+    61
+    """
+    coded = compute.fill_null(as_words(column), "").dictionary_encode()
+    words = (word.lower() if ignores_case else word for word in coded.dictionary.to_pylist())
+    found = np.array([bucket_of(word, count) for word in words], np.int64)
+    return found[coded.indices.to_numpy(zero_copy_only=False)]
 
 
 def first_failing(column: pa.Array, kind: pa.DataType) -> int:

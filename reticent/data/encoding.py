@@ -35,13 +35,13 @@ from reticent.data.arrow_cells import (
     Reading,
     as_numbers,
     as_words,
+    bucket_codes,
     compute,
     first_failing,
     missing_cells,
     number_text,
     unreadable_cells,
 )
-from reticent.data.buckets import bucket_of
 from reticent.data.cell_advice import advise_on_number
 from reticent.data.dataset import Dataset
 from reticent.data.dates import DATE_PARTS, part_codes
@@ -233,10 +233,8 @@ class Encoder:
             features[:, 0] = apart[:, : len(words)] @ np.linspace(0, 1, len(words), dtype=features.dtype)
             features[:, 1 : 1 + column.other] = apart[:, len(words) :]
             return
-        if column.buckets is not None:
-            codes = cells.buckets(column.buckets)
-        else:
-            codes = cells.codes(words, may_be_other=column.other or column.prior is not None)
+        may_be_other = column.other or column.prior is not None
+        codes = cells.codes(words, may_be_other=may_be_other, buckets=column.buckets)
         is_other = ~cells.missing & (codes == len(words))
         self._note(cells.name, "another word", is_other)
         has_feature = ~cells.missing & (column.other | ~is_other)
@@ -305,8 +303,10 @@ class ColumnCells:
             self._refuse(row, "is not a whole number", 'Correct the cell, or declare kind = "number".')
         return found
 
-    def codes(self, values: tuple[str, ...], *, may_be_other: bool) -> np.ndarray:
-        """The position of each cell among the values; one past the last for any other word."""
+    def codes(self, values: tuple[str, ...], *, may_be_other: bool, buckets: int | None = None) -> np.ndarray:
+        """The position of each cell among the values, or its bucket; one past the last for any other word."""
+        if buckets is not None:
+            return bucket_codes(self._column, buckets, ignores_case=self._ignores_case)
         known, cells = pa.array(values, type=pa.string()), as_words(self._column)
         if self._ignores_case:
             known, cells = compute.utf8_lower(known), compute.utf8_lower(cells)
@@ -317,14 +317,6 @@ class ColumnCells:
             what = f"is none of the {len(values)} declared values"
             self._refuse(int(unknown.argmax()), what, "Declare it in the domain, or correct the cell.")
         return codes
-
-    def buckets(self, count: int) -> np.ndarray:
-        """The bucket of each cell; the first for a missing one."""
-        coded = compute.fill_null(as_words(self._column), "").dictionary_encode()
-        words = coded.dictionary.to_pylist()
-        found = [bucket_of(word.lower() if self._ignores_case else word, count) for word in words]
-        places = np.array(found, np.int64)[coded.indices.to_numpy(zero_copy_only=False)]
-        return np.where(self.missing, 0, places)
 
     def refuse_missing(self) -> NoReturn:
         row = int(self.missing.argmax())
