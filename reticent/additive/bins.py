@@ -19,7 +19,7 @@ from reticent.additive.sums import Noisy
 
 PARTS = 32  # of a number's range, counted first
 _FINER = 64  # parts that are shared out where rows are
-_LEAST = 0.002  # of the rows in a bin
+_LEAST = 0.0005  # of the rows in a bin
 _CERTAIN = 1.5  # deviations of a second count's noise that the rows of a bin have to exceed
 _FEWEST = 6  # bins of rows that lie evenly, however much noise there is: smooth counts are better than that
 _REST = 0.5  # deviations: rare words count for at least that many rows, or they would have no curve

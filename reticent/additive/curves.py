@@ -19,7 +19,10 @@ from reticent.additive.bins import ColumnBins
 
 RANK = 16  # features of a number's curve, at most
 _REACH = 0.2  # how far rows apart learn from each other, as a share of all rows
-_BY_VALUE = 0.3  # how much of a distance is by value; the rest is by rank
+BY_VALUE = (
+    0.3,
+    0.6,
+)  # how much of a distance is by value, with much noise and with none; the rest is by rank
 _STEPS_TO_MIDDLE = 300
 
 
@@ -48,9 +51,9 @@ class CurveFeatures(NamedTuple):
         return self.table + self.shift
 
 
-def features_of(bins: ColumnBins, rank: int = RANK) -> CurveFeatures:
+def features_of(bins: ColumnBins, rank: int = RANK, by_value: float = BY_VALUE[0]) -> CurveFeatures:
     """The features of a column's curve; a curve has mean 0 over the data."""
-    kernel = _kernel(bins)
+    kernel = _kernel(bins, by_value)
     centring = np.eye(len(kernel)) - bins.mass[None, :]  # (bins, bins): takes off the mean
     kernel = centring @ kernel @ centring.T
     largest = kernel.diagonal().max()
@@ -80,13 +83,13 @@ def _middle(points: np.ndarray) -> np.ndarray:
     return middle
 
 
-def _kernel(bins: ColumnBins) -> np.ndarray:
+def _kernel(bins: ColumnBins, by_value: float) -> np.ndarray:
     """How much two bins have in common: 1 on the diagonal."""
     kernel = np.eye(len(bins.mass))
     if bins.is_number:
         inside = bins.mass[:-1]
         ranks = np.cumsum(inside) - inside / 2
-        by_rank = np.abs(ranks[:, None] - ranks)
-        by_value = np.abs(bins.centres[:, None] - bins.centres)
-        kernel[:-1, :-1] = np.exp(-((1 - _BY_VALUE) * by_rank + _BY_VALUE * by_value) / _REACH)
+        in_rank = np.abs(ranks[:, None] - ranks)
+        in_value = np.abs(bins.centres[:, None] - bins.centres)
+        kernel[:-1, :-1] = np.exp(-((1 - by_value) * in_rank + by_value * in_value) / _REACH)
     return kernel
