@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from reticent.data.domain import Category, Column, Domain, Ignored, Integer, Lab
 from reticent.data.drafting import draft
 from reticent.data.files import Table
 from reticent.data.kinds import MAYBE_WORDS, MISSING_MARKERS, markers_of_target, quote
+
+if TYPE_CHECKING:
+    from reticent.runs.request import Request
 
 TaskChoice = Literal["auto", "classify", "regress"]
 ClassesChoice = tuple[str, ...] | Literal["public", "private"]
@@ -48,6 +51,20 @@ class Declared(NamedTuple):
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+def declare_as_asked(request: Request, target: str, table: Table, domain: Domain | None) -> Declared:
+    """The domain of a request, with what its options say."""
+    return declare(
+        table,
+        domain,
+        target=target,
+        task=request.task,
+        classes=request.classes,
+        bounds=request.bounds,
+        buckets=request.buckets,
+        assumes_public=request.prepare == "assume-public",
+    )
 
 
 def declare(

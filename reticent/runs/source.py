@@ -26,7 +26,7 @@ from reticent.data.preparation import is_found, releases_for
 from reticent.data.preparation.noise import PreparationRelease
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all, require_same
-from reticent.runs.declared import Declared, declare, with_column
+from reticent.runs.declared import Declared, declare_as_asked, with_column
 from reticent.runs.feature_source import (
     TEXT,
     Asked,
@@ -129,16 +129,8 @@ class Source:
                     f"{what} for images, and {request.source} is a table.",
                     remedy="Choose linear, additive or mlp, or leave it to auto.",
                 )
-            self.declares = declare(
-                self.table if is_whole else rows_of_users(whole, request),
-                self.declared,
-                target=request.target,
-                task=request.task,
-                classes=request.classes,
-                bounds=request.bounds,
-                buckets=request.buckets,
-                assumes_public=request.prepare == "assume-public",
-            )
+            table = self.table if is_whole else rows_of_users(whole, request)
+            self.declares = declare_as_asked(request, request.target, table, self.declared)
             self.declared = self.declares.domain
             self.rows = units_of(self.table)
         self._assume_features()
