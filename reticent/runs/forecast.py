@@ -22,9 +22,9 @@ class Expected(NamedTuple):
 
 
 EXPECTED: tuple[Expected, ...] = (
-    Expected(0.0, -0.59, -0.06),
-    Expected(100.0, -0.19, -0.0),
-    Expected(300.0, -0.1, 0.07),
+    Expected(0.0, -0.5, -0.03),
+    Expected(100.0, -0.15, 0.02),
+    Expected(300.0, -0.06, 0.06),
     Expected(1000.0, -0.02, 0.05),
     Expected(3000.0, 0.0, 0.08),
     Expected(10000.0, -0.01, 0.3),
