@@ -16,8 +16,8 @@ from PIL import Image
 FIGURES = Path(__file__).resolve().parents[1] / "figures"
 _COLOURS = 64  # a page has few: a palette makes the file a fifth as large
 _PICTURES = {  # name: the page below the demonstration, width and height in pixels
-    "report": ("report.html", 1280, 1000),
-    "report_phone": ("report.html", 390, 1000),
+    "report": ("report.html", 1280, 700),
+    "report_phone": ("report.html", 390, 900),
 }
 
 
