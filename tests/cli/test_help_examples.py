@@ -28,7 +28,8 @@ from reticent.core.keys import Keys
 PATHS = [path for path, _ in reference.commands(typer.main.get_command(cli.app))]
 ASKED_FOR = {
     *("train", "predict", "show", "attack", "audit", "account", "calibrate", "pate", "synth", "sweep"),
-    *("ledger", "report", "domain", "datasets", "demo", "trust", "export", "compare", "federate"),
+    *("ledger", "report", "domain", "datasets", "demo", "trust", "export", "compare", "federate", "studio"),
+    "pretrain",
 }
 
 
@@ -150,11 +151,14 @@ def test_the_example_in_the_help_works(
 
 
 def play_few_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No shadow model attacks, 100 canaries audit; a sweep and a demonstration train nothing."""
+    """No shadow model attacks, 100 canaries audit; a sweep and a demonstration train nothing;
+    a studio serves nothing.
+    """
     from reticent.audit import from_run
     from reticent.cli import demonstration
     from reticent.runs import sweep
     from reticent.runs.attacks import membership
+    from reticent.studio import serve
 
     attack_run, audit_run = membership.attack_run, from_run.audit_run
 
@@ -169,6 +173,8 @@ def play_few_models(monkeypatch: pytest.MonkeyPatch) -> None:
         row = ("with privacy", *["-"] * 5)
         return demonstration.Demonstration(folder=folder, report=folder / "r.html", rows=(row,), seconds=1.0)
 
+    monkeypatch.setattr(serve, "serve", lambda folder, *, port, on_start: on_start("http://127.0.0.1:1/x/"))
+    monkeypatch.setattr(serve, "open_in_browser", lambda address: False)
     monkeypatch.setattr(sweep, "sweep", measured)
     monkeypatch.setattr(demonstration, "demonstrate", demonstrated)
     monkeypatch.setattr(membership, "attack_run", lambda *a, **how: attack_run(*a, **{**how, "shadows": 0}))
