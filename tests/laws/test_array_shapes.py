@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -29,7 +30,14 @@ from reticent.synthetic.quality import utility
 from reticent.synthetic.tables.codes import check_codes
 from reticent.synthetic.tables.marginals import count
 from reticent.training.clipping import Clipping, flat
-from reticent.training.gradients import GradientSum, clipped_gradient_sum, products, rules, totals
+from reticent.training.gradients import (
+    GradientSum,
+    clipped_gradient_sum,
+    lookups,
+    products,
+    rules,
+    totals,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(0)
@@ -41,6 +49,7 @@ def key() -> jax.Array:
     return keys.Keys.seeded(0).take(keys.Stream.NOISE)
 
 
+LOOK_UP: Any = SimpleNamespace(count=4)  # rows of a table: all that its places depend on
 SHADOWS, HALVES = RNG.normal(size=(8, 30)), np.arange(8)[:, None] % 2 == np.arange(30) % 2
 LABELS, CODES = np.arange(30) % 3, RNG.integers(0, 3, (20, 2)).astype(np.int32)
 COUNTS, ORDERS, LOGS = np.array([[8, 2, 0], [5, 4, 1]]), np.array([2.0, 8.0]), np.array([-9.0, -1.0])
@@ -57,6 +66,7 @@ CALLS: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
     (whole_normals.dither, lambda: (key(), 5)),
     (estimate_shares, lambda: (jnp.array([0, 1, 1]), _response())),
     (Clipping.factor, lambda: (flat(1.0), FLOATS(4), 1.0)),
+    (lookups.meeting_places, lambda: (LOOK_UP, jnp.array([[0, 2, 0], [1, 1, 3]]))),
     (totals.sum_of_squares, lambda: (FLOATS((4, 3, 2)), jnp.ones(4, bool))),
     (totals.whole, lambda: (FLOATS((4, 3)), FLOATS((4, 1)))),
     (totals.whole_total, lambda: (FLOATS((4, 3, 2)), FLOATS(4))),
