@@ -201,7 +201,7 @@ def test_every_file_of_the_folder_is_checked_and_described():
 def test_an_example_is_short_and_says_how_it_is_run(name: str):
     text = (FOLDER / name).read_text(encoding="utf-8")
     assert len(text.splitlines()) < (60 if name.startswith("finetune") else 76)
-    assert re.search(rf"^ *python examples/{re.escape(name)}$", text, re.MULTILINE)
+    assert re.search(rf"^ *python examples/{re.escape(name)}\b", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("claimed", [2.98, 1.5, 3.1])
