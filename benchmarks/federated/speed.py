@@ -21,7 +21,7 @@ from benchmarks.federated.clients import FIRST_SEED, Options, Task
 from reticent.federated.plan import FederatedPlan
 from reticent.training.local_training import LocalTraining
 
-NORM, TURNS, ROUNDS = 0.5, 3, 5
+NORM, TURNS, ROUNDS = 0.5, 2, 40
 CASES = (  # clients per round, rows of each, batch size, pixels, hidden units
     (1000, 10, 5, 64, ()),
     (500, 20, 5, 64, (32,)),
