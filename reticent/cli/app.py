@@ -33,6 +33,7 @@ from reticent.cli import (
     predict,
     pretrain,
     report,
+    sample,
     show,
     studio,
     sweep,
@@ -60,6 +61,7 @@ app.command("pate", epilog=pate.EPILOG)(pate.run)
 app.command("federate", epilog=federate.EPILOG)(federate.run)
 app.command("synth", epilog=synth.EPILOG)(synth.run)
 app.command("predict", epilog=predict.EPILOG)(predict.run)
+app.command("sample", epilog=sample.EPILOG)(sample.run)
 app.command("show", epilog=show.EPILOG)(show.run)
 app.command("compare", epilog=compare.EPILOG)(compare.run)
 app.command("export", epilog=export.EPILOG)(export.run)

@@ -144,9 +144,8 @@ def run(
 
 def _attack_run(folder: Path, request: AttackRequest, data: str | None) -> list[AttackOutput]:
     """Plays every kind that was asked for. Missing arguments are reported before anything is trained."""
-    if "extraction" in request.kinds:
-        tables.refuse_extraction()
     from reticent.runs.attacks.defences import compare_defences
+    from reticent.runs.attacks.extraction import extract_from_run
     from reticent.runs.attacks.inversion import invert_run
     from reticent.runs.attacks.leakage import reconstruct_from_gradients
     from reticent.runs.attacks.membership import attack_run, infer_column
@@ -167,6 +166,7 @@ def _attack_run(folder: Path, request: AttackRequest, data: str | None) -> list[
         "inversion": lambda: tables.inversion(invert_run(again, observer=observer)),
         "leakage": lambda: tables.leakage(reconstruct_from_gradients(again, observer=observer)),
         "updates": lambda: tables.updates(_attack_updates(folder, again, observer)),
+        "extraction": lambda: tables.extraction(extract_from_run(again, observer=observer)),
         "defences": lambda: tables.defences(compare_defences(again, observer=observer)),
     }
     return [plays[kind]() for kind in request.kinds]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reticent.attacks.scores import Scores
     from reticent.runs.attacks.client_rounds import ClientRoundsReport
     from reticent.runs.attacks.inversion import RunInversion
+    from reticent.runs.attacks.extraction import RunExtraction
     from reticent.runs.attacks.leakage import RunLeakage
     from reticent.runs.attacks.property import RunProperty
 
@@ -63,16 +64,13 @@ def _parse_names(words: str | None) -> tuple[list[str], list[str] | None]:
     return [*names, *(["membership"] if single else [])], None if is_all else single
 
 
-def refuse_extraction() -> None:
-    """
-    Raises:
-        InvalidArgument: always. Extraction is for language models.
-    """
-    raise InvalidArgument(
-        "Extraction reads secrets out of a language model, and a run trains on tables or images.",
-        remedy="Score planted canaries in Python: reticent.attacks.extraction.measure_exposure, see "
-        "docs/attacks_other.md.",
-    )
+def extraction(found: RunExtraction) -> AttackOutput:
+    headings = {"planted": "left", "without privacy, bits": "right", "as the run, bits": "right"}
+    rows = [
+        (each.text.strip(), f"{each.ordinary.bits:.1f}", f"{each.private.bits:.1f}") for each in found.secrets
+    ]
+    title = f"Exposure of planted secrets, of {found.secrets[0].private.space_bits:.1f} bits"
+    return AttackOutput("extraction", found.to_json(), title, headings, rows, found.in_words, {})
 
 
 def membership(found: Battery) -> AttackOutput:

@@ -26,6 +26,7 @@ row_fingerprint             a keyed fingerprint of the rows, to recognise them l
 learners                    which models there are, and how rows become their inputs
 image_learners              those for images: networks, and features that nobody's records made
 public_start                public weights that a run starts from, and what learns of them
+texts                       texts that are continued: their windows, with a speaker as the unit
 work                        what a model or a generator is made with, and what that leaves behind
 method                      what a method is to a run: terms, a recipe, inputs, what is trained
 methods/                    the ways to train: one row per method in `table`
@@ -49,6 +50,7 @@ origin                      whether a folder is this user's own: only then are i
 private_part                which rows were held out: the part of a folder that may not leave
 predict                     new rows through a finished run
 predict_features            new texts and images, by the same public model
+continuation                text from a run that continues text
 shapes                      the curves of an additive model, by the names of columns
 weights                     what a linear model looks at, by the names of features
 export                      what of a run may be published, in a folder of its own

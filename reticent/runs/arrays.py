@@ -31,6 +31,7 @@ from reticent.runs.problem import Problem, of_table, with_class_weights
 from reticent.runs.request import HELD_OUT
 from reticent.runs.source import Source, public_of_held_out
 from reticent.runs.spill import Arrays
+from reticent.runs.texts import text_problem
 from reticent.runs.unclipped import NO_NUMBERS, HeldOutNumbers, Unclipped
 from reticent.runs.users import RowsOfUsers, RowSplit, UserSplit, made_up_users, several_rows, split_of
 from reticent.training.places import lay
@@ -189,17 +190,19 @@ def of_catalog(source: Source, splits: catalog.Splits) -> DividedRows:
     """A named dataset, divided as its authors did, or by chance where they did not."""
     name, split, rows, is_shared = source.request.source, source.split, source.train_rows, source.is_shared
     entry = catalog.describe(name)
-    if "x" not in splits.train.arrays or "y" not in splits.train.arrays or entry.task == "language model":
+    if "x" not in splits.train.arrays or "y" not in splits.train.arrays:
         raise DataError(
             f"'{name}' is text, and this command trains on tables and images.",
-            remedy="Use the library: reticent.models.text_bag and rt.train.",
+            remedy="Continue a text: --task next-character. Tell texts apart: --text COLUMN.",
         )
     if splits.test is None:
         assert split is not None
         share = _share(len(splits.train), is_shared)
         data = splits.train.take(share)
         source.take_in(data.arrays, share.start)
-        users = made_up_users(source.request, np.asarray(data["y"]))
+        users = source.speakers
+        if users is None:
+            users = made_up_users(source.request, np.asarray(data["y"]))
         by_whom = split if users is None else UserSplit(split, users)
         if users is not None:
             data = replace(data, arrays={**data.arrays, "user": users})
@@ -217,6 +220,8 @@ def of_catalog(source: Source, splits: catalog.Splits) -> DividedRows:
     if splits.domain is not None and splits.domain.target is not None:
         problem = of_table(splits.domain, train_on["x"].shape[1], rows)
         return DividedRows(problem, train_on, held_out, users=owners)
+    if source.speakers is not None:
+        return DividedRows(text_problem(rows), train_on, held_out, users=owners)
     classes = tuple(str(number) for number in range(entry.classes))
     problem = Problem(rows=rows, shape=train_on["x"].shape[1:], classes=classes)
     return DividedRows(problem, train_on, held_out, users=owners)
@@ -244,4 +249,4 @@ def _nobody(rows: Arrays) -> Arrays:
     y = rows["y"]
     missing = np.nan if np.issubdtype(y.dtype, np.floating) else NO_CLASS
     empty = {key: np.zeros((1, *column.shape[1:]), column.dtype) for key, column in rows.items()}
-    return {**empty, "y": np.full(1, missing, y.dtype)}
+    return {**empty, "y": np.full((1, *y.shape[1:]), missing, y.dtype)}

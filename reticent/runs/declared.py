@@ -26,7 +26,7 @@ from reticent.data.kinds import MAYBE_WORDS, MISSING_MARKERS, markers_of_target,
 if TYPE_CHECKING:
     from reticent.runs.request import Request
 
-TaskChoice = Literal["auto", "classify", "regress"]
+TaskChoice = Literal["auto", "classify", "regress", "next-character"]
 ClassesChoice = tuple[str, ...] | Literal["public", "private"]
 
 _MOST_CLASSES = 50

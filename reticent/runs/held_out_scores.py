@@ -17,6 +17,7 @@ AUROC, AUROC_MEAN = "auroc", "auroc, mean over the classes"
 CALIBRATION_ERROR = "expected calibration error"
 R2, RMSE, MAE = "R2", "root mean squared error", "mean absolute error"
 RMSE_OF_MEAN = "root mean squared error of the mean"
+BITS = "bits per character"
 MAE_OF_MEDIAN = "mean absolute error of the median"
 
 MOST_CLASSES = 100  # of a confusion matrix

@@ -34,6 +34,7 @@ ModelName = Literal[
     "scattering",
     "patches",
     "wide_resnet",
+    "language",
     "public-features",
     "public-network",
 ]
@@ -102,6 +103,9 @@ def learner(name: ModelName, problem: Problem, start: PublicStart | None = None)
                 raise _not_for(name, found, problem)
             made = _make(name, found.model, problem, found.inputs)
             return replace(made, rounds_by_place=found.rounds_by_place)
+        case "language":
+            size = {"length": problem.shape[0], "width": 64, "layers": 1, "heads": 4}
+            return _make(name, models.language_model(problem.outputs, **size), problem, as_they_are)
         case _:
             raise InvalidArgument(
                 f"There is no model {name!r}.", remedy=f"Known: {', '.join(get_args(ModelName)[:-2])}."

@@ -41,6 +41,8 @@ def choose_model(request: Request, source: Source) -> ModelChoice:
     """
     if source.start is not None:
         return ModelChoice(source.start.model_name, source.start.in_words)
+    if source.speakers is not None:
+        return ModelChoice("language", "the rows are windows of a text")
     counts = _counts(source)
     room = _room(request, source, counts)
     if request.model != "auto":

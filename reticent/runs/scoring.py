@@ -46,7 +46,9 @@ def score(
     outside = _shares_outside(numbers)
     if not len(targets):
         return HeldOutScores(label=NOBODY, values={})
-    if problem.is_classification:
+    if targets.ndim == 2:
+        values, details = _of_texts(scores, targets), ScoreDetails(outside={})
+    elif problem.is_classification:
         values, details = _of_classes(problem, scores, targets, outside)
     else:
         values = _of_numbers(scores[:, 0], targets)
@@ -151,6 +153,20 @@ def _of_classes(
         thresholds=_thresholds(shares[:, 1], targets == 1) if classes == 2 else (),
     )
     return values, details
+
+
+def _of_texts(scores: np.ndarray, targets: np.ndarray) -> dict[str, float]:
+    """Of every place that a character follows, beside always saying the most frequent one."""
+    is_known = targets >= 0
+    found, wanted = scores[is_known], targets[is_known]  # (places, symbols), (places,)
+    if not len(wanted):
+        return {}
+    odds = np.take_along_axis(softmax(found), wanted[:, None], axis=1)[:, 0]
+    return {
+        names.ACCURACY: float(np.mean(found.argmax(axis=1) == wanted)),
+        names.MAJORITY: float(np.bincount(wanted).max() / len(wanted)),
+        names.BITS: float(-np.mean(np.log2(np.maximum(odds, 1e-30)))),
+    }
 
 
 def _auroc(ranked: np.ndarray, is_positive: np.ndarray) -> float:

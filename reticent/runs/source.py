@@ -47,6 +47,7 @@ from reticent.runs.public_features import PublicFeatures
 from reticent.runs.public_start import OVERLAP_IS_PUBLIC, PublicStart
 from reticent.runs.request import HELD_OUT, Request
 from reticent.runs.row_fingerprint import RowDigest
+from reticent.runs.texts import as_windows
 from reticent.runs.users import (
     refuse_made_up,
     refuse_users,
@@ -84,13 +85,16 @@ class Source:
         self.table: Table | None = None
         self.declares = Declared(None)
         self.start: PublicStart | None = None
+        self.speakers: np.ndarray | None = None  # of the windows of a text
         self.declared: Domain | None = Domain.read(request.domain) if request.domain else None
         if request.target is None and self.declared is not None and self.declared.target is not None:
             self.request = request = replace(request, target=self.declared.target)
         if request.source in catalog.names() and not Path(request.source).exists():
             refuse_users(request)
-            self.splits = self._loaded = catalog.load(request.source)
-            self.rows = request.federated.get("clients") or len(self.splits.train)
+            self._loaded = catalog.load(request.source)
+            self.request, self.splits, self.speakers = as_windows(request, self._loaded)
+            request, known = self.request, self.splits.train if self.speakers is None else {*self.speakers}
+            self.rows = request.federated.get("clients") or len(known)
             self._open_start()
             if (asked := asked_of_catalog(request, self.splits)) is not None:
                 self._take_features(asked, folder)

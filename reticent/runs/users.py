@@ -151,7 +151,8 @@ def refuse_users(request: Any) -> None:
     Raises:
         InvalidArgument: users are named for a dataset of the catalog.
     """
-    if request.user is not None and not request.federated.get("clients"):
+    is_text = getattr(request, "task", None) == "next-character"  # whose speakers are its users
+    if request.user is not None and not request.federated.get("clients") and not is_text:
         raise InvalidArgument(
             f"The dataset '{request.source}' of the catalog has no column '{request.user}' that names users.",
             remedy="Leave out --user and --rows-per-user, or name a table.",
@@ -163,6 +164,11 @@ def refuse_made_up(request: Any) -> None:
     Raises:
         InvalidArgument: clients are to be made up for a table, whose labels are not public.
     """
+    if request.task == "next-character":
+        raise InvalidArgument(
+            f"Texts of the catalog are continued, and {request.source} is a table.",
+            remedy="Use --task next-character with tinyshakespeare; a column of texts: --text COLUMN.",
+        )
     if request.federated.get("clients"):
         raise InvalidArgument(
             f"Clients are made up for named datasets alone, and {request.source} is a table.",

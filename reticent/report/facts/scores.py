@@ -17,7 +17,7 @@ _SHOWN_COLUMNS = 6  # with cells outside their bounds
 _BASELINES = {names.ACCURACY: names.MAJORITY, names.RMSE: names.RMSE_OF_MEAN, names.MAE: names.MAE_OF_MEDIAN}
 _ORDER = (
     *(names.ACCURACY, names.BALANCED, names.AUROC, names.AUROC_MEAN, names.CALIBRATION_ERROR),
-    *(names.R2, names.RMSE, names.MAE),
+    *(names.R2, names.RMSE, names.MAE, names.BITS),
 )
 _SHARES = (names.ACCURACY, names.MAJORITY, names.BALANCED)
 _MEANINGS = {
@@ -26,6 +26,7 @@ _MEANINGS = {
     names.MAE_OF_MEDIAN: "always predicting the median",
     names.BALANCED: "the mean recall of the classes",
     names.CALIBRATION_ERROR: "how far probabilities are from the shares that come true",
+    names.BITS: "how much each character surprises; log2 of 96 is guessing",
     names.R2: "the share of the variance explained; 0 is always predicting the mean",
 }
 

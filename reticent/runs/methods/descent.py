@@ -45,6 +45,7 @@ class Descent(NamedTuple):
             scaled back by the learning rate.
         views: how many changed copies of an image are averaged before clipping.
         decay: of an exponential average of the iterates, which comes out; with 0 the last one does.
+        is_adam: the optimizer is Adam, which does not care how large means are.
         reason: why these settings were chosen; nothing where they are the same for everybody.
     """
 
@@ -54,6 +55,7 @@ class Descent(NamedTuple):
     views: int = 1
     decay: float = 0.0
     reason: str = ""
+    is_adam: bool = False
 
     @property
     def event(self) -> Event:
@@ -71,6 +73,8 @@ class Descent(NamedTuple):
 
     @property
     def optimizer(self) -> optax.GradientTransformation:
+        if self.is_adam:
+            return optax.adam(optax.linear_schedule(self.learning_rate, 0.0, self.plan.steps))
         rate = self.learning_rate / self.share
         return optax.sgd(optax.linear_schedule(rate, 0.0, self.plan.steps), momentum=0.9)
 
@@ -82,6 +86,7 @@ class Descent(NamedTuple):
             **({"views": self.views} if self.views > 1 else {}),
             **({"decay": self.decay} if self.decay else {}),
             **({"reason": self.reason} if self.reason else {}),
+            **({"is_adam": True} if self.is_adam else {}),
         }
 
     def follow(self, inputs: Inputs) -> Trained:
@@ -148,6 +153,7 @@ def read(value: Mapping[str, Any]) -> Descent:
         int(value.get("views", 1)),
         float(value.get("decay", 0.0)),
         str(value.get("reason", "")),
+        bool(value.get("is_adam", False)),
     )
 
 
@@ -173,7 +179,7 @@ def _for_all(terms: Terms, chosen: recipes.DescentSettings) -> Descent:
     share = terms.rows / terms.records
     drawn = None if chosen.batch is None else min(round(chosen.batch / share), terms.records)
     plan = _plan(terms, chosen.max_norm, chosen.steps, drawn)
-    return Descent(plan, chosen.rate, share, chosen.views, chosen.decay, chosen.why)
+    return Descent(plan, chosen.rate, share, chosen.views, chosen.decay, chosen.why, chosen.is_adam)
 
 
 def _plan(terms: Terms, max_norm: float, steps: int, batch: int | None) -> Plan:
@@ -205,7 +211,13 @@ def _correlated(plan: Plan) -> str:
 
 
 def _is_right(learner: Learner) -> Callable[[Any, Any], jax.Array]:
-    return lambda params, example: jnp.argmax(learner.scores(params, example["x"])) == example["y"]
+    """The share of the places of an example, mostly one, whose class is predicted."""
+
+    def is_right(params: Any, example: Any) -> jax.Array:
+        found = jnp.argmax(learner.scores(params, example["x"]), axis=-1)
+        return jnp.sum(found == example["y"]) / jnp.maximum(jnp.sum(example["y"] >= 0), 1)
+
+    return is_right
 
 
 def _history_point(moment: Moment) -> HistoryPoint:

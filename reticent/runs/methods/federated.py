@@ -25,6 +25,7 @@ from reticent.training.plan_json import from_json, to_json
 ROUNDS, LOCAL_BATCH = 100, 20
 _STARTS = {
     "linear": (0.5, 1.0),
+    "language": (0.5, 0.5),
     "fourier": (1.0, 0.5),
     **dict.fromkeys(("mlp", "cnn", "wide_resnet", "public-network"), (0.1, 0.5)),
     **dict.fromkeys(("scattering", "patches", "public-features"), (1.0, 0.5)),

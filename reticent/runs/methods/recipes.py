@@ -26,6 +26,7 @@ class DescentSettings(NamedTuple):
         views: how many changed copies of an image are averaged before clipping.
         decay: of an exponential average of the iterates; 0 for the last one.
         why: these, in words; nothing where they are the same for everybody.
+        is_adam: the optimizer is Adam.
     """
 
     steps: int
@@ -35,6 +36,7 @@ class DescentSettings(NamedTuple):
     views: int = 1
     decay: float = 0.0
     why: str = ""
+    is_adam: bool = False
 
 
 def for_batches(model: str, rows: int, epsilon: float, views: int | None = None) -> DescentSettings:
@@ -44,6 +46,8 @@ def for_batches(model: str, rows: int, epsilon: float, views: int | None = None)
         return _for_features(rows, epsilon, batch)
     if model in _NETWORKS:
         return _for_network(model, rows, epsilon, min(1024, batch), views)
+    if model == "language":
+        return DescentSettings(200, 0.004, 0.5, max(rows // 4, 1), is_adam=True)
     steps, rate, norm = {
         "linear": (200, 4.0, 1.0),
         "fourier": (200, 6.0, 0.3),
@@ -60,6 +64,8 @@ def for_everybody(model: str, rows: int, epsilon: float, views: int | None = Non
         return _for_features(rows, epsilon, None)
     if model in _NETWORKS:
         return _for_network(model, rows, epsilon, None, views)
+    if model == "language":
+        return DescentSettings(100, 0.004, 0.5, None, is_adam=True)
     steps, rate, norm = {
         "linear": (100, 4.0, 1.0),
         "fourier": (50, 10.0, 0.3),
