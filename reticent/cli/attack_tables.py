@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from reticent.attacks.metrics import Estimate
     from reticent.attacks.scores import Scores
     from reticent.runs.attacks.client_rounds import ClientRoundsReport
-    from reticent.runs.attacks.inversion import RunInversion
     from reticent.runs.attacks.extraction import RunExtraction
+    from reticent.runs.attacks.inversion import RunInversion
     from reticent.runs.attacks.leakage import RunLeakage
     from reticent.runs.attacks.property import RunProperty
 

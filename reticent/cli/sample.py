@@ -14,7 +14,9 @@ EPILOG = 'Example:  reticent sample runs/plays --prompt "KING:" --characters 200
 
 def run(
     folder: Annotated[Path, typer.Argument(help="What train wrote.", show_default=False)],
-    prompt: Annotated[str, typer.Option(help="The text to continue.", show_default="the end of a line")] = "\n",
+    prompt: Annotated[
+        str, typer.Option(help="The text to continue.", show_default="the end of a line")
+    ] = "\n",
     characters: Annotated[int, typer.Option(help="How many to write.", min=1)] = 300,
     temperature: Annotated[float, typer.Option(help="0 for the likeliest text, 1 for a fair sample.")] = 0.8,
     seed: Annotated[int | None, typer.Option(help="For the same text twice.", show_default=False)] = None,
@@ -30,9 +32,7 @@ def run(
     from reticent.runs.continuation import continue_text
     from reticent.runs.predict import Predictor
 
-    text = continue_text(
-        Predictor(folder), prompt, characters=characters, temperature=temperature, seed=seed
-    )
+    text = continue_text(Predictor(folder), prompt, characters=characters, temperature=temperature, seed=seed)
     if as_json:
         output.print_json({"prompt": prompt, "text": text})
     else:

@@ -168,7 +168,7 @@ def test_single_membership_attacks_may_be_named_beside_a_kind(reticent, people: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--attacks", "extraction"), "measure_exposure, see docs/attacks_other.md"),
+        (("--attacks", "extraction"), "--task next-character"),
         (("--attacks", "membersip"), "Did you mean 'membership'?"),
         (("--attacks", ","), "There is no attack"),
         (("--attacks", "attribute"), "a category of this run: town."),

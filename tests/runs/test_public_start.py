@@ -141,7 +141,7 @@ def test_what_cannot_be_started_from_is_refused_with_a_remedy(weights, folder, t
 
 def test_settings_grow_with_what_there_is_to_learn_from_and_say_so():
     few, many = (recipes.for_batches("public-features", rows, 2.0) for rows in (2000, 50_000))
-    assert (few.steps, many.steps, many.rate, many.batch) == (80, 400, 150.0, 3846)
+    assert (few.steps, many.steps, many.rate, many.batch) == (80, 400, 15.0, 3846)
     assert few.rate < many.rate
     network = recipes.for_batches("public-network", 50_000, 2.0)
     assert (network.batch, network.views) == (1024, 1)

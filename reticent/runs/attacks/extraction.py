@@ -65,13 +65,14 @@ class RunExtraction:
     def in_words(self) -> list[str]:
         most = self.secrets[0].private.space_bits
         private, ordinary = (
-            float(np.mean([getattr(each, name).bits for each in self.secrets])) for name in ("private", "ordinary")
+            float(np.mean([getattr(each, name).bits for each in self.secrets]))
+            for name in ("private", "ordinary")
         )
         found = sum(each.ordinary.bits >= most - 1e-9 for each in self.secrets)
         kept = sum(each.private.bits >= most - 1e-9 for each in self.secrets)
         return [
-            f"Of {most:.1f} bits of a secret, {ordinary:.1f} are exposed without privacy, and {private:.1f} at "
-            f"epsilon {self.epsilon:.3g}. A secret that was never seen has 1.4 on average.",
+            f"Of {most:.1f} bits of a secret, {ordinary:.1f} are exposed without privacy, and {private:.1f} "
+            f"at epsilon {self.epsilon:.3g}. A secret that was never seen has 1.4 on average.",
             f"Likelier than all other secrets, and so read out of the model: {found} of {len(self.secrets)} "
             f"without privacy, {kept} with it.",
             f"Each was said {self.repeats} times by one speaker. Both models were trained for this; the run "
@@ -101,7 +102,9 @@ def extract_from_run(again: Again, *, seed: int = 0, observer: Observer = NOBODY
             "Extraction reads secrets out of a language model, and this run trains on tables or images.",
             remedy=f"Attack a run that was made with --task {NEXT_CHARACTER}.",
         )
-    canaries = [Canary.random(template, "0123456789", DIGITS, seed=seed + at) for at, template in enumerate(TEMPLATES)]
+    canaries = [
+        Canary.random(template, "0123456789", DIGITS, seed=seed + at) for at, template in enumerate(TEMPLATES)
+    ]
     rows, repeats = _planted(again, canaries, seed)
     learner = again.learner
     observer.say("training with the noise of the run, on a text with planted secrets")
@@ -147,7 +150,9 @@ def _planted(again: Again, canaries: Sequence[Canary], seed: int) -> tuple[dict[
             remedy="Train on a longer text.",
         )
     most = np.flatnonzero(counts == counts.max())
-    liars = np.random.default_rng(seed).permutation(names[most if len(most) >= len(canaries) else counts.argsort()])
+    liars = np.random.default_rng(seed).permutation(
+        names[most if len(most) >= len(canaries) else counts.argsort()]
+    )
     x, y = (np.array(again.train_on[name]) for name in ("x", "y"))
     length, repeats = x.shape[1], 0
     for canary, liar in zip(canaries, liars[: len(canaries)], strict=True):
@@ -197,8 +202,10 @@ def _loss_of_texts(learner: Learner, params: Any) -> Any:
     def of_texts(texts: Sequence[str]) -> np.ndarray:
         codes = np.stack([codes_of(text) for text in texts])
         return np.concatenate(
-            [np.asarray(losses(piece[:, :-1], piece[:, 1:])) for piece in np.array_split(codes, max(len(codes) // 500, 1))]
+            [
+                np.asarray(losses(piece[:, :-1], piece[:, 1:]))
+                for piece in np.array_split(codes, max(len(codes) // 500, 1))
+            ]
         )
 
     return of_texts
-
