@@ -6,11 +6,12 @@ Features are whitened by drawings (`reticent.models.prior_images`), so no run he
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from reticent import models
+from reticent.core.errors import InvalidArgument
 from reticent.models import Model
 from reticent.models.initialisers import zeros
 from reticent.models.whitening import unit_rows
@@ -67,6 +68,19 @@ def image_learner(name: str, problem: Problem) -> ImageLearner | str:
             return "colour images with sides of 16 to 64 pixels"
         case _:
             return "images whose sides are multiples of 4, from 16 to 64 pixels"
+
+
+def refuse_images(request: Any) -> None:
+    """
+    Raises:
+        InvalidArgument: the model is for images, and the rows are those of a table.
+    """
+    if request.model in IMAGE_MODELS or request.start is not None:
+        what = f"model='{request.model}' is" if request.start is None else "Public weights are"
+        raise InvalidArgument(
+            f"{what} for images, and {request.source} is a table.",
+            remedy="Choose linear, additive or mlp, or leave it to auto.",
+        )
 
 
 def fits_scattering(problem: Problem) -> bool:

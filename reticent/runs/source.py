@@ -40,7 +40,7 @@ from reticent.runs.feature_source import (
     records_of,
     require_no_overlap,
 )
-from reticent.runs.image_learners import IMAGE_MODELS
+from reticent.runs.image_learners import refuse_images
 from reticent.runs.method import TargetKind
 from reticent.runs.public_domain import layout_for
 from reticent.runs.public_features import PublicFeatures
@@ -127,12 +127,7 @@ class Source:
                     f"{request.source} has no column besides the target '{request.target}'.",
                     remedy="Give one with columns to predict it from; if there are more, pass --delimiter.",
                 )
-            if request.model in IMAGE_MODELS or request.start is not None:
-                what = f"model='{request.model}' is" if request.start is None else "Public weights are"
-                raise InvalidArgument(
-                    f"{what} for images, and {request.source} is a table.",
-                    remedy="Choose linear, additive or mlp, or leave it to auto.",
-                )
+            refuse_images(request)
             table = self.table if is_whole else rows_of_users(whole, request)
             self.declares = declare_as_asked(request, request.target, table, self.declared)
             self.declared = self.declares.domain

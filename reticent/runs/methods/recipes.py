@@ -80,7 +80,7 @@ def _for_features(rows: int, epsilon: float, batch: int | None) -> DescentSettin
     """The more signal there is, the more steps and the longer ones: rows times epsilon."""
     signal = rows * epsilon / _USUAL_SIGNAL
     steps = round(min(max(400 * signal**0.5, 50), 800))
-    rate = float(f"{min(max(15 * signal**0.7, 0.5), 40):.2g}")
+    rate = float(f"{min(max(15 * signal**0.7, 0.5), 20):.2g}")
     why = (
         f"{steps} steps at a rate of {rate:g} for {rows:,} rows at epsilon {epsilon:g}: steps go with the "
         "root of rows times epsilon; features are computed once, so an image has one view"
