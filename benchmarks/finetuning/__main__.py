@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.finetuning import public_features
 
-_WHITENED_BY = {"cifar10": "cifar100", "sst2": None}
+_WHITENED_BY = {"cifar10": "cifar100", "sst2": "sms_spam"}
 
 
 def main() -> None:
