@@ -21,6 +21,7 @@ from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset, RowSource, as_dataset
+from reticent.data.sampling import Shuffled
 from reticent.distributed import collectives
 from reticent.distributed.consensus import (
     broadcast_tree,
@@ -325,8 +326,11 @@ def _started(
 
 
 def _resumed_at(plan: Plan, step: int) -> jax.Array:
-    """Where a run goes on with other keys: of batches that are drawn together, what is left is left out."""
-    fresh = first_fresh_step(plan, step)
+    """Where a run goes on with other keys: of batches that are drawn together, what is left is left out.
+
+    Except for shuffled rows: the checkpoint decides their order, not the keys.
+    """
+    fresh = step if isinstance(plan.sampler, Shuffled) else first_fresh_step(plan, step)
     if fresh > step and collectives.is_first():
         warnings.warn(
             f"Steps {step} to {fresh - 1} are left out: their batches were drawn with keys that are not "

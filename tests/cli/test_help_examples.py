@@ -3,8 +3,8 @@
 The files that the examples name are made here and are small; the run that several of them need is made by the
 example of `train`. Nothing is fetched: named datasets are bundled, or stand ready under the names they have.
 What takes long is played by few models, or by none where another test trains them: a sweep by
-test_sweep_command.py, shadow models by test_attack_command.py, the demonstration by the test of README's
-`make demo`.
+test_sweep_command.py, shadow models by test_attack_command.py, public weights by test_pretrain_command.py, a
+model of texts by runs/test_texts.py, the demonstration by the test of README's `make demo`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ PATHS = [path for path, _ in reference.commands(typer.main.get_command(cli.app))
 ASKED_FOR = {
     *("train", "predict", "show", "attack", "audit", "account", "calibrate", "pate", "synth", "sweep"),
     *("ledger", "report", "domain", "datasets", "demo", "trust", "export", "compare", "federate", "studio"),
-    "pretrain",
+    *("pretrain", "sample"),
 }
 
 
@@ -136,8 +137,9 @@ def test_the_example_in_the_help_works(
     folder = tmp_path / "here"
     shutil.copytree(request.getfixturevalue(starts_from), folder)
     monkeypatch.chdir(folder)
-    if path[1:] == ("compare",):
-        shutil.copytree(folder / "runs" / "patients", folder / "runs" / "others")
+    for command, run in (("compare", "others"), ("sample", "plays")):
+        if path[1:] == (command,):
+            shutil.copytree(folder / "runs" / "patients", folder / "runs" / run)
     draw_the_same_every_time(monkeypatch)
     play_few_models(monkeypatch)
     if path[1:] == ("ledger", "limit"):
@@ -151,12 +153,13 @@ def test_the_example_in_the_help_works(
 
 
 def play_few_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No shadow model attacks, 100 canaries audit; a sweep and a demonstration train nothing;
-    a studio serves nothing.
+    """No shadow model attacks, 100 canaries audit; a sweep, a demonstration and pre-training train nothing;
+    a studio serves nothing, a model of texts says what it always says.
     """
     from reticent.audit import from_run
     from reticent.cli import demonstration
-    from reticent.runs import sweep
+    from reticent.pretraining import from_images
+    from reticent.runs import continuation, sweep
     from reticent.runs.attacks import membership
     from reticent.studio import serve
 
@@ -173,6 +176,12 @@ def play_few_models(monkeypatch: pytest.MonkeyPatch) -> None:
         row = ("with privacy", *["-"] * 5)
         return demonstration.Demonstration(folder=folder, report=folder / "r.html", rows=(row,), seconds=1.0)
 
+    def pretrained(*_: Any, **__: Any) -> SimpleNamespace:
+        about = SimpleNamespace(dataset="cifar100", rows=1, accuracy=0.5)
+        return SimpleNamespace(name="patches", digest="0" * 64, about=about, width=1, write=Path.mkdir)
+
+    monkeypatch.setattr(from_images, "pretrain", pretrained)
+    monkeypatch.setattr(continuation, "continue_text", lambda *_, **__: "what news?")
     monkeypatch.setattr(serve, "serve", lambda folder, *, port, on_start: on_start("http://127.0.0.1:1/x/"))
     monkeypatch.setattr(serve, "open_in_browser", lambda address: False)
     monkeypatch.setattr(sweep, "sweep", measured)

@@ -150,7 +150,7 @@ def test_a_run_that_goes_on_is_not_ordered_anew(reticent, tmp_path: Path, words:
 
 
 def test_a_file_that_is_none(train, tmp_path: Path) -> None:
-    assert "is a folder" in train(tmp_path)[0]
+    assert "no image in" in train(tmp_path)[0]  # a folder is taken for one of images
     assert "There is no file" in train(tmp_path / "none.csv")[0]
 
 

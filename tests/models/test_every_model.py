@@ -105,7 +105,8 @@ def test_every_model_of_the_package_is_tried_here():
         name for name in vars(models)["__all__"] if name[0].islower() and callable(getattr(models, name))
     }
     others = {"accuracy", "classification_loss", "squared_loss", "scattering_features", "normalise_features"}
-    others |= {"random_shapes", "random_strokes", "whitening"}
+    others |= {"random_shapes", "random_strokes", "random_scenes", "whitening"}
+    others |= {"patches_of", "patch_features", "on_public_scale", "with_public_scale", "wide_resnet_features"}
     assert set(CASES) == factories - others
 
 
