@@ -99,11 +99,19 @@ def clipped_sum(
             multiplied by.
     """
     known = _parameter_values(book.trace, leaves)
+    # What a rule reads of the batch itself is in memory from the start, and is not copied there again later.
+    raw = {i: at for i, fast in book.fast.items() if (at := _leaf_of_batch(book.trace, fast)) is not None}
+    batch = list(batch)
+    for at in set(raw.values()):
+        batch[at] = pinned(batch[at], is_real)
     kept = _one_pass(book, known, batch)
     explicit = _explicit_gradients(book, known, leaves, kept)
     by_rule = {i: fast.rule.keep(*_wide_operands(fast.way.site, kept)) for i, fast in book.fast.items()}
     # From here on lengths and sums read the same numbers.
+    untouched = {i: by_rule[i][0] for i in raw}
+    by_rule |= {i: by_rule[i][1:] for i in raw}
     explicit, by_rule = pinned((explicit, by_rule), is_real)
+    by_rule |= {i: (values, *by_rule[i]) for i, values in untouched.items()}
     squares = [jnp.full(is_real.shape, FLOOR, jnp.float32) for _ in leaves]
     for i, fast in book.fast.items():
         squares[i] += fast.rule.squared_norms(by_rule[i], is_real)
@@ -116,6 +124,15 @@ def clipped_sum(
     for i, gradient in explicit.items():
         sums[i] = whole_total(gradient, by_leaf[i])
     return sums, jnp.sqrt(sum(squares, jnp.float32(0))), kept.losses
+
+
+def _leaf_of_batch(trace: Trace, fast: Fast) -> int | None:
+    """Which leaf of the batch enters the site as it is, where the rule keeps that; None if none does."""
+    site = fast.way.site
+    if fast.rule.name not in SHORTCUTS or site.is_cut:
+        return None
+    entered = site.saved_variables()
+    return next((at for at, variable in enumerate(trace.inputs) if [variable] == entered), None)
 
 
 def _parameter_values(trace: Trace, leaves: Sequence[Any]) -> dict[Var, Any]:

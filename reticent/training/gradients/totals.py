@@ -160,7 +160,11 @@ def chunked_product(
         farther apart than the exact ones, whatever order a product adds in.
     """
     chunk, rows = chunk_of(grid), g.shape[1]
-    chunks, rest = divmod(rows, chunk)
+    # As many chunks as it takes, all of one size: a short rest would take as long as a whole one. Rows of
+    # zeros fill them up, which change no sum.
+    chunks = max(-(-rows // chunk), 1)
+    chunk = -(-rows // chunks)
+    g, a = (jnp.pad(part, ((0, 0), (0, chunks * chunk - rows), (0, 0))) for part in (g, a))
     groups, left = divmod(chunks, _GROUP)
 
     def product(start: jax.Array | int, size: int) -> jax.Array:
@@ -178,8 +182,6 @@ def chunked_product(
         parts.append(lax.fori_loop(1, groups, lambda at, total: total + some(at * group, _GROUP), first))
     if left:
         parts.append(some(groups * _GROUP * chunk, left))
-    if rest or not parts:
-        parts.append(product(rows - rest, rest))
     return sum(parts[1:], parts[0])
 
 
