@@ -80,7 +80,7 @@ def test_a_capacity_below_the_mean_is_exceeded(most: int):
     assert 0 < overfull(most - 1, most, 1e-3) <= 1.0
 
 
-@pytest.mark.parametrize("most", [2**31 - 2, 2**31 - 1, 10**13])
+@pytest.mark.parametrize("most", [2**31 - 1, 10**13])
 def test_batches_that_are_always_overfull_cost_twice_the_distance_however_many_examples_there_are(most: int):
     """scipy's own binomial tail is NaN from 2^31 - 1 on."""
 

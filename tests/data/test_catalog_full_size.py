@@ -14,6 +14,8 @@ from reticent.data import catalog
 from reticent.data.catalog import Splits, sources
 from reticent.data.catalog.entries import CatalogEntry
 
+pytestmark = pytest.mark.thorough  # they change only where readers do
+
 SharedData = Callable[[str], Path]
 Load = Callable[[str], Splits]
 

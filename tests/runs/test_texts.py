@@ -78,6 +78,7 @@ def test_a_sample_continues_a_prompt_and_is_the_same_for_a_seed(run: Path):
     assert first != continue_text(predictor, "the ", characters=80, seed=2)
 
 
+@pytest.mark.thorough
 def test_secrets_are_read_out_of_the_model_without_privacy_and_not_out_of_the_private_one(run: Path):
     found = extract_from_run(reopened(run))
     bits = {
