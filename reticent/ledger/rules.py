@@ -96,8 +96,10 @@ def check_terms(account: Account, adjacency: Adjacency, unit: Unit | None) -> No
     if unit is not None and unit != account.limit.unit:
         raise InvalidArgument(
             f"The limit of '{account.name}' protects a {account.limit.unit}, and this release a {unit}.",
-            remedy=f"Make the plan for unit='{account.limit.unit}'"
-            + (": --user COLUMN --rows-per-user N." if account.limit.unit == "user" else ": without --user."),
+            remedy="Make the plan for unit='user': --user COLUMN --rows-per-user N."
+            if account.limit.unit == "user"
+            else "Make the plan for unit='record': without --user. Or give users a limit of their own, under "
+            "another name: reticent ledger limit LEDGER NAME --unit user.",
         )
 
 
