@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from reticent.training.gradients import clipped_gradient_sum, explain
+from reticent.training.gradients import bookkeeping, clipped_gradient_sum, explain
 from reticent.training.gradients.choices import choices
 from reticent.training.gradients.lookups import Lookup, meeting_places
 
@@ -425,3 +425,22 @@ def test_rows_of_one_example_meet_where_they_are_equal_and_nowhere_else(rows: in
     for numbers, found in zip(ids, places, strict=True):
         assert np.array_equal(numbers[found], numbers)
         assert np.array_equal(found[:, None] == found, numbers[:, None] == numbers)
+
+
+@pytest.mark.parametrize("is_raw", [True, False], ids=["the batch itself", "what the loss makes of it"])
+def test_both_factors_are_read_from_memory_whoever_computed_the_batch(
+    is_raw: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch may be the result of arithmetic that a compiler would repeat and round otherwise."""
+
+    def loss(params: Any, example: Any) -> jax.Array:
+        return jnp.sum(params @ (example if is_raw else 3 * example))
+
+    params, batch, is_real = jnp.ones((8, 12)), jnp.ones((4, 12)), jnp.ones(4, bool)
+    total = clipped_gradient_sum(loss, max_norm=1.0)
+    assert "outer" in str(explain(loss, params, batch[0]))
+    norms = total(params, batch, is_real)[1].norms
+    # Pinning that doubles shows in a length once for each factor that went through it, and no more often.
+    monkeypatch.setattr(bookkeeping, "pinned", lambda tree, _: jax.tree.map(lambda leaf: 2 * leaf, tree))
+    doubled = clipped_gradient_sum(loss, max_norm=1.0)(params, batch, is_real)[1].norms
+    assert np.allclose(doubled, 4 * norms, rtol=1e-4)
