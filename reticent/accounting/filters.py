@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.rounding import at_least, at_most
 from reticent.accounting.theorems import renyi
 from reticent.core import checks
 from reticent.core.errors import BudgetExceeded, InvalidArgument
@@ -99,14 +100,14 @@ class RenyiFilter:
         cost, outside = self._costs(event)
         if not self.spent + cost <= self.limit:
             raise BudgetExceeded(
-                f"This release would spend {cost:.4g} of Renyi divergence at order {self.order:.4g}; "
-                f"{self.limit - self.spent:.4g} of {self.limit:.4g} is left.",
+                f"This release would spend {at_most(cost)} of Renyi divergence at order {self.order:.4g}; "
+                f"{at_least(self.limit - self.spent, 4)} of {self.limit:.4g} is left.",
                 remedy="Add noise, release less, or stop here.",
             )
         if not self.spent_delta + outside <= self.reserve:
             raise BudgetExceeded(
                 f"This release would take {outside:.4g} of the delta set aside for what no divergence "
-                f"covers; {self.reserve - self.spent_delta:.4g} of {self.reserve:.4g} is left.",
+                f"covers; {at_least(self.reserve - self.spent_delta, 4)} of {self.reserve:.4g} is left.",
                 remedy="Release something with a smaller delta, or leave more room in the largest batch.",
             )
         self.spent += cost

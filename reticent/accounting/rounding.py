@@ -37,6 +37,29 @@ def to_digits(value: float, digits: int, side: Side) -> float:
     return float(_quantize(value, Decimal(1).scaleb(leading + 1 - digits), side))
 
 
+def at_most(value: float, digits: int = 4) -> str:
+    """An upper bound as it is printed: never below the number it stands for.
+
+    >>> at_most(2.99911), at_most(1e-5), at_most(12345.6), at_most(math.inf)
+    ('3', '1e-05', '12350', 'inf')
+    """
+    return _plain_digits(to_digits(value, digits, "up"), digits)
+
+
+def at_least(value: float, digits: int = 3) -> str:
+    """A lower bound as it is printed: never above the number it stands for.
+
+    >>> at_least(1.119), at_least(0.0)
+    ('1.11', '0')
+    """
+    return _plain_digits(to_digits(value, digits, "down"), digits)
+
+
+def _plain_digits(rounded: float, digits: int) -> str:
+    is_long = 10**digits <= abs(rounded) < 1e9
+    return f"{rounded:.0f}" if is_long else f"{rounded:.{digits}g}"
+
+
 def _quantize(value: float, quantum: Decimal, side: Side) -> Decimal:
     with localcontext() as context:
         context.prec = _MOST_DIGITS

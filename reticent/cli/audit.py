@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reticent.accounting.rounding import at_least
 from reticent.cli import options, output, paths
 from reticent.core.errors import InvalidArgument
 
@@ -128,7 +129,7 @@ def _show(found: Audit | AdditiveAudit, record: RunRecord) -> None:
     from reticent.report.facts.attacks import unaudited_part
 
     output.print_text(" ".join([str(found.verdict), *unaudited_part(record)]))
-    rows = [(each.threat, each.kind.value, f"{each.epsilon:.2f}", each.method) for each in found.evidence]
+    rows = [(each.threat, each.kind.value, at_least(each.epsilon), each.method) for each in found.evidence]
     output.print_line()
     headings = {"threat": "left", "kind": "left", "epsilon": "right", "method": "left"}
     output.print_table("Evidence", headings, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reticent.accounting.rounding import at_most
 from reticent.cli import output
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.files import read_named, write_whole
@@ -40,8 +41,8 @@ def write(promise: Guarantee, path: Path) -> None:
     write_whole(path, certificate.write().encode("ascii"))
     if certificate.epsilon > promise.epsilon:
         output.warn(
-            f"An epsilon of {certificate.epsilon:.6g} is proved, not {promise.epsilon:.6g}: the smaller one "
-            "rests on theorems or digits that no certificate covers."
+            f"An epsilon of {at_most(certificate.epsilon, 6)} is proved, not {at_most(promise.epsilon, 6)}: "
+            "the smaller one rests on theorems or digits that no certificate covers."
         )
     output.note(f"Saved {path}: it proves an epsilon of {certificate.epsilon!r}. See --check.")
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reticent.accounting.rounding import at_least, at_most
 from reticent.attacks import battery
 from reticent.attacks.battery import Battery
 from reticent.attacks.explain import conclude, explain
@@ -113,8 +114,8 @@ def demonstrate(
         "with privacy",
         float(record.result.metrics["accuracy"]),
         keeps,
-        f"{record.result.guarantee.epsilon:.3f}",
-        f"{verdict.bound:.2f}, {verdict.outcome.value}",
+        at_most(record.result.guarantee.epsilon),
+        f"{at_least(verdict.bound)}, {verdict.outcome.value}",
     )
     keeps_it = "It does not leak" if keeps.auc.low < _CHANCE else "It leaks less"
     observer.say(
@@ -126,7 +127,7 @@ def demonstrate(
     observer.say(
         f"3 of 3  Proved: epsilon {private.epsilon} was charged to {ledger} before training. "
         f"{len(audited.scores[0])} worst-case records tried to contradict it, and show at least "
-        f"{verdict.bound:.2f}: {verdict.outcome.value}."
+        f"{at_least(verdict.bound)}: {verdict.outcome.value}."
     )
     report = folder / "report.html"
     write_report(report, _with_comparison(collect_facts(run), plain, private))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reticent.accounting.rounding import at_most
 from reticent.cli import output, preconditions
 from reticent.core.errors import InvalidArgument
 
@@ -35,7 +36,7 @@ def print_dry_run(wanted: dict[str, Any], *, as_json: bool) -> None:
         ("public", "; ".join(found.public)),
     ]
     if preparation is not None:
-        what = f"{', '.join(found.found)}, for epsilon {preparation.epsilon:.3g} of the budget"
+        what = f"{', '.join(found.found)}, for epsilon {at_most(preparation.epsilon)} of the budget"
         rows.append(("found privately", what))
     if request.ledger:
         where = without_password(request.ledger)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reticent.accounting.rounding import at_most
 from reticent.cli import output, paths
 from reticent.core.errors import DataError, InvalidArgument
 
@@ -197,7 +198,7 @@ def _spending_rows(record: RunRecord) -> list[tuple[str, str]]:
         rows.append(
             (
                 "preparation",
-                f"found bounds, words and classes for epsilon {preparation.epsilon:.3g} of it",
+                f"found bounds, words and classes for epsilon {at_most(preparation.epsilon)} of it",
             )
         )
     if request.ledger:

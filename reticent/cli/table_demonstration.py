@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reticent.accounting.rounding import at_most
 from reticent.attacks.explain import conclude
 from reticent.cli.demonstration import replace_say, save_attacks, write_report
 from reticent.core.files import write_whole
@@ -64,7 +65,7 @@ def demonstrate_table(
     record = fit(Request(**asked), run, observer=quiet).record
     scores = record.result.metrics
     trained = (
-        f"{record.result.model.name} model, epsilon {record.result.guarantee.epsilon:.3g}: "
+        f"{record.result.model.name} model, epsilon {at_most(record.result.guarantee.epsilon)}: "
         f"{scores['accuracy']:.1%} of new rows right"
     )
     observer.say(f"1 of 4  Trained: {trained}. Nothing but {domain} is taken as public.")
@@ -81,9 +82,8 @@ def demonstrate_table(
     made = make(SynthRequest(**asked, test=0.0), folder / "generator", observer=quiet)
     generator = Generator(made.folder)
     generator.write(synthetic, generator.record.rows)
-    priced = (
-        f"{generator.record.rows} rows that are nobody's, epsilon {made.record.result.guarantee.epsilon:.3g}"
-    )
+    cost = at_most(made.record.result.guarantee.epsilon)
+    priced = f"{generator.record.rows} rows that are nobody's, epsilon {cost}"
     observer.say(f"3 of 4  Made {synthetic}: {priced}.")
 
     report = folder / "report.html"

@@ -22,7 +22,7 @@ from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.loss_distribution import dominating
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import NEARLY_EXACT, delta_left_for, is_paid
-from reticent.accounting.rounding import to_digits
+from reticent.accounting.rounding import at_most, to_digits
 from reticent.accounting.theorems import gaussian_dp, renyi
 from reticent.accounting.tight_epsilon import (
     Cost,
@@ -63,7 +63,7 @@ class Remaining:
         said = (
             f"A Gaussian release with a noise multiplier of at least {self.noise_multiplier:.4g} still fits"
         )
-        return f"{said}, or one that is {self.epsilon:.4g}-DP." if self.epsilon > 0 else f"{said}."
+        return f"{said}, or one that is {at_most(self.epsilon)}-DP." if self.epsilon > 0 else f"{said}."
 
 
 def guarantee(account: Account) -> Guarantee:

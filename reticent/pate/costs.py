@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
+from reticent.accounting.rounding import at_most
 from reticent.accounting.theorems import renyi
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, Unproven
@@ -53,8 +54,8 @@ class UnreleasedCost:
 
     def in_words(self, delta: float) -> str:
         return (
-            f"UNRELEASED: with these votes in view epsilon is {self.epsilon(delta):.4g} at delta {delta:g}. "
-            "The votes are private, and so is this number: do not publish it."
+            f"UNRELEASED: with these votes in view epsilon is {at_most(self.epsilon(delta))} at delta "
+            f"{delta:g}. The votes are private, and so is this number: do not publish it."
         )
 
     def __repr__(self) -> str:
@@ -182,8 +183,8 @@ class Sanitised:
 
     def __str__(self) -> str:
         return (
-            f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for these data, sanitised: an upper bound "
-            f"except with probability {1 - self.release.confidence:.3g}"
+            f"epsilon {at_most(self.epsilon)} at delta {self.delta:g} for these data, sanitised: an upper "
+            f"bound except with probability {1 - self.release.confidence:.3g}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from reticent.accounting.rounding import at_most
 from reticent.core.errors import DataError
 from reticent.core.files import read_inside, write_whole
 from reticent.core.postgres import name_of_place
@@ -99,7 +100,9 @@ def card(record: RunRecord, weights: LabelledWeights | None = None) -> str:
     if record.recipe.why:
         lines += [f"- model, chosen by public rules: {record.recipe.why}"]
     if preparation is not None:
-        lines += [f"- preparation: found what was not declared, for epsilon {preparation.epsilon:.3g} of it"]
+        lines += [
+            f"- preparation: found what was not declared, for epsilon {at_most(preparation.epsilon)} of it"
+        ]
     lines += [f"- sha256 of the model: {outcome.model.digest}", f"- run number: {record.number}"]
     lines += [f"- {name} {version}" for name, version in record.versions.items()]
     if weights is not None:

@@ -9,6 +9,7 @@ from typing import Any
 from reticent.accounting.budget import ROWS_BY_THEMSELVES
 from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.rounding import at_most
 from reticent.accounting.tight_epsilon import cost_within, guarantee
 from reticent.core import checks
 from reticent.core.errors import BudgetExceeded, InvalidArgument
@@ -68,7 +69,7 @@ class SharedBudget:
             cost = cost_within(after, self.epsilon, self.delta, Neighbours(self.adjacency))
             if not cost <= self.epsilon:  # NaN too
                 raise BudgetExceeded(
-                    f"'{purpose}' would take this budget to epsilon {cost:.4g} of {self.epsilon:g}; "
+                    f"'{purpose}' would take this budget to epsilon {at_most(cost)} of {self.epsilon:g}; "
                     f"{len(self._spent)} releases are charged. Nothing was recorded.",
                     remedy="Fit fewer times, with a smaller epsilon, or set a higher limit beforehand.",
                 )

@@ -15,6 +15,7 @@ from reticent.accounting.accountants import ACCOUNTANTS
 from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.loss_distribution.dominating import Neighbours, without_truncation
 from reticent.accounting.reserve import TRAINING, delta_left, delta_left_for
+from reticent.accounting.rounding import at_most
 from reticent.accounting.search import smallest_count
 from reticent.accounting.setting import steps_for
 from reticent.accounting.tight_epsilon import guarantee, upper_bound
@@ -336,7 +337,8 @@ class Plan:
             raise Unproven("The first analysis is of descent alone.", remedy="Choose another analysis.")
         if beside is not None and not (spent := self.epsilon_after(0, beside)) < epsilon:
             raise CannotMeet(
-                f"What is released beside training costs epsilon {spent:.4g} of {epsilon:.4g} by itself.",
+                f"What is released beside training costs epsilon {at_most(spent)} of "
+                f"{epsilon:.4g} by itself.",
                 remedy="Add noise there, or ask for a larger epsilon.",
             )
         rate = self.sampler.batch_size / self.sampler.examples

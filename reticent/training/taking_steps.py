@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import numpy as np
 
+from reticent.accounting.rounding import at_most
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_first
 from reticent.training.checkpoint import Checkpoints
@@ -93,7 +94,7 @@ def take_steps(
 def _worth_saying(plan: Plan, history: list[Moment]) -> str:
     if not plan.is_private:
         return "no privacy"
-    return f"epsilon {history[-1].epsilon:.3f}" if history else ""
+    return f"epsilon {at_most(history[-1].epsilon)}" if history else ""
 
 
 class _Nothing:

@@ -13,7 +13,7 @@ from browser import CHROMIUM, MISSING, Browser
 from made_runs import made_run, with_attacks, with_audit
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.report.facts.facts import ValueKind
+from reticent.report.facts.facts import Chart, ValueKind
 from reticent.report.from_run import collect_facts
 from reticent.report.render.html import page
 
@@ -61,6 +61,17 @@ def test_curves_over_training_say_what_they_are(run: Path):
     assert "unreleased" in reliability.title
     assert "fixed in advance" in spent.description
     assert "unreleased" in learned.title
+
+
+def test_no_percent_is_above_a_hundred(run: Path):
+    charts = [chart for section in collect_facts(run).sections for chart in section.charts]
+    lines = [
+        line for chart in charts if isinstance(chart, Chart) and "%" in chart.y_label for line in chart.lines
+    ]
+    assert len(lines) > 3
+    for line in lines:
+        assert max(line.y) > 1  # percent, not shares
+        assert max(line.y) <= 100
 
 
 def test_the_page_is_small_and_alone(written: Path):

@@ -30,6 +30,7 @@ from reticent.accounting.loss_distribution.distribution import (
 )
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.loss_distribution.pairs import GaussianPair
+from reticent.accounting.rounding import at_most
 from reticent.accounting.search import bisect
 from reticent.core.errors import Unproven
 from reticent.mechanisms import events
@@ -118,7 +119,7 @@ def _with_lattice(draft: Certificate, side: Direction) -> Certificate:
     if best is None:
         raise Unproven(
             f"No epsilon up to {_FARTHEST * draft.epsilon:.4g} can be proved at delta {draft.delta:g}; "
-            f"the bound without a proof is {draft.epsilon:.4g}.",
+            f"the bound without a proof is {at_most(draft.epsilon)}.",
             remedy="Rely on that one: it comes from other theorems.",
         )
     return best

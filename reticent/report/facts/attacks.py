@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from reticent.accounting.rounding import at_least, at_most
 from reticent.attacks.strength import strongest_attack
 from reticent.report.facts.facts import (
     Band,
@@ -48,7 +49,7 @@ def unaudited_part(record: RunRecord) -> list[str]:
     whole = bound_from_above("", record.result.guarantee.epsilon).shown  # as in the sentence of the run
     return [
         f"This is the claim of the training. The run promises epsilon {whole} in total; preparation took "
-        f"epsilon {record.preparation.epsilon:.3g} of it, and was not audited."
+        f"epsilon {at_most(record.preparation.epsilon)} of it, and was not audited."
     ]
 
 
@@ -250,7 +251,7 @@ def _audit(record: RunRecord, audited: dict[str, Any] | None) -> Section:
             names.append(name)
             amounts.append(verdict[key])
     rows = [
-        (each["threat"], each["kind"], f"{each['epsilon']:.2f}", f"{each['canaries']:,}", each["method"])
+        (each["threat"], each["kind"], at_least(each["epsilon"]), f"{each['canaries']:,}", each["method"])
         for each in audited.get("evidence", ())
     ]
     return Section(

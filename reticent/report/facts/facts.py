@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from reticent.accounting.rounding import Side, to_places
 from reticent.core.html_summary import html_table
 
 
@@ -156,14 +157,14 @@ def bound_from_above(name: str, value: float, *, digits: int = 4, note: str = ""
         name=name,
         value=value,
         kind=ValueKind.BOUND,
-        shown=_round_to_digits(value, digits, math.ceil),
+        shown=_round_to_digits(value, digits, "up"),
         note=note,
     )
 
 
 def share_from_above(name: str, share: float, *, note: str = "") -> Value:
     """An upper bound on a share, in percent and rounded up."""
-    shown = f"{_round_to_digits(100 * share, 3, math.ceil)}%"
+    shown = f"{_round_to_digits(100 * share, 3, 'up')}%"
     return Value(name=name, value=share, kind=ValueKind.BOUND, shown=shown, note=note)
 
 
@@ -173,7 +174,7 @@ def bound_from_below(name: str, value: float, *, digits: int = 3, note: str = ""
         name=name,
         value=value,
         kind=ValueKind.BOUND,
-        shown=_round_to_digits(value, digits, math.floor),
+        shown=_round_to_digits(value, digits, "down"),
         note=note,
     )
 
@@ -187,13 +188,12 @@ def setting(name: str, value: float | int | str, *, note: str = "") -> Value:
     return Value(name=name, value=value, kind=ValueKind.SETTING, shown=shown, note=note)
 
 
-def _round_to_digits(value: float, digits: int, to_whole: Any) -> str:
+def _round_to_digits(value: float, digits: int, side: Side) -> str:
+    """So many digits, and no fewer than all before the point: 12345 keeps its five."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     places = min(max(digits - 1 - math.floor(math.log10(abs(value))), 0), 12)
-    return (
-        f"{to_whole(value * 10**places - (1e-9 if to_whole is math.ceil else -1e-9)) / 10**places:.{places}f}"
-    )
+    return f"{to_places(value, places, side):f}"
 
 
 def _plain(value: Any) -> Any:

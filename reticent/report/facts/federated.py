@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from reticent.accounting.rounding import at_most
 from reticent.core.errors import ReticentError
 from reticent.report.facts.facts import (
     Bars,
@@ -90,8 +91,8 @@ def _spent(recipe: FederatedRecipe) -> Chart:
     return Chart(
         id="rounds",
         title="Epsilon per user over the rounds",
-        description=f"A bound: {spent[0]:.3g} after {at[0]} and {spent[-1]:.3g} after {at[-1]} rounds, "
-        "without what preparation cost.",
+        description=f"A bound: {at_most(spent[0])} after {at[0]} and {at_most(spent[-1])} after "
+        f"{at[-1]} rounds, without what preparation cost.",
         x_label="rounds",
         y_label="epsilon (bound)",
         lines=(Line(name="epsilon", x=tuple(map(float, at)), y=spent),),

@@ -8,6 +8,7 @@ from typing import Any
 
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import TRAINING
+from reticent.accounting.rounding import at_most
 from reticent.accounting.tight_epsilon import settle
 from reticent.core.errors import ReticentError
 from reticent.mechanisms import events
@@ -38,9 +39,9 @@ def _training(record: RunRecord) -> Section:
             Chart(
                 id="spent",
                 title="Epsilon spent if the run had been planned to stop there",
-                description=f"Epsilon grows from {spent[0]:.3g} after the first epochs to {spent[-1]:.3g} "
-                f"after {epochs[-1]:.3g}, including everything released beside training. It is the cost of "
-                "a run whose last step was fixed in advance.",
+                description=f"Epsilon grows from {at_most(spent[0])} after the first epochs to "
+                f"{at_most(spent[-1])} after {epochs[-1]:.3g}, including everything released "
+                "beside training. It is the cost of a run whose last step was fixed in advance.",
                 x_label="epochs",
                 y_label="epsilon (bound)",
                 lines=(Line(name="epsilon", x=epochs, y=spent),),
@@ -52,14 +53,11 @@ def _training(record: RunRecord) -> Section:
                 Chart(
                     id="learned",
                     title="Accuracy over epsilon (unreleased)",
-                    description=f"Accuracy on held-out rows goes from {right[0]:.1f}% at {spent[0]:.3g} "
-                    f"to {right[-1]:.1f}% at {spent[-1]:.3g}.",
+                    description=f"Accuracy on held-out rows goes from {right[0]:.1f}% at {at_most(spent[0])} "
+                    f"to {right[-1]:.1f}% at {at_most(spent[-1])}.",
                     x_label="epsilon",
                     y_label="accuracy on held-out rows, %",
-                    lines=tuple(
-                        Line(name=name, x=spent, y=tuple(100 * share for share in curve))
-                        for name, curve in curves.items()
-                    ),
+                    lines=tuple(Line(name=name, x=spent, y=curve) for name, curve in curves.items()),
                 )
             )
     return Section(
@@ -123,7 +121,7 @@ def _budget(record: RunRecord) -> Section:
                 id="parts",
                 title="Epsilon of each part (bounds)",
                 description="; ".join(
-                    f"{name} {amount:.3g}" for name, amount in zip(names, amounts, strict=True)
+                    f"{name} {at_most(amount)}" for name, amount in zip(names, amounts, strict=True)
                 ),
                 unit="epsilon",
                 names=tuple(names),

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from reticent.accounting.rounding import at_most
 from reticent.attacks.inference.client_updates import (
     aligned,
     descent_directions,
@@ -73,8 +74,8 @@ class ClientRoundsReport:
             "inference",
             "AUC of attacks on updates",
             f"From {self.rounds} rounds of {self.clients} clients, played again; {WATCHED} clients were in "
-            f"every round. Chance level is 0.5. The guarantee, epsilon {self.epsilon:.3g}, is about the last "
-            "column.",
+            f"every round. Chance level is 0.5. The guarantee, epsilon {at_most(self.epsilon)}, is about "
+            "the last column.",
             ("attack", *views),
             tuple(
                 (attack, *(f"{views_[view].value:.2f} ± {_half(views_[view]):.2f}" for view in views))

@@ -11,6 +11,7 @@ import numpy as np
 import optax
 from scipy.special import softmax
 
+from reticent.accounting.rounding import at_most
 from reticent.attacks.defences import Defended, compare
 from reticent.attacks.scores import FEWEST
 from reticent.attacks.shadows.recipes import plain_recipe
@@ -55,7 +56,7 @@ def compare_defences(again: Again, *, observer: Observer = NOBODY) -> tuple[Defe
             models[name] = _predictor(again, _train(again, rows, length, decay))
             on_progress(len(models) / (len(ways) + 1))
         epsilon = again.record.result.guarantee.epsilon
-        models[f"this run, epsilon {epsilon:.3g}"] = _predictor(again, again.params)
+        models[f"this run, epsilon {at_most(epsilon)}"] = _predictor(again, again.params)
         return compare(models, members, outsiders)
 
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from reticent.accounting.rounding import at_most
 from reticent.attacks.reconstruction.extraction import Canary, Exposure, measure_exposure
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
@@ -72,7 +73,7 @@ class RunExtraction:
         kept = sum(each.private.bits >= most - 1e-9 for each in self.secrets)
         return [
             f"Of {most:.1f} bits of a secret, {ordinary:.1f} are exposed without privacy, and {private:.1f} "
-            f"at epsilon {self.epsilon:.3g}. A secret that was never seen has 1.4 on average.",
+            f"at epsilon {at_most(self.epsilon)}. A secret that was never seen has 1.4 on average.",
             f"Likelier than all other secrets, and so read out of the model: {found} of {len(self.secrets)} "
             f"without privacy, {kept} with it.",
             f"Each was said {self.repeats} times by one speaker. Both models were trained for this; the run "

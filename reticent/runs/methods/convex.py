@@ -11,6 +11,7 @@ import numpy as np
 from reticent import convex
 from reticent.accounting.guarantee import Unit
 from reticent.accounting.loss_distribution.dominating import Neighbours
+from reticent.accounting.rounding import at_most
 from reticent.accounting.tight_epsilon import cost_within
 from reticent.convex import losses, output
 from reticent.convex.problem import ConvexProblem
@@ -38,7 +39,7 @@ class Convex(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        return f"one fit for epsilon {self.epsilon:.4g} and delta {self.delta:.3g}"
+        return f"one fit for epsilon {at_most(self.epsilon)} and delta {self.delta:.3g}"
 
     def to_json(self) -> dict[str, Any]:
         return self._asdict()

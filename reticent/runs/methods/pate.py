@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import optax
 
+from reticent.accounting.rounding import at_most
 from reticent.accounting.theorems import gaussian_dp
 from reticent.core.errors import CannotMeet, DataError, Inconclusive, IntegrityError
 from reticent.core.files import MISFITS, read_json_inside, write_whole
@@ -76,7 +77,7 @@ class Pate(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        return f"{self.teachers} teachers, whose answers cost no more than {self._epsilon:.3g}"
+        return f"{self.teachers} teachers, whose answers cost no more than {at_most(self._epsilon)}"
 
     @property
     def _epsilon(self) -> float:

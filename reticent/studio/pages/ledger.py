@@ -6,6 +6,7 @@ import json
 import shlex
 from urllib.parse import quote
 
+from reticent.accounting.rounding import at_most
 from reticent.core.errors import ReticentError
 from reticent.ledger.chain import Entry
 from reticent.ledger.ledger import Ledger
@@ -90,7 +91,7 @@ def _dataset(each: DatasetSpending, ledger: str) -> Markup:
     spent = each.share * limit.epsilon
     kind = "adaptive: spent as a filter counts" if limit.adaptive else "planned"
     stats = (
-        ("epsilon spent", f"{spent:.4g}", f"{each.share:.1%} of the limit"),
+        ("epsilon spent", at_most(spent), f"{each.share:.1%} of the limit"),
         ("limit", f"{limit.epsilon:g}", f"at delta {limit.delta:g}"),
         ("charges", f"{account.charges:,}", kind),
     )

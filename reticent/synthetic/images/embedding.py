@@ -32,6 +32,7 @@ from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import TRAINING, delta_left
+from reticent.accounting.rounding import at_most
 from reticent.accounting.theorems import gaussian_dp
 from reticent.accounting.tight_epsilon import guarantee, upper_bound
 from reticent.core import checks, strict_json
@@ -176,7 +177,8 @@ def plan(
     near = Neighbours(Adjacency.ADD_OR_REMOVE)
     if beside is not None and not (spent := upper_bound(beside, delta, near)) < epsilon:  # NaN too
         raise CannotMeet(
-            f"What is released alongside the embedding costs epsilon {spent:.4g} of {epsilon:.4g} by itself.",
+            f"What is released alongside the embedding costs epsilon {at_most(spent)} of "
+            f"{epsilon:.4g} by itself.",
             remedy="Add noise there, or ask for a larger epsilon.",
         )
     noise = calibrate.noise_for(
