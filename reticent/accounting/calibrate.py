@@ -1,4 +1,4 @@
-"""Give all but one of epsilon, delta, noise, steps and batch size: the missing one comes out.
+"""Solves for one of epsilon, delta, noise, steps and batch size, given the others.
 
 Always on the safe side: the epsilon delivered is at most the one asked for, and within a
 thousandth of it where the free quantity is continuous.

@@ -148,7 +148,7 @@ def make_filters(
     delta: float,
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE,
 ) -> tuple[RenyiFilter, ...]:
-    """Filters at several orders, fixed in advance. The rule: a release passes while any of them lets it.
+    """Filters at several orders, fixed in advance. The rule: a release passes if any of them allows it.
 
     Guarantee:
         Whatever is released under that rule, however it was chosen, is (epsilon, delta)-DP in all.

@@ -177,7 +177,7 @@ class Setting:
             f"{-(-self.examples // self.batch_size)}, a random one that no other example decides",
             Sampling.CYCLIC: f"batches of {self.batch_size} come in one order, the same in every epoch",
             Sampling.CYCLIC_POISSON: f"examples are in {self.parts} parts that take turns, and each "
-            f"joins a batch of its part by its own coin, {self.batch_size} of them in the mean",
+            f"joins a batch of its part by its own coin, {self.batch_size} of them on average",
         }[self.sampling]
         return f"the number of examples, {self.examples}, is public", drawn
 

@@ -43,7 +43,7 @@ class Columns:
 
     @classmethod
     def of_numbers(cls, count: int) -> Columns:
-        """So many numbers."""
+        """The columns of a table that holds this many numbers."""
         return cls((NUMBER,) * count)
 
     def __len__(self) -> int:

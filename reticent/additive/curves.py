@@ -70,7 +70,7 @@ def features_of(bins: ColumnBins, rank: int = RANK, by_value: float = BY_VALUE[0
 
 
 def _middle(points: np.ndarray) -> np.ndarray:
-    """About the middle of the smallest ball around all points, (features,).
+    """A point near the middle of the smallest ball around all points, (features,).
 
     Reference:
         Badoiu and Clarkson (2003), *Smaller core-sets for balls*: a step towards the farthest point, each

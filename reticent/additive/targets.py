@@ -141,7 +141,7 @@ class ClassTarget:
         return np.array([math.log(share / (1 - share))]), min(0.25, 1.5 * max(share * (1 - share), 0.01))
 
     def first_reach(self, constant: np.ndarray) -> float:
-        """Of two classes, residuals are at most the larger one's share as long as all curves are flat."""
+        """With two classes, residuals are at most the larger one's share as long as all curves are flat."""
         if self.count > 2:
             return 1.0
         share = 1 / (1 + math.exp(-float(constant[0])))

@@ -74,7 +74,7 @@ class Scores:
 
     @property
     def is_member(self) -> Bool[np.ndarray, " records"]:
-        """Of `values`: True for each member, then False for each outsider."""
+        """The membership of `values`: True for each member, then False for each outsider."""
         return np.repeat([True, False], [len(self.members), len(self.outsiders)])
 
     @property
@@ -210,7 +210,7 @@ def _check_no_overlap(members: np.ndarray, outsiders: np.ndarray) -> None:
         more = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
         raise DataError(
             f"{len(shared)} of {len(outsiders)} outsiders are also among the members: {pairs}{more}.",
-            remedy="Leave them out of both: nobody can be a member and an outsider.",
+            remedy="Leave them out of both: a record cannot be a member and an outsider.",
         )
 
 

@@ -300,7 +300,7 @@ def _simulate_bounds(
 
 
 def _enough(epsilon: float) -> int:
-    """So many canaries that they contradict the claim by far if all are guessed."""
+    """Enough canaries to contradict the claim by far if all are guessed."""
     return int(min(max(40 * math.exp(min(epsilon, 10.0)), _FEWEST), _MOST))
 
 
@@ -336,6 +336,6 @@ def _tables(features: Sequence[CurveFeatures]) -> list[np.ndarray]:
 
 
 def _residuals(rows: AdditiveRows) -> tuple[np.ndarray, np.ndarray]:
-    """Of scores of 0, as long as they may be."""
+    """The residuals of scores of 0, as long as they may be."""
     scores = np.zeros((len(rows.x), rows.target.outputs), np.int64)
     return rows.target.residuals(rows.y, scores, UNIT)

@@ -165,7 +165,7 @@ def _clean_sums(step: NeighbourReleases, claim: Claim) -> tuple[list[np.ndarray]
 def _sum_interval(
     releases: Sequence[np.ndarray], alone: Sequence[np.ndarray], divisor: float, *, is_noise_rounded: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Between which numbers the sum lies."""
+    """An interval in which the sum lies."""
     halves = 0.5 if divisor == 1 else 1.5
     low, high = (np.full(alone[0].shape, side, np.longdouble) for side in (-np.inf, np.inf))
     for released, noise in zip(releases, alone, strict=True):

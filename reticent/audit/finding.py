@@ -29,7 +29,7 @@ class Claim(NamedTuple):
 
     @property
     def deviation(self) -> float:
-        """Of the noise on the sum."""
+        """The standard deviation of the noise on the sum."""
         return self.noise_multiplier * self.max_norm
 
     @property

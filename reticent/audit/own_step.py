@@ -87,7 +87,7 @@ def own_step(
 
 
 def _pad_batch(batch: Mapping[str, np.ndarray], places: int) -> dict[str, np.ndarray]:
-    """With rows of zeros that nobody draws: one shape for all batches, or for most of them."""
+    """Pads a batch with rows of zeros that nobody draws: one shape for all batches, or for most of them."""
     rows = len(next(iter(batch.values())))
     size = sum(array.itemsize * math.prod(array.shape[1:]) for array in batch.values())
     room = places if places * size <= _MOST_BYTES else max(_ROOM, 2 ** math.ceil(math.log2(max(rows, 1))))

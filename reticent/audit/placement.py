@@ -85,7 +85,7 @@ class Among(NamedTuple):
 
     @classmethod
     def spread(cls, params: Any, canaries: int, rng: np.random.Generator) -> Among:
-        """As many to each leaf as to the others, as far as it has entries."""
+        """Divides the canaries evenly over the leaves, as far as each has entries."""
         sizes = [int(np.size(leaf)) for leaf in jax.tree.leaves(params)]
         if canaries > sum(sizes):
             raise InvalidArgument(

@@ -180,8 +180,8 @@ class Runner:
         if returned is None:
             self.report(
                 "control flow",
-                f"the step returned nothing for a batch of {length_of(batch)} rows. Even a step that nobody "
-                "joins has to release noise.",
+                f"the step returned nothing for a batch of {length_of(batch)} rows. Even a step on an "
+                "empty batch has to release noise.",
             )
             return None
         if not all(np.isfinite(leaf).all() for leaf in flat(returned).values()):
@@ -243,7 +243,8 @@ def _check_noise(runner: Runner, rows: Rows, claimed: _Claim, seeds: int) -> Non
         runner.report("noise of other parameters", f"{problem}. Draw fresh noise for every number.")
     if is_same_noise(drawn[0], drawn[1], claimed.deviation):
         runner.report(
-            "noise of other seeds", "two seeds give the same noise: whoever knows the code can subtract it."
+            "noise of other seeds",
+            "two seeds give the same noise: anyone who knows the code can subtract it.",
         )
     if later is not None and is_same_noise(drawn[0], later, claimed.deviation):
         runner.report(

@@ -37,7 +37,7 @@ class Probe(NamedTuple):
 
 
 def probe_for(rule: str, rng: np.random.Generator) -> Probe | None:
-    """None for a rule that measures nothing."""
+    """The probe for a rule; None for a rule that measures nothing."""
     makers: dict[str, Callable[[np.random.Generator], Probe]] = {
         "explicit": lambda rng: _scalars(rng, "auto"),
         "vmap": lambda rng: _scalars(rng, "vmap"),

@@ -56,7 +56,7 @@ def shared_noise(draws: Mapping[str, np.ndarray], deviation: float) -> str | Non
 
 
 def _least(freedom: int, probability: float) -> float:
-    """Below which a chi-squared number is with this probability, however small."""
+    """The number below which a chi-squared variable is with this probability, however small."""
     return 2 * float(gammaincinv(freedom / 2, probability))
 
 

@@ -57,12 +57,12 @@ def is_refuted(inverse: Inverse, *, canaries: int, guesses: int, correct: int, e
 
 
 def gaussian(mus: np.ndarray) -> Inverse:
-    """Of the curves Phi(Phi^-1(x) + mu)."""
+    """The family of the curves Phi(Phi^-1(x) + mu)."""
     return lambda chance: ndtr(ndtri(chance) - mus)
 
 
 def approximate(epsilons: np.ndarray, delta: float) -> Inverse:
-    """Of the curves min(e^epsilon x + delta, 1 - e^-epsilon (1 - delta - x))."""
+    """The family of the curves min(e^epsilon x + delta, 1 - e^-epsilon (1 - delta - x))."""
     smaller, larger = np.exp(-epsilons), np.exp(epsilons)
     return lambda chance: np.maximum((chance - delta) * smaller, 1 - delta - (1 - chance) * larger)
 
@@ -101,7 +101,7 @@ def _largest_refuted(
     correct: int,
     error: float,
 ) -> float:
-    """By a search that keeps a refuted value below; nothing when not even the smallest is refuted."""
+    """Searches with a refuted value below; returns nothing when not even the smallest is refuted."""
     if 2 * correct <= guesses:
         return 0.0
     low, high = 0.0, largest

@@ -40,7 +40,7 @@ class WatchedStep:
 
     @property
     def problems(self) -> tuple[Finding, ...]:
-        """Where the step failed, whatever was looked at."""
+        """The failures of the step, whatever was looked at."""
         return tuple(
             Finding(check=each.check, outcome=Outcome.CONTRADICTED, what=each.what.rstrip("."))
             for each in self._runner.problems

@@ -50,7 +50,7 @@ Delta = Annotated[float | None, typer.Option(help="Below 1 / examples.", show_de
 SamplingOption = Annotated[Sampling, typer.Option(help="How batches are drawn.")]
 AdjacencyOption = Annotated[
     Adjacency | None,
-    typer.Option(help="What a neighbour may do to a record.", show_default="what the sampling is made for"),
+    typer.Option(help="How neighbouring datasets differ.", show_default="what the sampling is made for"),
 ]
 Group = Annotated[int, typer.Option(help="Protect this many records at once.")]
 EventFile = Annotated[

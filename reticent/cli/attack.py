@@ -40,7 +40,7 @@ Share = Annotated[
     float | None,
     typer.Option(
         help="The share of rows with the property to tell from the usual share.",
-        show_default="half way from the usual share to 1",
+        show_default="halfway between the usual share and 1",
     ),
 ]
 Model = Annotated[
@@ -68,7 +68,7 @@ class AttackRequest(NamedTuple):
 def run(
     folder: options.OptionalRunFolder = None,
     attacks: Attacks = None,
-    shadows: Annotated[int, typer.Option(help="The number of models to train like the run.")] = 16,
+    shadows: Annotated[int, typer.Option(help="The number of shadow models to train.")] = 16,
     column: Column = None,
     property_: Property = None,
     share: Share = None,

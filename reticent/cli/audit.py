@@ -35,9 +35,7 @@ def run(
     arithmetic: Annotated[
         bool, typer.Option("--arithmetic", help="Audit the arithmetic of one step, bit by bit, instead.")
     ] = False,
-    confidence: Annotated[
-        float, typer.Option(help="The confidence with which a contradiction is right.")
-    ] = 0.95,
+    confidence: Annotated[float, typer.Option(help="The confidence level of the audit.")] = 0.95,
     data: options.MovedData = None,
     write: Annotated[
         Path | None,

@@ -1,4 +1,4 @@
-"""`reticent calibrate`: leave one quantity out, and it is solved for."""
+"""`reticent calibrate`: solves for the one quantity that is left out."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def run(
         for warning in each.warnings:
             output.warn(f"{each.folder}: {warning}")
     output.note(
-        "Scores are unreleased. Whoever sees several runs on the same data learns from all of them: their "
+        "Scores are unreleased. Anyone who sees several runs on the same data learns from all of them: their "
         "costs add up, and a ledger counts them."
     )
 

@@ -101,7 +101,7 @@ def _read(file: Path) -> dict[str, Any]:
 def _require_sections(found: dict[str, Any], commands: dict[str, Any]) -> None:
     """
     Raises:
-        DataError: something in the file is in no section of a command: it would never count.
+        DataError: a key stands outside of every command's section and would have no effect.
     """
     for name, content in found.items():
         if not isinstance(content, dict):

@@ -76,7 +76,7 @@ def _show_table(write: Path, epsilon: float, *, as_json: bool) -> None:
 
 
 def open_in_browser(page: Path) -> None:
-    """Opens a file in the browser of whoever sits there; says where it is if nobody does."""
+    """Opens a file in the browser of whoever sits there; prints where it is if there is none."""
     import webbrowser
 
     has_display = sys.platform in ("darwin", "win32") or any(

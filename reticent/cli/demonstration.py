@@ -105,7 +105,7 @@ def demonstrate(
     outside = (again.held_out["x"] @ twin).argmax(axis=1) == again.held_out["y"]
     plain = TwoModels("without privacy", float(outside.mean()), leaks, "infinite", "-")
     observer.say(
-        f"1 of 3  It leaks: asked about each of the {PLANTED} planted records, of which coins left out half, "
+        f"1 of 3  It leaks: asked about each of the {PLANTED} planted records, half of them left out, "
         f"the model without privacy tells which it saw: AUC {leaks.auc.value:.0%}. Guessing gives 50%."
     )
     keeps = _attack(planted, was_in, predict_scores(again.learner, audited.run.params, planted["x"]))
@@ -164,7 +164,7 @@ def _request(source: str, epsilon: float, ledger: Path) -> Request:
 
 
 def _plant(again: Again) -> dict[str, np.ndarray]:
-    """Drawings that nobody made, with labels by chance: only who has seen one knows its label."""
+    """Made-up drawings with random labels: only a model that has seen one knows its label."""
     shape = again.problem.shape
     side = math.isqrt(math.prod(shape[:2]))
     if not again.problem.is_classification or again.domain is not None or side**2 != math.prod(shape):
@@ -223,7 +223,7 @@ def _with_comparison(facts: Facts, plain: TwoModels, private: TwoModels) -> Fact
         title="Who was in the training set? What a model tells about planted records",
         description=(
             f"AUC of the attack: {areas[0].value:.1%} without privacy and {areas[1].value:.1%} with privacy, "
-            "where guessing has 50%."
+            "where guessing gives 50%."
         ),
         unit="AUC of an attack on planted records, %",
         names=tuple(model.name for model in models),
@@ -238,8 +238,8 @@ def _with_comparison(facts: Facts, plain: TwoModels, private: TwoModels) -> Fact
         id="twins",
         title="With and without privacy",
         text=(
-            f"{PLANTED} made-up drawings with labels by chance were planted: each joined the training or "
-            "not, by a coin. Whoever asks a model for the label of such a record, and gets it right with "
+            f"{PLANTED} made-up drawings with random labels were planted: each joined the training or "
+            "not, by a coin. An attacker who asks for the label of such a record, and gets it with "
             "confidence, has found out that the model saw it. Both models were trained on the same rows and "
             "the same planted records.",
         ),

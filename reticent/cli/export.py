@@ -1,4 +1,4 @@
-"""`reticent export`: what of a run may leave the house."""
+"""`reticent export`: the parts of a run that may be published."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Write what of a run may be published into a folder.
+    """Write the publishable parts of a run to a folder.
 
     That is the model or generator, the domain, the guarantee and a model
     card. Scores on held-out rows, votes, seeds, and the folders of your files

@@ -16,29 +16,33 @@ EPILOG = (
 )
 
 Users = Annotated[
-    str | None, typer.Option("--users", help="The column that says whose a row is.", show_default=False)
+    str | None, typer.Option("--users", help="The column that names each row's user.", show_default=False)
 ]
 RowsOfEach = Annotated[
-    int, typer.Option("--rows-per-user", help="How many rows of each user are used, the first ones.")
+    int, typer.Option("--rows-per-user", help="The most rows of one user to use: the first ones.")
 ]
-Rounds = Annotated[int, typer.Option(help="How often clients are asked.")]
+Rounds = Annotated[int, typer.Option(help="The number of rounds.")]
 PerRound = Annotated[
     int | None,
     typer.Option(
-        "--clients-per-round", help="So many take part on average.", show_default="a tenth, at least 32"
+        "--clients-per-round",
+        help="The expected number of clients per round.",
+        show_default="a tenth, at least 32",
     ),
 ]
-LocalEpochs = Annotated[int, typer.Option(help="How often a client goes over its rows in a round.")]
+LocalEpochs = Annotated[int, typer.Option(help="Passes of a client over its rows per round.")]
 LocalBatch = Annotated[int, typer.Option(help="Rows per step of a client.")]
 LocalRate = Annotated[
     float | None, typer.Option(help="The learning rate of a client.", show_default="by the model")
 ]
 MaxNorm = Annotated[
-    float | None, typer.Option(help="The longest update of a client.", show_default="by the model")
+    float | None, typer.Option(help="The clipping norm of a client's update.", show_default="by the model")
 ]
 Clients = Annotated[
     int | None,
-    typer.Option("--clients", help="Make up so many clients, for a named dataset.", show_default=False),
+    typer.Option(
+        "--clients", help="Divide a named dataset among this many made-up clients.", show_default=False
+    ),
 ]
 Dirichlet = Annotated[
     float | None,
@@ -110,7 +114,7 @@ def run(
         train.refuse_beside_resume(context)
     elif users is None and clients is None:
         raise InvalidArgument(
-            "Federated learning needs the column that says whose each row is.",
+            "Federated learning needs the column that names each row's user.",
             remedy="Pass it: reticent federate TABLE --users COLUMN --target COLUMN --epsilon 4 -o FOLDER. "
             "For a named dataset, make clients up: --clients 100 --dirichlet 0.5.",
         )

@@ -46,7 +46,7 @@ def init(
     """Create a new, empty ledger.
 
     An existing one is never overwritten. Any number of processes may charge
-    the same ledger. Without an owner's key, whoever may charge it may also
+    the same ledger. Without an owner's key, anyone who may charge it may also
     raise limits. In PostgreSQL, roles keep these rights apart as well.
     """
     made, address = _create(where, owner_key)
@@ -68,7 +68,7 @@ def init(
 
 
 def _create(where: str, owner_key: Path | None) -> tuple[Ledger, str]:
-    """A new ledger and its address; a key that was made for it goes again if the ledger cannot be made."""
+    """A new ledger and its address; a new key is removed again if that fails."""
     from reticent.ledger.address import without_password
     from reticent.ledger.ledger import Ledger
     from reticent.ledger.owner import OwnerKey
@@ -107,7 +107,7 @@ def limit(
     delta: Annotated[float, typer.Option(help="Below 1 / examples.", show_default=False)],
     adjacency: Annotated[
         Adjacency | None,
-        typer.Option(help="What a neighbour may do to a record.", show_default="as before, or add-or-remove"),
+        typer.Option(help="How neighbouring datasets differ.", show_default="as before, or add-or-remove"),
     ] = None,
     unit: Annotated[
         str | None,
@@ -150,7 +150,7 @@ def new_version(
     where: Where,
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Its name in the ledger.")],
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The file as it is from now on.")],
-    reason: Annotated[str, typer.Option(help="Why it changed, for whoever reads the ledger.")],
+    reason: Annotated[str, typer.Option(help="Why it changed, for readers of the ledger.")],
     owner_key: KeyFile = None,
     as_json: output.AsJson = False,
 ) -> None:
@@ -224,16 +224,16 @@ def charge(
     where: Where,
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Its name in the ledger.")],
     event: Annotated[Path, typer.Option(help="A JSON file: the event, as account --json shows it.")],
-    purpose: Annotated[str, typer.Option(help="One line, for whoever reads the ledger.")],
+    purpose: Annotated[str, typer.Option(help="One line, for readers of the ledger.")],
     table: Annotated[
         str | None,
-        typer.Option(help="The file that is released from, for its fingerprint.", show_default=False),
+        typer.Option(help="The file the release is computed from, for its fingerprint.", show_default=False),
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Charge a release that was made elsewhere.
 
-    What reticent makes itself it charges itself. The event says what is
+    Reticent charges its own releases. The event says what is
     released, such as {"kind": "gaussian", "noise_multiplier": 20.0}; charge
     it before any noise is drawn.
     """

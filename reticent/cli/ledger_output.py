@@ -28,7 +28,7 @@ def rights_in_words(ledger: Ledger) -> str:
     if ledger.owner is not None:
         return f"Every limit is signed by the owner, {ledger.owner}."
     if isinstance(ledger.address, Path):
-        return "It has no owner: whoever may write to it may also raise limits."
+        return "It has no owner: anyone who may write to it may also raise limits."
     owner, *_ = roles(ledger.address.schema)
     return f"It has no owner's key: members of {owner}, and administrators of the database, may raise limits."
 

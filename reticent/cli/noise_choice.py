@@ -1,4 +1,4 @@
-"""The options by which a command line names the noise of a run."""
+"""The options that choose the noise of a run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import typer
 
 NoiseOption = Annotated[
     str,
-    typer.Option("--noise", help="independent, banded, toeplitz, blt, tree or auto: what a step takes back."),
+    typer.Option(
+        "--noise", help="How noise is correlated: independent, banded, toeplitz, blt, tree or auto."
+    ),
 ]
 BandsOption = Annotated[
     int | None,
     typer.Option(
         "--bands",
-        help="Of banded noise; random batches are drawn from as many parts.",
+        help="Bands of banded noise; random batches come from as many parts of the data.",
         show_default=False,
     ),
 ]

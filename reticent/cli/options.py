@@ -87,7 +87,7 @@ Bounds = Annotated[
 Buckets = Annotated[
     list[str] | None,
     typer.Option(
-        help="Columns of very many words, as in city=64: a public hash sorts the words into so many buckets.",
+        help="For columns with very many words, as in city=64: a public hash sorts them into 64 buckets.",
         show_default="frequent words are found privately",
     ),
 ]
@@ -96,12 +96,12 @@ HeldOut = Annotated[float, typer.Option(help="The share of rows to hold out for 
 User = Annotated[
     str | None,
     typer.Option(
-        help="A column that names users: protect a user with all rows, not a row.", show_default=False
+        help="A column that names users: protect all rows of a user, not one row.", show_default=False
     ),
 ]
 RowsPerUser = Annotated[
     int | None,
-    typer.Option(help="With --user: how many rows of each are used, the first ones.", show_default=False),
+    typer.Option(help="With --user: the most rows of one user to use, the first ones.", show_default=False),
 ]
 
 # What may be spent, and where it is charged.
@@ -127,21 +127,21 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the output file if
 MovedData = Annotated[
     str | None,
     typer.Option(
-        "--data", help="The table of the run, if it was moved.", show_default="where the run was made from"
+        "--data", help="The table of the run, if it was moved.", show_default="where the run read it"
     ),
 ]
 Resume = Annotated[Path | None, typer.Option(help="Resume the run in this folder.", show_default=False)]
 
 
 def classes_of(text: str | None) -> tuple[str, ...] | str:
-    """The classes that were typed, or how they become known."""
+    """The classes that were typed, or how to find them."""
     if text is None or text in ("public", "private"):
         return text or "public"
     return tuple(word.strip() for word in text.split(","))
 
 
 def buckets_of(typed: list[str] | None) -> dict[str, int]:
-    """Numbers of buckets by the name of their column.
+    """The number of buckets of each named column.
 
     >>> buckets_of(["city=64,firm=16"])
     {'city': 64, 'firm': 16}
@@ -162,7 +162,7 @@ def buckets_of(typed: list[str] | None) -> dict[str, int]:
 
 
 def bounds_of(typed: list[str] | None) -> dict[str, tuple[float, float]]:
-    """Bounds by the name of their column.
+    """The bounds of each named column.
 
     >>> bounds_of(["age=0:120,income=0:5e5"])
     {'age': (0.0, 120.0), 'income': (0.0, 500000.0)}

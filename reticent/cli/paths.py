@@ -1,4 +1,4 @@
-"""Where a command reads a run and writes a file: what is in the way is said before anything is computed."""
+"""Where a command reads a run and writes a file: problems are reported before anything is computed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def require_folder(run: Path) -> None:
 
 
 def require_place(file: Path) -> None:
-    """Refuses a place where no file can be written. What is there already is not looked at."""
+    """Refuses a place where no file can be written; an existing file is fine."""
     if file.is_dir():
         raise DataError(f"Cannot write {file}: it is a folder.", remedy="Name a file in it.")
     if not file.parent.is_dir():
         raise DataError(
             f"Cannot write {file}: there is no folder {file.parent}.",
-            remedy="Make it first, or choose another place.",
+            remedy="Create it first, or choose another place.",
         )
     if not os.access(file.parent, os.W_OK | os.X_OK):
         raise DataError(

@@ -53,7 +53,7 @@ def refuse_without_resume(data: str | None) -> None:
 def check_source(source: str) -> None:
     """
     Raises:
-        DataError: there is no such file, and its name is nearly that of a dataset.
+        DataError: there is no such file, and its name is close to that of a dataset.
     """
     from reticent.data import catalog
 

@@ -101,7 +101,7 @@ _COUNTED_AS = {
 
 
 def _warn_of(odd: OddCells, decimal: str) -> None:
-    """One line per kind of cell that is not as in training: whoever wrote it meant something."""
+    """One line per kind of cell that is not as in training: its author may have meant something."""
     for what, counted_as in _COUNTED_AS.items():
         found = {name: count for (name, kind), count in odd.items() if kind == what}
         if found:

@@ -55,7 +55,5 @@ def run(
         return
     output.print_line(f"{made.name}, not private, digest {made.digest[:16]}")
     if about.accuracy is not None:
-        output.print_line(
-            f"{about.accuracy:.1%} of the public rows that were held out are told apart rightly"
-        )
+        output.print_line(f"{about.accuracy:.1%} of the held-out public rows are classified correctly")
     output.note(f"Next: reticent train DATASET --epsilon 2 --from {write} -o RUN.")

@@ -110,7 +110,7 @@ def _kind(parameter: Any) -> str:
 
 
 def _default(parameter: Any) -> str:
-    """What holds if nothing is said, as the help on the terminal has it: in words, or as a value."""
+    """The default of an option as the terminal's help shows it: in words, or as a value."""
     if parameter.required:
         return "required"
     if isinstance(parameter.show_default, str):

@@ -36,7 +36,7 @@ def run(
     ] = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Write a report on a run, for whoever has to sign for it.
+    """Write a report on a run, for the person who has to sign for it.
 
     One HTML file that needs no network: the promise in plain words first,
     then the evidence, then the full record. The same facts are written to

@@ -19,7 +19,7 @@ def run(
     ] = "\n",
     characters: Annotated[int, typer.Option(help="How many to write.", min=1)] = 300,
     temperature: Annotated[float, typer.Option(help="0 for the likeliest text, 1 for a fair sample.")] = 0.8,
-    seed: Annotated[int | None, typer.Option(help="For the same text twice.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(help="For the same text each time.", show_default=False)] = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Continue a text, with a run of --task next-character.

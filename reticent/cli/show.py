@@ -135,7 +135,7 @@ def _print_weights(folder: Path, *, as_json: bool) -> None:
     output.print_table(f"Effects {found.unit}", headings, weight_rows(found))
     if len(found.weights) > LARGEST:
         output.note(f"The largest {LARGEST} of {len(found.weights):,}; all of them with --json.")
-    output.note(f"An effect is, {HOW_TO_READ}.")
+    output.note(f"Effects: {HOW_TO_READ}.")
 
 
 def _print_curves(folder: Path, record: RunRecord, *, as_json: bool) -> None:
@@ -176,7 +176,7 @@ def _print_class_tables(folder: Path, record: RunRecord, *, only_thresholds: boo
     if not tables or details is None:
         raise DataError(
             f"{folder} has no scores of {'two classes' if only_thresholds else 'classes'} on held-out rows.",
-            remedy="They are kept in its private part, for runs that predict classes and held rows out.",
+            remedy="They are kept in its private part, for runs that predict classes and hold rows out.",
         )
     if as_json:
         classes = list(result.problem.classes) if result.problem else []
@@ -209,7 +209,7 @@ def _spending_rows(record: RunRecord) -> list[tuple[str, str]]:
 
 
 def _draw(history: Sequence[HistoryPoint]) -> None:
-    """How the model learned, if there is more than a moment of it."""
+    """Draws the score over the steps, if it was measured more than once."""
     from reticent.report.render.console import draw_curve
 
     scored = [(one.epoch, one.held_out["accuracy"]) for one in history if "accuracy" in one.held_out]

@@ -36,7 +36,7 @@ def run(
         else:
             output.print_line(address)
             output.note(
-                f"The studio looks into {folder.resolve()}. Keep its address to yourself; Ctrl-C ends."
+                f"The studio looks into {folder.resolve()}. Keep its address to yourself; Ctrl-C stops it."
             )
         typer.get_text_stream("stdout").flush()
         if opens:

@@ -23,7 +23,7 @@ _HELD_OUT = 0.2  # of the rows, with --evaluate
 
 
 Source = Annotated[str | None, typer.Argument(help="A table, or images of the catalog.", show_default=False)]
-Epsilon = Annotated[float | None, typer.Option(help="What may be spent in all.", show_default=False)]
+Epsilon = Annotated[float | None, typer.Option(help="The total privacy budget.", show_default=False)]
 Delta = Annotated[
     float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
 ]
@@ -44,7 +44,7 @@ From = Annotated[
 How = Annotated[str, typer.Option(help="auto; mst or aim (tables), embedding or gan (images).")]
 Target = Annotated[str | None, typer.Option(help="The column that matters most.", show_default=False)]
 Ignore = Annotated[
-    str | None, typer.Option(help="Columns to leave out, with commas between.", show_default=False)
+    str | None, typer.Option(help="Columns to leave out, separated by commas.", show_default=False)
 ]
 DomainFile = Annotated[Path | None, typer.Option(help="What is public about the table.", show_default=False)]
 Evaluate = Annotated[

@@ -83,14 +83,14 @@ def demonstrate_table(
     generator = Generator(made.folder)
     generator.write(synthetic, generator.record.rows)
     cost = at_most(made.record.result.guarantee.epsilon)
-    priced = f"{generator.record.rows} rows that are nobody's, epsilon {cost}"
+    priced = f"{generator.record.rows} rows of nobody, epsilon {cost}"
     observer.say(f"3 of 4  Made {synthetic}: {priced}.")
 
     report = folder / "report.html"
     write_report(report, collect_facts(run))
     with Ledger.open(ledger) as opened:
         spent = opened.account("patients")
-    observer.say("4 of 4  Reported, for whoever has to sign.")
+    observer.say("4 of 4  Reported, for the person who has to sign.")
     charges = f"{spent.charges} charges to 'patients' in {ledger}"
     return TableDemonstration(
         folder=folder,

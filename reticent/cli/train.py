@@ -29,7 +29,7 @@ Model = Annotated[
     ),
 ]
 Target = Annotated[str | None, typer.Option(help="The column to predict.", show_default=False)]
-Epsilon = Annotated[float | None, typer.Option(help="What may be spent in all.", show_default=False)]
+Epsilon = Annotated[float | None, typer.Option(help="The total privacy budget.", show_default=False)]
 Delta = Annotated[
     float | None, typer.Option(help="Below 1 / rows.", show_default="a tenth of 1 / rows, or less")
 ]
@@ -59,7 +59,8 @@ TrainSource = Annotated[
 PublicRows = Annotated[
     str | None,
     typer.Option(
-        help="For pate: unlabelled rows, or held-out. For --features: what to whiten by.", show_default=False
+        help="For pate: unlabelled rows, or held-out. For --features: public records for whitening.",
+        show_default=False,
     ),
 ]
 Teachers = Annotated[
@@ -79,18 +80,16 @@ SamplingName = Annotated[
 NoiseName = Annotated[
     str, typer.Option("--noise", help="For sgd and gd: independent, banded, toeplitz, blt, tree or auto.")
 ]
-Bands = Annotated[
-    int | None, typer.Option(help="Of banded noise: how many steps take some of it back.", show_default=False)
-]
+Bands = Annotated[int | None, typer.Option(help="Of banded noise: the number of bands.", show_default=False)]
 Buffers = Annotated[int | None, typer.Option(help="Of blt noise.", show_default=False)]
 Start = Annotated[
     str | None,
     typer.Option("--from", help="Public weights to start from (reticent pretrain).", show_default=False),
 ]
-Learn = Annotated[str, typer.Option(help="What learns of public weights: dense, all, biases or lora.")]
+Learn = Annotated[str, typer.Option(help="Which public weights are trained: dense, all, biases or lora.")]
 Views = Annotated[
     int | None,
-    typer.Option(help="Of cnn and wide_resnet: changed copies of an image, averaged.", show_default="auto"),
+    typer.Option(help="Of cnn and wide_resnet: augmented copies per image, averaged.", show_default="auto"),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what it would cost; charge nothing, write nothing.")

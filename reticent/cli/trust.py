@@ -1,4 +1,4 @@
-"""`reticent trust`: says what the folder of a run names outside of it, and lets that be opened."""
+"""`reticent trust`: shows the files outside of a run's folder that it names, and allows opening them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run(
     folder: Annotated[Path, typer.Argument(help="A run that somebody else made.", show_default=False)],
     as_json: output.AsJson = False,
 ) -> None:
-    """Let a run of somebody else open the data that it names.
+    """Allow somebody else's run to open the data that it names.
 
     Any run can be shown, reported on and predicted with. To resume, attack or
     audit it, files that it names are opened, and a stranger may have put any

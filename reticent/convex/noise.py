@@ -36,7 +36,7 @@ def add_gaussian(
 
 
 def deviation_on_grid(size: int, *, max_norm: float, deviation: float) -> float:
-    """Of the noise that `add_gaussian` adds to so many numbers, a little more than asked. Public."""
+    """The deviation of the noise of `add_gaussian` on so many numbers, a little more than asked. Public."""
     levels, step = normal_grid(size, max_norm=max_norm, deviation=deviation * MARGIN)
     return deviation_of(levels) * step
 

@@ -86,7 +86,7 @@ def sums_of(problem: ConvexProblem, bound: float) -> np.ndarray:
 
 
 def noise_share(problem: ConvexProblem, terms: ConvexTerms) -> float:
-    """About the largest eigenvalue of the noise on X'X, over the number of records: public."""
+    """The approximate largest eigenvalue of the noise on X'X, over the number of records: public."""
     size = problem.features
     scale = noise_for(terms, problem.examples, _entries(size))[2]
     deviation = scale * (1.0 if terms.delta is not None else math.sqrt(_entries(size) + 1))

@@ -45,7 +45,7 @@ def inside_unit(**values: float) -> None:
 
 
 def count(*, minimum: int = 1, **values: int) -> None:
-    """A whole number of at least `minimum`; 3.0 is accepted by nobody, so that 3.5 never is either.
+    """A whole number of at least `minimum`; 3.0 is refused too, so that 3.5 always is.
 
     Example:
         >>> count(steps=3)

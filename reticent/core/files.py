@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and their digests."""
+"""Files that are either complete or absent, and their digests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AT_ONCE = 1 << 22  # bytes
 
 @contextmanager
 def whole_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
-    """Opens a file for writing that gets its name once all of it is on the disk; the old one stays till then.
+    """Opens a file for writing that gets its name once it is complete; the old one stays until then.
 
     It is written under a name that nobody can guess, in the same folder, and never through a symbolic link:
     a link at `path` is replaced, and what it points to is left alone.
@@ -60,14 +60,14 @@ def whole_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
     except OSError as error:
         raise DataError(
             f"Cannot write {path}: {error.strerror}.",
-            remedy="Make room on that disk."
+            remedy="Free some space on that disk."
             if error.errno in (errno.ENOSPC, errno.EDQUOT)
-            else "See that its folder is there, and that you may write there.",
+            else "Check that its folder exists and that you may write there.",
         ) from error
 
 
 def open_new(path: Path, *, is_private: bool = False) -> BinaryIO:
-    """Creates a file, where nothing is yet, not even a symbolic link, and opens it for writing.
+    """Creates a file and opens it for writing; fails if anything is there, even a symbolic link.
 
     Raises:
         FileExistsError: there is something of that name.
@@ -87,7 +87,7 @@ def write_whole(path: Path, content: bytes, *, is_private: bool = False) -> None
 
 
 def read_inside(folder: Path, name: str, *, most: int = 1 << 24) -> bytes:
-    """What a file of a folder holds, which may be a stranger's: nothing outside of it is read.
+    """Reads a file in a folder that may be a stranger's; nothing outside of the folder is read.
 
     Args:
         name: of the file, or of folders and the file in them.
@@ -105,7 +105,7 @@ def read_inside(folder: Path, name: str, *, most: int = 1 << 24) -> bytes:
 
 
 def read_start_inside(folder: Path, name: str, length: int) -> bytes:
-    """The first bytes of a file in a folder, which may be a stranger's; fewer where it is shorter.
+    """Reads the first bytes of a file in a folder that may be a stranger's; fewer if it is shorter.
 
     Raises:
         OSError: as `read_inside`, but for its size.
@@ -133,7 +133,7 @@ def _open_inside(folder: Path, name: str) -> BufferedReader:
 
 
 def read_named(path: Path, *, most: int = 1 << 26) -> bytes:
-    """What a file holds that the user named: links are followed, and a pipe is read to its end.
+    """Reads a file that the user named: links are followed, and a pipe is read to its end.
 
     Raises:
         OSError: it is not there or may not be read; EFBIG if it holds more than `most` bytes.
@@ -146,7 +146,7 @@ def read_named(path: Path, *, most: int = 1 << 26) -> bytes:
 
 
 def read_json_inside(folder: Path, name: str, *, most: int = 1 << 24) -> Any:
-    """The JSON in a file of a folder, which may be a stranger's.
+    """Reads the JSON in a file of a folder that may be a stranger's.
 
     Raises:
         OSError: as `read_inside`. ValueError: as `strict_json.parse`.
@@ -156,7 +156,7 @@ def read_json_inside(folder: Path, name: str, *, most: int = 1 << 24) -> Any:
 
 @contextmanager
 def misfits_as(error: ReticentError) -> Iterator[None]:
-    """Raises this error where what a file says does not fit together, however Python puts it.
+    """Raises this error instead of whatever Python raises for a file that contradicts itself.
 
     For code that builds objects from the values of a file: an argument out of its range, a name that is not
     there, a shape that does not match. An error that names a file itself (`DataError`) is left as it is.

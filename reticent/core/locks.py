@@ -1,4 +1,4 @@
-"""Files that one process at a time has for itself."""
+"""Locks: files that one process at a time may hold."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def without_password(text: str, *, whose: str = "the table") -> str:
     if is_database(text):
         return parse_uri(text, whose=whose).uri
     if "://" not in text and looks_like_database(text) and not Path(text).exists():
-        raise not_an_address(whose, "It looks like a database's, and does not start with postgresql://.")
+        raise not_an_address(whose, "It looks like a database's, but does not start with postgresql://.")
     return text
 
 
@@ -154,7 +154,7 @@ def not_an_address(whose: str, why: str = "") -> InvalidArgument:
 
 
 def connect(uri: str, *, timeout: float, whose: str) -> Any:
-    """A connection on which transactions are begun by hand.
+    """A connection whose transactions are begun explicitly.
 
     Args:
         timeout: seconds to wait for the server.

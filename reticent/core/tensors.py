@@ -17,7 +17,7 @@ _LARGEST_ENTRY = 1 << 10  # bytes, of one tensor in the header, beside its name
 
 
 class TensorFile(NamedTuple):
-    """Named tensors, and the texts that their file says of them."""
+    """Named tensors, and the texts in the header of their file."""
 
     tensors: dict[str, np.ndarray]
     texts: dict[str, str]
@@ -40,7 +40,7 @@ def parse(content: bytes) -> TensorFile:
 
 
 def read_known_inside(folder: Path, name: str, sizes: Mapping[str, int]) -> bytes:
-    """What a file of a folder holds whose tensors are known: no more is read than they can take.
+    """Reads a file whose tensors are known: no more bytes than these can take.
 
     Args:
         sizes: of each tensor, by its name, in bytes.
@@ -63,7 +63,7 @@ def texts_inside(folder: Path, name: str) -> dict[str, str]:
 
 
 def texts_of(content: bytes) -> dict[str, str]:
-    """The texts that a safetensors file says of its tensors, without reading those.
+    """The texts in the header of a safetensors file; its tensors are not read.
 
     Raises:
         ValueError: it does not begin as one.

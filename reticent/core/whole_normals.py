@@ -107,7 +107,7 @@ def _require_countable(count: int) -> None:
 
 
 def _lanes(count: int) -> int:
-    """So many that all stretches are of one length, and the last is nearly full."""
+    """The number of lanes with which all stretches have one length, and the last is nearly full."""
     lanes = -(-count // _NUMBERS)
     stretches = max(-(-lanes // _LANES), 1)
     return -(-2 * align(-(-lanes // stretches) // 2) // _BLOCK) * _BLOCK
@@ -167,7 +167,7 @@ def _marked(key: jax.Array, at: _Lanes, multiple: int, look_up: LookUp) -> tuple
 
 
 def _plus(found: _Found, multiple: int, *more: _Found) -> _Found:
-    """With a multiple of further values, two rows of each."""
+    """Adds a multiple of further values, two rows of each."""
     value = jnp.concatenate([part.value for part in more])
     is_open = jnp.concatenate([jnp.broadcast_to(part.is_open, part.value.shape) for part in more])
     return _Found(found.value + multiple * value, found.is_open | is_open)

@@ -33,7 +33,7 @@ def key_words(key: Key[Array, ""]) -> UInt32[Array, " 4"]:
 
 
 def align(blocks: int) -> int:
-    """So many or a few more, such that XLA is fast: it takes twice as long for arrays of odd lengths.
+    """Rounds a count up so that XLA is fast: it takes twice as long for arrays of odd lengths.
 
     Example:
         >>> align(1), align(65)

@@ -24,7 +24,7 @@ def random_order(key: jax.Array, rows: int) -> jax.Array:
 
 
 def uniform_below(key: jax.Array, bound: int, count: int) -> jax.Array:
-    """So many whole numbers below `bound`, at most 2^31: the whole part of `bound` times a 128-bit fraction.
+    """Draws whole numbers below `bound`, at most 2^31: the whole part of `bound` times a 128-bit fraction.
 
     Guarantee:
         Each is within bound 2^-128 of the uniform law, in total variation.
@@ -79,7 +79,7 @@ def binomial_law(rows: int, successes: int) -> tuple[int, tuple[int, ...]]:
 
 
 def binomial_table(rows: int, rate: float, most: int) -> BinomialTable:
-    """Of how many of so many rows join, each with a chance of `rate`, a multiple of 2^-32; at most `most`."""
+    """The law of how many rows join, each with a chance of `rate`, a multiple of 2^-32; at most `most`."""
     least, law = binomial_law(rows, round(rate * 2.0**32))
     thresholds = law[: max(min(most, rows) - least, 0)]
     parts = [[min(number, 2**96 - 1) >> place & 0xFFFFFFFF for number in thresholds] for place in (64, 32, 0)]

@@ -67,7 +67,7 @@ class Cyclic:
         return Participation.cyclic(max(steps, 1), self.parts)
 
     def event(self, release: Event, steps: int) -> Event:
-        """Of independent releases: one for each time that a record takes part."""
+        """The event of independent releases: one for each time that a record takes part."""
         return sampling_events.shuffled(
             release, examples=self.examples, batch_size=self.batch_size, steps=steps
         )

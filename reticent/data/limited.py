@@ -73,11 +73,11 @@ class Limited:
         return Participation(times=self.times, separation=self.separation).within(max(steps, 1))
 
     def event(self, release: Event, steps: int) -> Event:
-        """Of independent releases: one for each time that a unit takes part."""
+        """The event of independent releases: one for each time that a unit takes part."""
         return Repeated(event=release, times=self.participation(steps).times if steps else 0)
 
     def draw(self, root: jax.Array, steps: jax.Array, rows: int) -> Batch:
-        """Where everybody is there: the next ones in the row, and those who had all their turns stay away."""
+        """Draws as if everybody were there: the next in line, without those who had all their turns."""
         at = steps[:, None] * self.batch_size + jnp.arange(self.batch_size, dtype=jnp.int32)
         indices, turn = at % self.examples, at // self.examples
         is_real = (turn < self.times) & (indices < rows)
@@ -86,7 +86,7 @@ class Limited:
     def choose(
         self, step: int, earlier: Mapping[int, Sequence[int]], there: Collection[int]
     ) -> tuple[int, ...]:
-        """Who of those that are there is taken: whoever waited longest, in the order of `draw`.
+        """Chooses among those that are there: the ones that waited longest, in the order of `draw`.
 
         Args:
             earlier: the steps, in order, that each unit was in.

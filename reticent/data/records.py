@@ -178,7 +178,7 @@ def _length_of(source: Any, name: str) -> int:
         raise DataError(f"'{name}' has no records.", remedy="Give at least one.")
     if count >= sys.maxsize:
         raise DataError(
-            f"'{name}' repeats without end, and a record that comes twice counts twice.",
+            f"'{name}' repeats endlessly, and a record that comes twice counts twice.",
             remedy="Leave out repeat(): the plan says how often records are drawn.",
         )
     return count

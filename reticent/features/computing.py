@@ -78,7 +78,7 @@ def compute(
 
 
 def fingerprint(extractor: Extractor, records: AskedRecords) -> str:
-    """Of a model and all records, in their order: the name under which their features are kept."""
+    """The digest of a model and all records, in their order: the name under which their features are kept."""
     digest = hashlib.blake2b(extractor.digest.encode(), digest_size=20)
     if isinstance(records, np.ndarray) and records.dtype.kind not in "OUST":
         digest.update(f"{records.dtype.str} {records.shape}".encode())

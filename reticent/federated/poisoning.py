@@ -87,7 +87,7 @@ def backdoor(
 
 
 def edge_cases(features: Float[np.ndarray, "rows features"], count: int) -> Int[np.ndarray, " found"]:
-    """The rows that are least like the others: a backdoor on them is noticed by nobody's ordinary rows.
+    """The rows that are least like the others: a backdoor on them is noticed by no honest client's rows.
 
     Likeness is the density of a Gaussian with the rows' mean and their covariance, a thousandth of whose
     mean variance is added to each direction.

@@ -152,7 +152,7 @@ def median(updates: Updates) -> Update:
 
 
 def trimmed_mean(updates: Updates, malicious: int) -> Update:
-    """Of each number the mean without its `malicious` largest and smallest values.
+    """The mean of each number without its `malicious` largest and smallest values.
 
     Reference:
         Yin, Chen, Ramchandran and Bartlett (2018), definition 2, arXiv:1803.01498v2.
@@ -261,7 +261,7 @@ def _finite(updates: Any) -> Updates:
 
 
 def squared_distances(updates: Updates) -> np.ndarray:
-    """Between all pairs of updates: (clients, clients)."""
+    """The squared distances between all pairs of updates: (clients, clients)."""
     centred = updates - np.median(updates, axis=0)  # what all have in common cancels badly
     squares = np.einsum("ij,ij->i", centred, centred)
     found = squares[:, None] + squares[None, :] - 2 * centred @ centred.T
@@ -277,7 +277,7 @@ def _scores(distances: np.ndarray, malicious: int) -> np.ndarray:
 
 
 def _nearest_to_median(ordered: np.ndarray, count: int) -> Update:
-    """Of each column, sorted, the mean of the `count` values nearest to its median."""
+    """The mean of the `count` values nearest to the median of each sorted column."""
     middle = np.median(ordered, axis=0)
     order = np.argsort(np.abs(ordered - middle), axis=0, kind="stable")[:count]
     return np.take_along_axis(ordered, order, axis=0).mean(axis=0)

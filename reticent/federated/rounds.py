@@ -72,7 +72,7 @@ class OpenRound:
         return tuple(self.seeds)
 
     def take(self, client: str, update: Any, *, number: int | None = None) -> None:
-        """Takes what a client sent; once, and only of those that were asked.
+        """Takes what a client sent: once, and only from those that were asked.
 
         What is in it does not matter: an update that is not finite counts as zero, a long one is clipped.
 

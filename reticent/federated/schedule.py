@@ -75,7 +75,7 @@ class Schedule:
         return Drawn(batch, units)
 
     def _taking_turns(self, number: int, there: Collection[str] | None) -> tuple[Batch, dict[int, int]]:
-        """Of those that can be reached, whoever waited longest."""
+        """Draws, of the clients that can be reached, those that waited longest."""
         assert self._limited is not None
         names = self._journal.clients
         earlier = {

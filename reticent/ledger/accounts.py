@@ -76,7 +76,7 @@ class Account:
 
     @property
     def fingerprint(self) -> str | None:
-        """Of the data that are charged for now; None as long as no charge has said what they are."""
+        """The fingerprint of the data that are charged for now; None until a charge states it."""
         return self.fingerprints[-1] if self.fingerprints else None
 
     @property

@@ -60,7 +60,7 @@ def parse_address(text: str | Address) -> Address:
         return text
     if not is_database(text):
         if looks_like_database(text):
-            raise not_an_address(WHOSE, "It looks like a database's, and does not start with postgresql://.")
+            raise not_an_address(WHOSE, "It looks like a database's, but does not start with postgresql://.")
         return Path(text)
     uri, own = parse_uri(text, whose=WHOSE, own=("schema",))
     schema = own.get("schema", "reticent")

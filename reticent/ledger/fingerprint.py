@@ -49,7 +49,7 @@ def read_key(path: Path, *, may_create: bool) -> bytes:
     except OSError as error:
         raise Unavailable(
             f"Cannot read the key of the ledger's fingerprints, {path} ({error.strerror}).",
-            remedy="Put a copy there, readable only by you: whoever charged this ledger first has it.",
+            remedy="Put a copy there, readable only by you: the person who charged this ledger first has it.",
         ) from None
     if len(key) != 32:
         raise DataError(f"{path} is not a key: it has {len(key)} bytes.", remedy="Put back the right one.")

@@ -88,7 +88,7 @@ def find_look_alike(name: str, known: Iterable[str]) -> str | None:
 
 
 def difference(name: str, other: str) -> str:
-    """In which characters two names that look alike differ, in words."""
+    """The characters in which two similar names differ, in words."""
     pairs = [(mine, theirs) for mine, theirs in zip(name, other, strict=False) if mine != theirs]
     if not pairs or len(name) != len(other):
         return f"{len(name)} characters instead of {len(other)}"

@@ -136,7 +136,7 @@ def check_content(accounts: Accounts, name: str, fingerprint: str) -> None:
     if known is not None and fingerprint.partition("-")[0] != known.partition("-")[0]:
         raise DataError(
             f"The fingerprint of '{name}' was made with another key than those in the ledger.",
-            remedy="Put back the key file that belongs to this ledger: whoever charged it first has it.",
+            remedy="Put back the key file of this ledger: the person who charged it first has it.",
         )
     _check_one_budget(accounts, name, fingerprint)
 

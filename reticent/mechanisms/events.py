@@ -69,7 +69,7 @@ class Laplace:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse:
-    """One answer among `choices`: the true one with probability `truth`, otherwise another one evenly.
+    """One answer among `choices`: the true one with probability `truth`, otherwise any other, all alike.
 
     Example:
         >>> round(RandomizedResponse(truth=0.75).epsilon, 4)  # ln 3

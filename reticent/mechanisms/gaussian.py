@@ -204,7 +204,7 @@ def _is_float(leaf: Any) -> bool:
 
 
 def dither_growth(numbers: int, steps: float, parts: int = 1) -> float:
-    """By what share rounding by chance may move two sums farther apart.
+    """The share by which rounding by chance may move two sums farther apart.
 
     A coordinate at distance x comes out at one of the two whole numbers beside x, with mean x up to 1/256.
     The squared distance grows by a sum of independent terms, each within 2|x| + 1 of the others it might have

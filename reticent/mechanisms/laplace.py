@@ -36,7 +36,7 @@ def add_laplace_noise(key: Key[Array, ""], total: BoundedSum, event: Laplace) ->
     """
     if total.norm != "l1":
         raise InvalidArgument(
-            "Laplace noise on each coordinate needs contributions bounded in the L1 norm, these are in L2.",
+            "Laplace noise on each coordinate needs contributions bounded in the L1 norm, not in L2.",
             remedy="Use add_vector_laplace_noise or add_gaussian_noise, or bound them in L1.",
         )
     source = source_of(key, total.value)

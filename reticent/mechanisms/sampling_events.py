@@ -36,7 +36,7 @@ class Sampling(StrEnum):
 
     @property
     def adjacencies(self) -> tuple[Adjacency, ...]:
-        """Those under which a theorem covers it; the first is the default.
+        """The adjacencies under which a theorem covers it; the first is the default.
 
         Example:
             >>> [str(adjacency) for adjacency in Sampling.SHUFFLED.adjacencies]

@@ -153,7 +153,7 @@ def _normalised(pieces: np.ndarray) -> np.ndarray:
 
 
 def _distinct(pieces: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """So many pieces, those that show something first: a flat one is a filter for nothing."""
+    """The first `count` pieces, those that show something first: a flat one is a filter for nothing."""
     shows = np.mean(np.square(pieces), axis=1) > 0.1
     order = rng.permutation(len(pieces))
     return pieces[np.concatenate([order[shows[order]], order[~shows[order]]])[:count]]

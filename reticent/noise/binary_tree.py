@@ -57,7 +57,7 @@ def tree_matrix(steps: int) -> np.ndarray:
 
 
 def tree_sensitivity(size: int, steps: int, participation: Participation) -> float:
-    """Of all nodes of trees over at most `size` steps each, wherever they begin.
+    """The sensitivity of all nodes of trees over at most `size` steps each, wherever they begin.
 
     In a level, nodes of s steps are disjoint, and there are at most steps / s of them. Each has a record at
     most ceil(s / separation) times, and the level at most `times` times. Its contributions to a node add up,

@@ -28,19 +28,19 @@ class ExpectedError(NamedTuple):
 
 
 def toeplitz_error(column: np.ndarray, steps: int, sensitivity: float) -> ExpectedError:
-    """Of a Toeplitz strategy, given by its first column."""
+    """The expected error of a Toeplitz strategy, given by its first column."""
     return of_sums(noise_of_sums(np.asarray(column, float)[:steps], steps), sensitivity)
 
 
 def of_sums(column: np.ndarray, sensitivity: float) -> ExpectedError:
-    """Of the first column of A C^-1."""
+    """The expected error, from the first column of A C^-1."""
     squares, steps = column**2, len(column)
     mean = float(np.sum(squares * np.arange(steps, 0, -1))) / steps
     return ExpectedError(sensitivity * math.sqrt(mean), sensitivity * math.sqrt(float(np.sum(squares))))
 
 
 def matrix_error(matrix: np.ndarray, sensitivity: float) -> ExpectedError:
-    """Of a lower-triangular strategy with an inverse."""
+    """The expected error of a lower-triangular strategy with an inverse."""
     steps = matrix.shape[1]
     sums = np.tril(np.ones((steps, steps)))
     rows = solve_triangular(matrix, sums.T, trans=1, lower=True).T  # A C^-1
@@ -48,7 +48,7 @@ def matrix_error(matrix: np.ndarray, sensitivity: float) -> ExpectedError:
 
 
 def of_rows(rows: np.ndarray, sensitivity: float) -> ExpectedError:
-    """Of the noise that each prefix sum takes: one row for each."""
+    """The expected error, from the noise that each prefix sum takes: one row for each."""
     squares = np.sum(rows**2, axis=1)
     return ExpectedError(
         sensitivity * math.sqrt(float(np.mean(squares))), sensitivity * math.sqrt(float(np.max(squares)))

@@ -36,7 +36,7 @@ class Participation:
 
     @classmethod
     def cyclic(cls, steps: int, parts: int) -> Participation:
-        """Of records in a fixed order, divided into `parts`, one for each step in turn.
+        """The participation of records in a fixed order, divided into `parts`, one for each step in turn.
 
         Example:
             >>> Participation.cyclic(steps=16, parts=5).times

@@ -28,7 +28,7 @@ def rounded_up(value: float, terms: int) -> float:
 
 
 def toeplitz_sensitivity(column: np.ndarray, steps: int, participation: Participation) -> float:
-    """Of a lower-triangular Toeplitz matrix, given by its first column.
+    """The sensitivity of a lower-triangular Toeplitz matrix, given by its first column.
 
     Coefficients that are not negative and do not grow have a theorem: the worst record takes part in steps 0,
     separation, 2 separation and so on. Others that are not negative are made larger until they do not grow:
@@ -61,7 +61,7 @@ def toeplitz_sensitivity(column: np.ndarray, steps: int, participation: Particip
 
 
 def matrix_sensitivity(matrix: np.ndarray, participation: Participation) -> float:
-    """Of any matrix with one column for each step.
+    """The sensitivity of any matrix with one column for each step.
 
     A record in a fixed order has a sum over all pairs of its steps. Else, for columns that are orthogonal
     where a record may use both, it is the largest sum of squared lengths; for products of columns that are

@@ -51,7 +51,7 @@ class LaplaceMax:
 
     @property
     def event(self) -> Event:
-        """Of one answer: each of the two counts that a vote moves is a Laplace release."""
+        """The event of one answer: each of the two counts that a vote moves is a Laplace release."""
         return Repeated(event=Laplace(noise_multiplier=1 / self.gamma), times=ONE_VOTE_MOVES)
 
     @property
@@ -160,7 +160,7 @@ class Confident:
 
     @property
     def event(self) -> Gaussian:
-        """Of one answer, without its check."""
+        """The event of one answer, without its check."""
         return self.vote.event
 
     @property

@@ -56,7 +56,7 @@ class Allowance(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """Of the samplers of all noise from their laws, in total variation, with up to 1,024 classes."""
+        """The distance of all samplers from their laws, in total variation, for up to 1,024 classes."""
         checked = self.limit / self.check if self.check else 0.0
         return _OFF * (checked + _MOST_CLASSES * self.limit / (self.check + self.answer))
 
@@ -107,7 +107,7 @@ def allowance_for(aggregator: Aggregator, *, epsilon: float, delta: float) -> Al
 
 
 def _allowance_within(aggregator: Aggregator, epsilon: float, delta: float) -> Allowance:
-    """By the laws of the noise alone."""
+    """The allowance by the laws of the noise alone."""
     match aggregator:
         case GaussianMax() | Confident():
             return allowance_of(aggregator, gaussian_dp.noise_multiplier(epsilon, delta))
@@ -179,7 +179,7 @@ def multiplier_for(
 
 
 def _most_answers(event: Event, epsilon: float, delta: float) -> int:
-    """By doubling, then halving: the cost grows with the number of answers."""
+    """The most answers that fit, by doubling, then halving: the cost grows with their number."""
 
     def fits(times: int) -> bool:
         return tight(Repeated(event=event, times=times), delta).upper <= epsilon

@@ -191,7 +191,7 @@ class Sanitised:
 def smooth_sensitivity(
     votes: Votes, aggregator: Aggregator, release: CostRelease, *, is_answered: np.ndarray | None = None
 ) -> float:
-    """Of the data-dependent cost of these questions, at the order of the release. Private itself."""
+    """The smooth sensitivity of these questions' data-dependent cost, at the release's order. Private."""
     if not isinstance(aggregator, GaussianMax | Confident):
         raise Unproven(
             f"The cost of {type(aggregator).__name__} cannot be sanitised.",

@@ -35,7 +35,7 @@ class NormalGrid(NamedTuple):
 
     @property
     def deviation(self) -> float:
-        """Of the noise that is drawn, in votes: what was asked for, and up to one part in 2^31 more."""
+        """The deviation of the noise, in votes: what was asked for, or up to one part in 2^31 more."""
         return deviation_of(self.levels) / self.parts
 
     @property

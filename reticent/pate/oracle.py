@@ -232,7 +232,7 @@ class _Journal:
                     os.fsync(file.fileno())
             except OSError as error:
                 raise DataError(
-                    f"Cannot write {self.path}: {error.strerror}.", remedy="Make room on that disk."
+                    f"Cannot write {self.path}: {error.strerror}.", remedy="Free some space on that disk."
                 ) from error
         self._read_to += len(line)
         self._note(entry)

@@ -21,7 +21,7 @@ _AT_ONCE = 1024  # rows whose distances to all others are held in memory
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """Who is near whom in the public pool.
+    """The near neighbours of each record in the public pool.
 
     Args:
         weights: (rows, rows) sparse and symmetric, scaled by the roots of the degrees, so that

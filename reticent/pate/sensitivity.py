@@ -171,5 +171,5 @@ def smooth(local: np.ndarray, beta: float) -> float:
 
 
 def _is_growing(values: np.ndarray) -> bool:
-    """Up to rounding in the last digits."""
+    """Whether values grow, up to rounding in the last digits."""
     return bool(np.all(np.diff(values) >= -1e-13 * np.abs(values[1:])))

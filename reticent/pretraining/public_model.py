@@ -98,7 +98,7 @@ class PublicModel:
 
     @property
     def row_hashes(self) -> np.ndarray:
-        """Of every row that was learned from, (rows, 16)."""
+        """The hash of every row that was learned from, (rows, 16)."""
         return np.asarray(self.arrays["rows"])
 
     @property
@@ -146,7 +146,7 @@ class PublicModel:
         return found
 
     def raw_features(self, part: str, images: np.ndarray) -> np.ndarray:
-        """Of one part, as they are before they are whitened: rows of length 1."""
+        """The features of one part before they are whitened: rows of length 1."""
         if part == "patches":
             filters, shifts = (np.asarray(self.arrays[f"patches/{name}"]) for name in ("filters", "shifts"))
             return patch_features(images, Patches(filters, shifts, self.about.stride))

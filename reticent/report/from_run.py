@@ -122,7 +122,7 @@ def _lead(
     said = [
         f"{made} from {folders.rows_in_words(record)} of {name_of_place(request.source)}, with the method "
         f"'{record.recipe.method}'.",
-        f"Whoever sees {seen} can tell whether any one {unit} was among them at most {guess}% of the time; "
+        f"Anyone who sees {seen} can tell whether one {unit} was among them at most {guess}% of the time; "
         "guessing is right 50% of the time. This is proved, whatever else they know and whatever they try.",
     ]
     if is_generator:
@@ -300,6 +300,6 @@ _GLOSSARY: tuple[tuple[str, str], ...] = (
     ("ledger", "A file in which everything spent on a dataset is written down before it is spent."),
     (
         "unreleased",
-        "Computed from private data without noise: for whoever holds the data, not for publication.",
+        "Computed from private data without noise: for the holder of the data, not for publication.",
     ),
 )

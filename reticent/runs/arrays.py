@@ -38,7 +38,7 @@ from reticent.training.places import lay
 
 
 class UsersOfRows(NamedTuple):
-    """Whose the rows on either side are; those held out are not known where rows stay on disk."""
+    """The users of the rows on either side; those held out are unknown if rows stay on disk."""
 
     train_on: np.ndarray
     held_out: np.ndarray | None = None
@@ -193,7 +193,7 @@ def of_catalog(source: Source, splits: catalog.Splits) -> DividedRows:
     if "x" not in splits.train.arrays or "y" not in splits.train.arrays:
         raise DataError(
             f"'{name}' is text, and this command trains on tables and images.",
-            remedy="Continue a text: --task next-character. Tell texts apart: --text COLUMN.",
+            remedy="To continue a text: --task next-character. To classify texts: --text COLUMN.",
         )
     if splits.test is None:
         assert split is not None

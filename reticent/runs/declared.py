@@ -232,7 +232,7 @@ def _as_number(table: Table, domain: Domain | None, target: str, seen: _Counted)
     return Declared(
         known,
         (f"it is public that the target {quote(target)} is a number",),
-        (f"{quote(target)} is a number to predict. To tell its values apart as classes: --task classify.",),
+        (f"{quote(target)} is a number to predict. To treat its values as classes: --task classify.",),
     )
 
 

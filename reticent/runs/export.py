@@ -1,4 +1,4 @@
-"""What of a run may leave the house, alone in a folder of its own: model, domain, guarantee, and a card."""
+"""The parts of a run that may be published, in a folder: model, domain, guarantee, and a card."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def released_record(record: RunRecord) -> RunRecord:
 
 
 def card(record: RunRecord, weights: LabelledWeights | None = None) -> str:
-    """A page about what was released, for whoever gets it.
+    """A page about what was released, for its recipients.
 
     Args:
         weights: of a linear model on a table.

@@ -53,7 +53,8 @@ def asked_of_table(request: Any, table: Table) -> Asked | None:
         return _images(request, IMAGE)
     if request.text is not None and request.images is not None:
         raise InvalidArgument(
-            "One column can be made features of, and two are named.", remedy="Pass --text or --images."
+            "Only one column can be turned into features, and two are named.",
+            remedy="Pass --text or --images.",
         )
     if request.text is not None:
         _require_column(request.text, table, request.target)
@@ -224,7 +225,7 @@ def require_no_overlap(features: PublicFeatures, private: AskedRecords, request:
 def _images(request: Any, column: str) -> Asked:
     if request.features is None:
         raise InvalidArgument(
-            "Images of files are made features of by a public model, and none is named.",
+            "Images in files need a public model to compute their features, and none is named.",
             remedy="Pass --features MODEL.onnx, such as a network that was trained on ImageNet, cut off "
             "before its last layer.",
         )

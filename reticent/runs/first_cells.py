@@ -30,7 +30,7 @@ class FirstCells(NamedTuple):
 
 
 def first_cells(table: Table, names: list[str], declared: Domain | None, most: int) -> dict[str, FirstCells]:
-    """Of each of these columns, the cells of so many rows at most."""
+    """Reads the cells of each of these columns, of so many rows at most."""
     parts: dict[str, list[pa.Array]] = {name: [] for name in names}
     rows = 0
     for batch in table.batches(names):

@@ -187,7 +187,7 @@ def _require_method(request: Request) -> None:
 
 
 def _users(divided: DividedRows, request: Request) -> np.ndarray | None:
-    """Whose each row to train on is, where a user may have several."""
+    """The user of each row to train on, if a user may have several rows."""
     if divided.users is None or several_rows(request.rows_per_user) is None:
         return None
     return divided.users.train_on

@@ -102,7 +102,7 @@ def make(folder: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Takes back an order that was refused: nothing was charged or released."""
+    """Removes the folder of a request that was refused: nothing was charged or released."""
     with suppress(OSError):
         for name in (RUN, LOCK):
             (folder / name).unlink(missing_ok=True)

@@ -77,7 +77,7 @@ class ScoreDetails:
 
     @property
     def recalls(self) -> tuple[float | None, ...]:
-        """By class, the share of its rows that are predicted right; None for a class without rows."""
+        """The share of each class's rows that are predicted right; None for a class without rows."""
         sums = [sum(row) for row in self.confusion]
         return tuple(
             row[at] / total if total > 0 else None

@@ -201,7 +201,7 @@ def _about_classes(column: FirstCells, classes: tuple[str, ...], *, ignores_case
         share, most = sum(others.values()) / len(cells), max(others, key=lambda word: others[word])
         yield (
             f"{share:.0%} of the cells of {quote(column.name)} are none of its classes, most of them "
-            f"{quote(most)}. These rows teach nothing. Add the class, or correct how it is spelt."
+            f"{quote(most)}. They teach the model nothing. Add the class, or correct how it is spelt."
         )
     present = {key(word) for word, count in times.items() if count}
     if absent := [quote(name) for name in classes if key(name) not in present]:
@@ -215,7 +215,7 @@ def _about_leak(column: FirstCells, target: FirstCells) -> Iterator[str]:
     """A column from which the target can be told without a mistake."""
     if _gives_away(column, target):
         yield (
-            f"{quote(column.name)} alone tells {quote(target.name)} without a mistake: does it hold the "
+            f"{quote(column.name)} alone determines {quote(target.name)}: does it hold the "
             'answer? If so, declare kind = "ignored" for it in a domain file.'
         )
 
@@ -247,7 +247,7 @@ def _is_multiple(numbers: np.ndarray, goals: np.ndarray) -> bool:
 
 
 def _centred(numbers: np.ndarray) -> np.ndarray:
-    """Of size 1 at most, so that no sum of squares overflows."""
+    """The centred numbers, scaled to at most 1, so that no sum of squares overflows."""
     numbers = numbers / max(float(np.abs(numbers).max(initial=0.0)), np.finfo(float).tiny)
     return numbers - numbers.mean()
 

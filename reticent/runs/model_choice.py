@@ -99,7 +99,7 @@ def _room(request: Request, source: Source, counts: list[int]) -> int:
 
 
 def _counts(source: Source) -> list[int]:
-    """Of each column that may become a feature, how many cells an additive model would count at most."""
+    """The most cells that an additive model would count for each column that may become a feature."""
     if source.splits is not None:
         domain = source.splits.domain
         return [] if domain is None else _declared_cells(domain, list(domain.columns), domain.target)

@@ -287,6 +287,6 @@ def is_charged(record: RunRecord) -> bool:
 
 
 def _purpose(record: RunRecord, part: int = -1) -> str:
-    """By what the ledger knows a charge of a run."""
+    """The purpose by which the ledger knows a charge of a run."""
     named = f"{record.command}, run {record.number}"
     return f"{named}, preparation" if part == 0 and len(record.charges) > 1 else named

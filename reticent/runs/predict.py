@@ -44,7 +44,7 @@ class Predictor:
         self.params = params_in(folder, self.learner, result.model.digest)
 
     def scores(self, x: np.ndarray) -> np.ndarray:
-        """Of encoded rows: logits, or predictions in the units of the target."""
+        """The scores of encoded rows: logits, or predictions in the units of the target."""
         return predict_scores(self.learner, self.params, self.learner.inputs(x))
 
     def table(

@@ -68,7 +68,7 @@ class PublicFeatures:
 
     @cached_property
     def digest(self) -> str:
-        """Of the model, its settings and the whitening."""
+        """The digest of the model, its settings and the whitening."""
         digest = hashlib.blake2b(self.extractor.digest.encode(), digest_size=20)
         if self.whiten is not None:
             digest.update(self.whiten.centre.tobytes() + self.whiten.directions.tobytes())

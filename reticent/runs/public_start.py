@@ -85,7 +85,7 @@ class PublicStart:
             )
 
     def require_no_overlap(self, rows: Any, *, is_public: bool) -> None:
-        """Looks for private records among the public ones; nothing of what is found leaves the house.
+        """Looks for private records among the public ones; the result is not released.
 
         Args:
             is_public: whoever asks declares such records public.

@@ -120,7 +120,7 @@ def load(folder: str = ".") -> ReleasedClassifier | ReleasedRegressor:
 
 
 def _cells(x: np.ndarray, kinds: Iterable[int]) -> np.ndarray:
-    """Of an additive model, the cell that a row is in, by column: places among the cells of all columns.
+    """The cell of each column that a row is in, for an additive model: places among the cells of all columns.
 
     A kind is -1 for a number, -2 for a number and its mark for missing cells, or how many words there are. A
     number has 2,049 cells from -1 to 1 and one where it is missing, a category one per word and one for none.

@@ -209,7 +209,7 @@ def _check_start(request: Request) -> None:
     if request.start is None:
         if request.learn != "dense" or request.model in (FEATURES, NETWORK):
             raise InvalidArgument(
-                "What learns of public weights is chosen, and there are none to start from.",
+                "The option --learn is about public weights, and there are none to start from.",
                 remedy="Pass --from FOLDER, which reticent pretrain makes.",
             )
     elif request.model not in ("auto", name):

@@ -98,7 +98,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def _shares_outside(numbers: HeldOutNumbers) -> dict[str, float]:
-    """By column, the share of the held-out cells of all processes that lie outside the bounds."""
+    """The share of each column's held-out cells, of all processes, that lie outside the bounds."""
     found = collectives.gather_json([dict(numbers.outside), dict(numbers.present)])
     shares = {}
     for name in dict.fromkeys(name for _, present in found for name in present):
@@ -156,7 +156,7 @@ def _of_classes(
 
 
 def _of_texts(scores: np.ndarray, targets: np.ndarray) -> dict[str, float]:
-    """Of every place that a character follows, beside always saying the most frequent one."""
+    """The scores over all places with a next character, beside always predicting the most frequent one."""
     is_known = targets >= 0
     found, wanted = scores[is_known], targets[is_known]  # (places, symbols), (places,)
     if not len(wanted):

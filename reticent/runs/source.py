@@ -267,7 +267,7 @@ class Source:
         return public_of_held_out(self.rows - self.train_rows)
 
     def digest(self, key: str) -> str:
-        """Of the table's bytes; nothing for a dataset of the catalog, which has a checksum of its own.
+        """The digest of the table's bytes; nothing for a dataset of the catalog, which has its own checksum.
 
         Each process reads its share of the bytes, and all come to the same digest, however many there are.
         """

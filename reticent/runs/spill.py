@@ -126,5 +126,5 @@ def _disk_reported(into: Path) -> Iterator[None]:
     except OSError as error:
         raise DataError(
             f"Cannot write rows to {into}: {error.strerror}.",
-            remedy="Make room there, or set TMPDIR to a place that has it.",
+            remedy="Free some space there, or set TMPDIR to a place that has it.",
         ) from error

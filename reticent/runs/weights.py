@@ -20,7 +20,7 @@ from reticent.runs.predict import Predictor
 from reticent.runs.predict_features import column_of
 
 LARGEST = 20  # weights that a table shows
-HOW_TO_READ = "of a number, from its lower to its upper bound; of a word, if the cell is that word"
+HOW_TO_READ = "for a number, from its lower to its upper bound; for a word, when the cell is that word"
 
 
 class Weight(NamedTuple):
@@ -130,6 +130,6 @@ def _domain_of(predictor: Predictor) -> Domain | None:
 
 
 def _noise_deviation(predictor: Predictor) -> float | None:
-    """Of the noise on each weight, for rows of norm 1."""
+    """The deviation of the noise on each weight, for rows of norm 1."""
     recipe = methods.read(predictor.record.recipe)
     return recipe.noise_deviation(predictor.problem) if isinstance(recipe, Convex) else None

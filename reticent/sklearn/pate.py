@@ -258,5 +258,5 @@ def _hashable(label: Any) -> Any:
 
 
 def _are_words(labels: np.ndarray) -> bool:
-    """By the type of the array, whose width is left out: that of the longest word is private."""
+    """Whether labels are words, by the type of the array without its width: the longest word is private."""
     return labels.dtype.kind in "US"

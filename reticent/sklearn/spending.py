@@ -251,7 +251,7 @@ def keys_for(random_state: Any, parts: Iterable[Any]) -> Keys:
 
 
 def seed_of(random_state: Any, *more: int) -> int | None:
-    """None for the operating system's randomness; otherwise a seed from `random_state`."""
+    """A seed from `random_state`; None for the operating system's randomness."""
     if random_state is None:
         return None
     if isinstance(random_state, np.random.RandomState):

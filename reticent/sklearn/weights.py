@@ -71,7 +71,7 @@ def _by_class(weights: Any, labels: np.ndarray) -> np.ndarray | None:
         return None
     if not isinstance(weights, Mapping):
         raise InvalidArgument(
-            f"class_weight={weights!r} would read the sizes of the classes from y, which nobody paid for.",
+            f"class_weight={weights!r} would read the sizes of the classes from y, which was not paid for.",
             remedy="Declare a weight for each label: class_weight={0: 1.0, 1: 5.0}.",
         )
     values = {label: float(weight) for label, weight in weights.items()}

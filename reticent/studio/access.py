@@ -42,7 +42,7 @@ class Access:
 
     @property
     def address(self) -> str:
-        """Where the studio is, for whoever started it."""
+        """The address of the studio, with its secret."""
         return f"http://{LOOPBACK}:{self.port}/{self.secret}/"
 
     def refuses(self, scope: Scope) -> str | None:

@@ -122,7 +122,7 @@ def _declared(fields: FormFields, workspace: Workspace) -> list[str]:
 
 
 def _domain_file(fields: FormFields) -> str:
-    """Where what a form declares is written: named like the run."""
+    """The file for what a form declares, named like the run."""
     return f"domains/{_required(fields, 'output').rpartition('/')[2]}.toml"
 
 

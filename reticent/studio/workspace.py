@@ -94,7 +94,7 @@ class Workspace:
         return sorted(self.name(path) for path in self._walk() if path.suffix.lower() in LEDGERS)
 
     def new_table(self, name: str) -> Path:
-        """Where a table goes that was dropped on a page: in a folder that only its owner can open.
+        """A path for a table that was dropped on a page: in a folder that only its owner can open.
 
         Raises:
             InvalidArgument: the name is not that of a table. DataError: there is one already.

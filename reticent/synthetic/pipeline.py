@@ -221,7 +221,7 @@ def _keep_training_rows(source: SynthSource, arrays: dict[str, np.ndarray]) -> d
 
 
 def is_held_out(folder: Path, source: SynthSource) -> np.ndarray:
-    """Those rows that were kept away from it, each by its own coin or that of its user: (rows,) bool.
+    """The rows that were kept away from the generator, each by its own coin or its user's: (rows,) bool.
 
     Raises:
         DataError: the folder was shared without its private part.

@@ -195,7 +195,7 @@ class SynthSource:
         return self.splits.train
 
     def digest(self, key: str) -> str:
-        """Of the table's bytes; images of the catalog have a checksum of their own."""
+        """The digest of the table's bytes; images of the catalog have a checksum of their own."""
         return "" if self.table is None else digest_of_tables([self.table.path], key)
 
 

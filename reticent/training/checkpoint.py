@@ -175,7 +175,7 @@ def _packed(state: TrainState, said: dict[str, Any]) -> bytes:
 
 
 def _sizes(state: TrainState) -> dict[str, int]:
-    """Of the tensors that `_packed` saves, in bytes."""
+    """The sizes, in bytes, of the tensors that `_packed` saves."""
     sizes = [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)]
     return {
         f"{at:04d} {name}": size for at, (name, size) in enumerate(zip(paths_of(state), sizes, strict=True))

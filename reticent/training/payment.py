@@ -105,7 +105,7 @@ def account_of(budget: Budget) -> str:
 
 
 def _digests(data: Dataset) -> RowDigests:
-    """Of what the rows of all processes are, and of what is in them.
+    """Digests of the shape of the rows of all processes, and of their content.
 
     A restart may give each of several processes another share, so they compare no content.
     """
@@ -121,7 +121,7 @@ def _shapes(data: Dataset) -> str:
 
 
 def _content(data: Dataset) -> str:
-    """Of all rows, or of some of them where all would take long to read."""
+    """The digest of all rows, or of some if all would take long to read."""
     hashed = hashlib.blake2b(digest_size=32, person=b"reticent paid")
     if data.is_elsewhere or data.nbytes > _MOST_READ:
         some = np.unique(np.linspace(0, max(len(data) - 1, 0), _SOME).astype(np.int64))[: len(data)]

@@ -101,7 +101,7 @@ def lay(units: int, total: int, key: jax.Array) -> Places:
 
 
 def in_order(units: int) -> Places:
-    """As many places as units, one after the other."""
+    """Units in as many places, one after the other."""
     return Places(units, np.arange(units, dtype=np.int32))
 
 

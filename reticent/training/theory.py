@@ -173,7 +173,7 @@ def best_descent(
 
 
 def _variance(plan: Plan, parameters: int) -> float:
-    """Of a noisy mean gradient around the gradient of the mean loss: that of the batch, and that of noise."""
+    """The variance of a noisy mean gradient around the true one: that of the batch, and that of the noise."""
     checks.count(parameters=parameters)
     _require_fresh_batches(plan)
     sampler, bound = plan.sampler, plan.clipping.sensitivity

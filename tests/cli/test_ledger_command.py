@@ -129,7 +129,7 @@ def test_a_limit_that_cannot_be_gets_one_line(reticent, path: Path, words: list[
 def test_show_lists_what_is_spent_and_allowed(reticent, path: Path):
     code, out, err = reticent("ledger", "show", path)
     assert (code, err) == (0, "")
-    assert out.splitlines()[-1] == "It has no owner: whoever may write to it may also raise limits."
+    assert out.splitlines()[-1] == "It has no owner: anyone who may write to it may also raise limits."
     patients, visits = (line.split() for line in out.splitlines()[2:-1])
     spent = tight(Composed(events=CHARGED), 1e-6).upper
     assert patients[:5] == ["patients", f"{round_up(spent):g}", "3", "1e-06", "2"]

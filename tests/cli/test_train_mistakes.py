@@ -333,7 +333,7 @@ def test_a_disk_that_fills_up_leaves_nothing_half_written_and_says_what_is_paid(
     with monkeypatch.context() as patch:
         _fill_disk(patch, "run.json")
         line, before = train(table, *words)
-    assert "run.json: No space left on device. Make room" in line
+    assert "run.json: No space left on device. Free some space" in line
     assert "charged" not in line
     assert not before
     assert not folder.exists()
@@ -342,7 +342,7 @@ def test_a_disk_that_fills_up_leaves_nothing_half_written_and_says_what_is_paid(
         with monkeypatch.context() as patch:
             _fill_disk(patch, name, after=1 if after == 0 else 0)
             line, _ = train(table, *words) if after == 0 else one_line(reticent("train", "--resume", folder))
-        assert f"{name}: No space left on device. Make room" in line
+        assert f"{name}: No space left on device. Free some space" in line
         assert f"reticent train --resume {folder}. This run is charged already" in line
         assert not list(folder.glob(".*"))
     assert reticent("train", "--resume", folder)[0] == 0

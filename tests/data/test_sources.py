@@ -249,7 +249,7 @@ def numbers() -> Iterator[dict[str, int]]:
     [
         (numbers(), "gives records one after the other.*open_memmap"),
         (IterableDataset([{"x": 1}]), "one after the other"),
-        (Endless([{"x": 1}]), "repeats without end"),
+        (Endless([{"x": 1}]), "repeats endlessly"),
         ([], "has no records"),
         (np.zeros(3), "must be named arrays, got ndarray"),
         (pd.Series([1.0]), "must be named arrays, got Series"),

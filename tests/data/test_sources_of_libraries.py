@@ -66,7 +66,7 @@ def test_grain():
     check(Dataset(grain.MapDataset.source(records)))
     doubled = grain.MapDataset.source(records).map(lambda record: {**record, "x": 2 * record["x"]})
     assert np.allclose(Dataset(doubled).load()["x"], 2 * X)
-    with pytest.raises(DataError, match="repeats without end"):
+    with pytest.raises(DataError, match="repeats endlessly"):
         Dataset(grain.MapDataset.source(records).repeat())
     with pytest.raises(DataError, match="filtered out"):
         Dataset(grain.MapDataset.source(records).filter(lambda record: record["y"] == 1)).load()

@@ -27,7 +27,7 @@ FORMAT = "reticent certificate 1"
 _MOST_BITS = 2048
 _FARTHEST = 2**40  # points from 0
 _LONGEST = 2**21  # points
-_REMEDY = "Ask whoever wrote it for a new one: reticent account --certify FILE."
+_REMEDY = "Ask its author for a new one: reticent account --certify FILE."
 _FIELDS = frozenset(("format", "epsilon", "delta", "adjacency", "group", "event", "distance", "bits")) | {
     "removed",
     "added",

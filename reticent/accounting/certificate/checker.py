@@ -74,7 +74,7 @@ def follows_from_claims(certificate: Certificate) -> bool:
 
 
 def sides(certificate: Certificate) -> tuple[Direction, ...]:
-    """With the records removed, and with them added unless that looks the same."""
+    """The releases with the records removed, and with them added unless both look the same."""
     releases = certificate.released.releases()
     return ("removed",) if all(item.removed is item.added for item in releases) else ("removed", "added")
 

@@ -53,7 +53,7 @@ def prove(
     group: int = 1,
     distance: float = 0.0,
 ) -> Certificate:
-    """A certificate of `epsilon`; of the smallest larger one that can be proved, where that one cannot.
+    """A certificate of `epsilon`, or of the smallest larger one that can be proved.
 
     Args:
         distance: of the samplers of all noise from their laws, in total variation; delta pays for it.
@@ -126,7 +126,7 @@ def _with_lattice(draft: Certificate, side: Direction) -> Certificate:
 
 
 def _lattices(draft: Certificate, side: Direction) -> Iterator[LossLattice]:
-    """Those that the fast accountant would take, by Chernoff's guess and near epsilon; a coarse one first."""
+    """The lattices to try, by Chernoff's guess and near epsilon, a coarse one first."""
     counts = draft.released.counts()
     if counts.total() == 1 or set(map(type, counts)) <= {events.Gaussian}:
         yield NO_LATTICE

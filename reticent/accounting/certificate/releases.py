@@ -170,7 +170,7 @@ class Released:
         return _two_sided(GroupBalls(ball_of(mu), weights), times)
 
     def _truncated(self, event: events.TruncatedPoissonSampled, usual: Release, base: Event) -> Release:
-        """By a coin that everybody sees, a batch that is overfull: see section 2.5 of docs/accounting.md."""
+        """A batch that is overfull by a coin that everybody sees: see section 2.5 of docs/accounting.md."""
         others = event.capacity - self.group
         chance = overfull(others, event.examples, Fraction(event.rate)) if others >= 0 else ball_of(1)
         if chance == 0:

@@ -263,7 +263,7 @@ def _(event: events.Allocated, neighbours: Neighbours) -> Directions:
 
 
 def without_truncation(event: Event) -> Event:
-    """The event as if every draw fitted its batch: what analyses that know no largest batch speak of."""
+    """The event as if every draw fitted its batch: what analyses without a largest batch assume."""
     match event:
         case events.TruncatedPoissonSampled(rate=rate, event=inner):
             return events.PoissonSampled(rate=rate, event=without_truncation(inner))

@@ -362,7 +362,7 @@ def _excess_of_members(rows: Sequence[AttributeRow]) -> dict[str, Estimate]:
 
 
 def _difference(one: Estimate, other: Estimate) -> Estimate:
-    """Of two independent estimates, by the squares of their distances to the ends (Newcombe's method 10)."""
+    """The difference of two independent estimates, with Newcombe's interval (method 10)."""
     value = one.value - other.value
     low = math.hypot(one.value - one.low, other.high - other.value)
     high = math.hypot(one.high - one.value, other.value - other.low)

@@ -214,7 +214,7 @@ def _mask(
 
 
 def _interleave(models: int, held_out: int) -> np.ndarray:
-    """In which order models are trained, so that every beginning has both kinds in proportion."""
+    """The order in which models are trained: every beginning has both kinds in proportion."""
     places = np.concatenate([(np.arange(count) + 0.5) / count for count in (models, held_out)])
     return np.argsort(places, kind="stable")
 

@@ -40,7 +40,7 @@ class Classifier:
     def log_odds(
         self, answers: Float[np.ndarray, "records some"], labels: Int[np.ndarray, " records"]
     ) -> Float[np.ndarray, " records"]:
-        """Of answers (records, some), as in `Signals.answers`."""
+        """The log odds of answers (records, some), as in `Signals.answers`."""
         features = _quadratic_features((answers - self.centre) / self.scale)
         known = np.minimum(labels, len(self.weights) - 1)
         return np.einsum("rf,rf->r", features, self.weights[known])

@@ -23,7 +23,7 @@ from reticent.core.files import whole_file
 
 
 class Accuracies(NamedTuple):
-    """Of a model on its own training set and on records that it did not see."""
+    """The accuracies of a model on its own training set and on records that it did not see."""
 
     train: float
     test: float
@@ -91,7 +91,7 @@ class Shadows:
 
     @cached_property
     def signals(self) -> Signals:
-        """Those of every model for every record: each array is (models, records)."""
+        """The signals of every model for every record: each array is (models, records)."""
         return signals_of(self.logits, self.labels, self.robustness)
 
     @property

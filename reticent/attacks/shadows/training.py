@@ -178,7 +178,7 @@ class _Trainer:
         return seconds, logits[:count], None if robustness is None else robustness[:count]
 
     def fingerprint(self, name: str) -> str:
-        """Of what is computed, not of the devices that compute it."""
+        """The fingerprint of what is computed, not of the devices that compute it."""
         mask = jax.ShapeDtypeStruct(self._y.shape, jnp.bool_)
         x, y = (jax.ShapeDtypeStruct(array.shape, array.dtype) for array in (self._x, self._y))
         traced = jax.make_jaxpr(self._one)(self._models_key, mask, x, y)
@@ -281,7 +281,7 @@ def _require_same_cache(cache: Path | None, found: Shadows | None) -> None:
 
 
 def _fingerprint(program: str, constants: list[Any], x: jax.Array, y: jax.Array, seed: int, name: str) -> str:
-    """Of the traced recipe and queries, the records and the seed; addresses in memory are left out."""
+    """The digest of the traced recipe and queries, the records and the seed, without addresses in memory."""
     text = f"{name}|{seed}|{x.shape}|{_ADDRESS.sub('', program)}"
     digest = hashlib.blake2b(text.encode(), digest_size=16)
     for array in (*constants, x, y):

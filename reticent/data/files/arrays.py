@@ -191,7 +191,7 @@ def _header(path: Path, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bo
 def _slices(
     path: Path, member: _Member, begin: int, rows: int, step: int, arrays: _Arrays
 ) -> Iterator[np.ndarray]:
-    """So many rows of an array from row `begin`, `step` rows at a time."""
+    """Yields rows of an array from row `begin`, `step` rows at a time."""
     file = arrays.open(member.name, member.header)
     _header(path, member.name, file)
     size, rest = member.dtype.itemsize, member.shape[1:]

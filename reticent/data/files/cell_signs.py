@@ -1,4 +1,4 @@
-"""How numbers and dates are written in a text file: what most of the cells in its first lines tell.
+"""How numbers and dates are written in a text file: as most cells in its first lines show.
 
 `1,5` has a decimal comma, `41,896.15` a decimal point. `41,896` and `41.896` may be either: they count only
 where nearly nothing else does, and then a warning says how they are read.

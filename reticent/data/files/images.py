@@ -56,7 +56,7 @@ class ImageFolder(Table):
         if beside and len(beside) < len(self._files):
             raise DataError(
                 f"{quote(beside[0])} and {len(beside) - 1:,} other images of {path} lie beside its folders, "
-                "so nothing tells their classes.",
+                "so their classes are unknown.",
                 remedy="Move them into the folders of their classes, or out of the way.",
             )
         self.names = (IMAGE,) if beside else (IMAGE, LABEL)

@@ -166,7 +166,7 @@ def _copy(database: Any, query: str, names: Sequence[str], without: Sequence[str
     except OSError as error:
         raise DataError(
             f"Cannot write the rows to {path.parent}: {error.strerror}.",
-            remedy="Make room there, or set TMPDIR to a place that has it.",
+            remedy="Free some space there, or set TMPDIR to a place that has it.",
         ) from error
 
 

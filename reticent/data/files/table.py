@@ -99,7 +99,7 @@ class Table(ABC):
         said = []
         if self.dialect.is_header_in_doubt:
             said.append(
-                f"Nothing tells whether the first line of {self.label} names the columns. It is taken as a "
+                f"It is unclear whether the first line of {self.label} names the columns. It is taken as a "
                 "row, and columns are called column_1, column_2, ...: pass --header if it does, "
                 "--no-header if not."
             )
@@ -113,7 +113,7 @@ class Table(ABC):
             said.append(_doubt_about_decimals(self.label, self.dialect))
         if self.dialect.is_day_in_doubt:
             said.append(
-                f"Nothing tells whether dates like 01/02/2024 in {self.label} begin with the month. They are "
+                f"It is unclear whether dates like 01/02/2024 in {self.label} begin with the month. They are "
                 f"taken to: pass --format '{self.dialect.describe_format()}, day before month' if not."
             )
         return " ".join(said) or None
@@ -153,7 +153,7 @@ def _doubt_about_decimals(path: str, dialect: Dialect) -> str:
     else:
         number, otherwise = "41.896", f"{written}, decimal comma, thousands point"
     return (
-        f"Nothing in {path} tells whether a number such as {number} is about 42 or about 42 thousand. It is "
+        f"It is unclear whether a number such as {number} is about 42 or about 42 thousand. It is "
         f"taken as about 42: pass --format '{otherwise}' if it is not."
     )
 

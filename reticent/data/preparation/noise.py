@@ -88,7 +88,7 @@ class PreparationNoise:
         return self.noise_multiplier * _LOUDNESS[release]
 
     def deviation(self, release: PreparationRelease, columns: int) -> float:
-        """Of the noise on a count, when a row counts once in each of so many columns, rounded up.
+        """The deviation of the noise on a count, if a row counts once in each of `columns`, rounded up.
 
         By a step: noise on a grid passes any threshold of z >= 1 such deviations, on the grid or between, no
         more often than real Gaussian noise does, since a sum over whole numbers beyond a threshold is at

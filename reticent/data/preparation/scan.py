@@ -50,7 +50,7 @@ class _Words(NamedTuple):
 
     @property
     def rest(self) -> float:
-        """About how many rows have a word that is not shown."""
+        """The approximate number of rows that have a word that is not shown."""
         return self.rows - self.missing - math.fsum(self.counts.values())
 
 
@@ -265,7 +265,7 @@ class _Cells:
         self.rows, self.missing = len(column), len(column) - len(self.present)
 
     def numbers(self, *, is_date: bool = False) -> np.ndarray:
-        """Those that read as finite numbers, or as dates."""
+        """The cells that read as finite numbers, or as dates."""
         reading = self._reading._replace(is_date=is_date)
         unreadable = unreadable_cells(self.present, np.zeros(len(self.present), bool), reading)
         found = as_numbers(self.present, unreadable, reading)

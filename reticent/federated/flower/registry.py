@@ -71,7 +71,7 @@ class Registry:
 
 
 def name_in(reply: Any) -> str:
-    """Who a reply says it is from; empty if it does not say."""
+    """The sender that a reply names; empty if it names none."""
     found = reply.content.config_records.get(WHO) if reply.has_content() else None
     name = None if found is None else found.get("client")
     return name if isinstance(name, str) else ""

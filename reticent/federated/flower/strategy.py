@@ -173,6 +173,6 @@ class PrivateStrategy(strategies.Strategy):
         self.left_out = [*self.left_out, sentence][-_REMEMBERED:]
 
     def _tell_alone(self, sentence: str) -> None:
-        """Of who was asked. Flower keeps and streams logs, and coins are a secret: the names stay here."""
+        """Notes what was left out. Flower streams logs, and who was drawn is secret: no name is logged."""
         _LOG.warning("A message of round %d was left out: see `left_out`.", self.rounds.number)
         self.left_out = [*self.left_out, sentence][-_REMEMBERED:]

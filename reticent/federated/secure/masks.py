@@ -80,7 +80,7 @@ def derived(secret: bytes, purpose: str) -> bytes:
 
 
 def expanded(key: bytes, count: int) -> UInt32[np.ndarray, " {count}"]:
-    """So many 32-bit numbers of the ChaCha20 stream of a key, which must be used for nothing else.
+    """The first 32-bit numbers of the ChaCha20 stream of a key, which must be used for nothing else.
 
     Example:
         >>> [hex(word) for word in expanded(bytes(32), 2).tolist()]

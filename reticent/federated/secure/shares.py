@@ -89,7 +89,7 @@ class NoiseShares:
 
     @cached_property
     def multiple(self) -> int:
-        """Of the sampler, so that the grid is as fine as 32 bits allow."""
+        """The multiple of the sampler with which the grid is as fine as 32 bits allow."""
         low, high = 0, MOST_MULTIPLE
         while low < high:
             middle = (low + high + 1) // 2

@@ -165,7 +165,7 @@ def create(address: PostgresAddress, values: dict[str, object], *, timeout: floa
 
 
 def connect(address: PostgresAddress, timeout: float) -> Any:
-    """A connection on which transactions are begun by hand."""
+    """A connection whose transactions are begun explicitly."""
     return postgres.connect(address.uri, timeout=timeout, whose=WHOSE)
 
 

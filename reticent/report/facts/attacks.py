@@ -165,8 +165,8 @@ def trade_off(attacked: dict[str, Any] | None, known: tuple[ClaimPoint, ...]) ->
         Chart(
             id="tradeoff",
             title="Members found, for how many false alarms",
-            description=f"Whoever accuses 10% of the outsiders finds at most {found}% of the members, "
-            "by any attack. Guessing finds 10%.",
+            description=f"An attack that accuses 10% of the outsiders finds at most {found}% of the members. "
+            "Guessing finds 10%.",
             x_label="outsiders who are accused (false-positive rate), %",
             y_label="members who are found, %",
             lines=tuple(lines),

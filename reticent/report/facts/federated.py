@@ -34,7 +34,7 @@ _WHO = RowsTable(
     title="Who may see what",
     headings=("who", "sees", "so"),
     rows=(
-        ("whoever gets the model", "sums with noise", "the guarantee holds against them"),
+        ("anyone who gets the model", "sums with noise", "the guarantee holds against them"),
         ("the server", "each update, and who was in a round", "it is trusted: it adds the noise"),
         ("a client", "the models of its rounds, its own rows", "other clients are protected against it"),
         ("a client that lies", "the same", "its update is clipped; it is not kept from lying"),
@@ -76,7 +76,7 @@ def _rounds(recipe: FederatedRecipe, record: RunRecord) -> Section:
             "Users were clients in a simulation: in a round, some of them trained on their own rows, and the "
             "sum of their clipped updates got noise. The guarantee is for a user with all rows used.",
             f"A user is in a round with probability {rate:.3g}, by a coin of its own. In a deployment, "
-            "only a server that tosses such coins, and tells nobody how they fell, may claim this epsilon.",
+            "only a server that tosses such coins, and keeps the results secret, may claim this epsilon.",
         ),
         values=values,
         charts=(_spent(recipe), _turns(rate, rounds)),
@@ -115,7 +115,7 @@ def _turns(rate: float, rounds: int) -> Bars:
     return Bars(
         id="turns",
         title="In how many rounds a user is, by its coins",
-        description=f"Most often {most} of {rounds}. This is the law of the coins, and counts nobody.",
+        description=f"Most often {most} of {rounds}. This is the law of the coins; no user was counted.",
         unit="share of users (expected)",
         names=tuple(names),
         amounts=tuple(shares),

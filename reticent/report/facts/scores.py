@@ -95,7 +95,7 @@ def outside_in_words(details: ScoreDetails | None, target: str | None) -> list[t
 
 
 def recall_rows(result: RunResult) -> list[tuple[str, str, str]]:
-    """By class: its share of the held-out rows, and the share of these that is found. Rarest class first."""
+    """Rows of a table: each class, its share of the held-out rows, and its recall. Rarest class first."""
     details = None if result.scores is None else result.scores.details
     if details is None or not details.confusion or result.problem is None:
         return []

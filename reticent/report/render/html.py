@@ -13,7 +13,7 @@ _KINDS = {
     ValueKind.BOUND: "proved, under the stated assumptions",
     ValueKind.ESTIMATE: "measured, with random error",
     ValueKind.ASSUMPTION: "assumed, not proved",
-    ValueKind.SETTING: "chosen by whoever ran it",
+    ValueKind.SETTING: "chosen by the person who ran it",
 }
 _NARROW = 4  # columns of a table that stands beside another
 

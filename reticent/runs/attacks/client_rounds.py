@@ -63,10 +63,10 @@ class ClientRoundsReport:
             plain, last = views["one client"], views["a sum with noise"]
             verdict = "nothing" if last.low <= 0.5 else "something"
             said.append(
-                f"The updates of one client tell {attack} with an AUC of {plain.value:.2f}; sums with the "
+                f"The updates of one client reveal {attack} with an AUC of {plain.value:.2f}; sums with the "
                 f"run's noise tell {verdict} ({last.value:.2f}, {last.low:.2f} to {last.high:.2f})."
             )
-        return [*said, "A trusted server sees the first; whoever gets the models sees the last."]
+        return [*said, "A trusted server sees the first; anyone who gets the models sees the last."]
 
     def as_table(self) -> MeasuredTable:
         views = list(next(iter(self.found.values())))

@@ -120,7 +120,7 @@ def check_asked(asked: Mapping[str, Any], *, method: str, user: str | None) -> N
         return
     if user is None:
         raise InvalidArgument(
-            "Federated learning needs the column that says whose each row is.",
+            "Federated learning needs the column that names each row's user.",
             remedy="Pass it, and how many rows of each are used: --users patient --rows-per-user 10.",
         )
     for name, value in asked.items():

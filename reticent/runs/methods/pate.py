@@ -58,7 +58,7 @@ class _View:
 
 
 class Pate(NamedTuple):
-    """So many teachers, and the one Gaussian release that all their answers together are worth.
+    """A number of teachers, and the one Gaussian release that all their answers together are worth.
 
     Args:
         delta: at which the answers alone are worth what the settings were chosen for.
@@ -193,7 +193,7 @@ def _price(terms: Terms) -> Pate:
     if terms.public < 2:
         raise CannotMeet(
             f"There are {terms.public} public rows, and a student needs some to learn from.",
-            remedy="Pass --public TABLE with unlabelled rows that are nobody's secret.",
+            remedy="Pass --public TABLE with unlabelled rows that are public.",
         )
     most = terms.rows // _ROWS_EACH
     teachers = min(_MOST_TEACHERS, max(terms.rows // 100, 2)) if terms.teachers is None else terms.teachers

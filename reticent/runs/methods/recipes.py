@@ -18,7 +18,7 @@ _VIEWS = 8  # of an image, on devices that are made for it
 
 
 class DescentSettings(NamedTuple):
-    """Of noisy descent.
+    """The settings of noisy descent.
 
     Args:
         rate: the learning rate of the first step, from which a line falls to zero.
@@ -40,7 +40,7 @@ class DescentSettings(NamedTuple):
 
 
 def for_batches(model: str, rows: int, epsilon: float, views: int | None = None) -> DescentSettings:
-    """Of descent on random batches: a thirteenth of the rows (at least 64, at most 4096) each."""
+    """Settings of descent on random batches: a thirteenth of the rows (at least 64, at most 4096) each."""
     batch = int(min(max(rows // 13, 64), 4096, rows))
     if model in _FEATURES:
         return _for_features(rows, epsilon, batch)
@@ -59,7 +59,7 @@ def for_batches(model: str, rows: int, epsilon: float, views: int | None = None)
 
 
 def for_everybody(model: str, rows: int, epsilon: float, views: int | None = None) -> DescentSettings:
-    """Of descent on all rows in every step."""
+    """Settings of descent on all rows in every step."""
     if model in _FEATURES:
         return _for_features(rows, epsilon, None)
     if model in _NETWORKS:
@@ -99,7 +99,9 @@ def _for_network(
     if views is None:
         views = 1 if jax.default_backend() == "cpu" else _VIEWS
         how = (
-            "each more costs as much as all the others, and this is a CPU" if views == 1 else "as on any GPU"
+            "each further view costs as much as all the others, and this is a CPU"
+            if views == 1
+            else "as on any GPU"
         )
     decay = round(1 - 10 / steps, 4)
     why = (

@@ -37,7 +37,7 @@ def _index(folder: str) -> Markup:
         "Learn",
         heading(
             "Learn",
-            "The ideas of the five lectures, to be moved by hand. Each page names its theorem and function.",
+            "The ideas of the five lectures, with sliders. Each page names its theorem and function.",
         ),
         tag("ul", cards, class_="cards"),
         tab="learn",

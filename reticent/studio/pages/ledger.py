@@ -71,7 +71,7 @@ def ledger_page(name: str, workspace: Workspace, *, folder: str) -> Markup:
     owner = (
         "Every limit is signed by its owner."
         if ledger.owner
-        else "It has no owner: whoever may write to it may raise limits."
+        else "It has no owner: anyone who may write to it may raise limits."
     )
     return page(
         name,

@@ -16,10 +16,10 @@ from reticent.studio.pages.frame import heading, page, section
 from reticent.studio.workspace import Workspace
 
 _SAID = {
-    "resume": ("Resume", "Go on where it stopped; what was paid for is not charged again."),
+    "resume": ("Resume", "Resumes where it stopped; what was paid for is not charged again."),
     "attack": ("Attack it", "What the model gives away about its training set: shadow models, some minutes."),
     "audit": ("Audit it", "An honest attempt to contradict the promise, by training with canaries."),
-    "report": ("Write the report", "One page for whoever has to sign, in the folder of the run."),
+    "report": ("Write the report", "One page for the person who has to sign, in the folder of the run."),
     "certify": ("Prove the bound", "A certificate in ball arithmetic; needs reticent[certify]."),
     "check": ("Check the certificate", "Proves its bound again, by code of its own."),
 }

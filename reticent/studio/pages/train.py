@@ -34,7 +34,7 @@ _KINDS = (
 
 
 def choose_page(workspace: Workspace, jobs: Sequence[Job], *, folder: str) -> Markup:
-    """Where a table comes from: dropped, in the folder, or one that comes with the package."""
+    """The page on which a table is chosen: dropped, in the folder, or one that comes with the package."""
     found = [(name, f"train?file={quote(name, safe='/')}") for name in workspace.tables()]
     bundled = [(name, f"train?file={name}") for name in _BUNDLED]
     return page(
@@ -238,7 +238,7 @@ def _target() -> Markup:
                             ("private", "are found privately"),
                         ),
                     ),
-                    hint="Whoever publishes a model publishes its classes; the guarantee says so.",
+                    hint="Publishing a model publishes its classes; the guarantee says so.",
                 ),
                 id="known-field",
             ),

@@ -283,7 +283,7 @@ def embed(records: np.ndarray, basis: ImageBasis, plan: EmbeddingPlan) -> np.nda
 
 
 def _lengths(rows: np.ndarray) -> np.ndarray:
-    """Of each row by itself: columns are added one after the other, so that its place decides nothing."""
+    """The length of each row; columns are added one after the other, so that its place decides nothing."""
     squares = np.zeros(len(rows))
     for column in rows.T:
         squares += column * column

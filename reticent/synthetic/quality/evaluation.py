@@ -115,7 +115,7 @@ def _table(
 
 
 def _draw(rows: np.ndarray, count: int, source: np.random.Generator) -> np.ndarray:
-    """So many rows by chance: the first ones of a table are often the oldest, which others are not like."""
+    """Draws rows at random: the first rows of a table are often the oldest, and unlike the others."""
     return rows if len(rows) <= count else rows[source.choice(len(rows), count, replace=False)]
 
 

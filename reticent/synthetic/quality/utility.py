@@ -90,7 +90,7 @@ class Usefulness:
 def distances(
     made: Int[np.ndarray, "made columns"], real: Int[np.ndarray, "real columns"], sizes: Sequence[int]
 ) -> Distances:
-    """Of all marginals of one and of two columns, synthetic codes against real ones."""
+    """The distances of all marginals of one and of two columns, synthetic codes against real ones."""
     made, real = check_codes(made, sizes), check_codes(real, sizes)
     _require_rows(made, real)
 
@@ -147,7 +147,7 @@ def self_test(model: TableModel, source: np.random.Generator, *, rows: int = 20_
 
 
 def correlations(made: Mapping[str, np.ndarray], real: Mapping[str, np.ndarray]) -> Correlations:
-    """Between all numeric columns, as `Coder.numbers` gives them; rows with a missing cell are left out."""
+    """The correlations between all columns of `Coder.numbers`; rows with a missing cell are left out."""
     names = [name for name in real if name in made]
     errors = []
     for first, second in itertools.combinations(names, 2):

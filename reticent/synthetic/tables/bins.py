@@ -98,7 +98,7 @@ def _whole(edges: np.ndarray | list[float]) -> tuple[float, ...]:
 
 
 def _decimals(low: float, high: float) -> int:
-    """As many as the bounds are written with, and enough to tell a ten-thousandth of the range."""
+    """The number of decimals: those of the bounds, or enough to resolve a ten-thousandth of the range."""
     written = max(-int(Decimal(repr(bound)).normalize().as_tuple().exponent) for bound in (low, high))
     span = high / 2 - low / 2
     fine = math.ceil(-math.log10(span / 5e3)) if span > 0 else 0

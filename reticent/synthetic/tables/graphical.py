@@ -88,7 +88,7 @@ class GraphicalModel:
         return model
 
     def log_probabilities(self, codes: Int[np.ndarray, "rows columns"]) -> Float[np.ndarray, " rows"]:
-        """Of each row of codes, by the chain of nodes given what they share: (rows,)."""
+        """The log probability of each row of codes, by the chain of nodes given what they share: (rows,)."""
         total = np.zeros(len(codes))
         for node, columns in enumerate(self.tree.nodes):
             chances = self.tree.conditional(self.beliefs, node, self.tree.separators[node])

@@ -117,7 +117,7 @@ class JunctionTree:
 
     @cached_property
     def cells(self) -> int:
-        """Of all nodes together."""
+        """The number of cells of all nodes together."""
         return sum(cells_of(node, self.sizes) for node in self.nodes)
 
     def cells_with(self, pair: Clique) -> int:
@@ -155,7 +155,7 @@ class JunctionTree:
 
     @cached_property
     def _columns(self) -> tuple[frozenset[int], ...]:
-        """Of each node."""
+        """The columns of each node."""
         return tuple(map(frozenset, self.nodes))
 
     @cached_property

@@ -133,7 +133,7 @@ def _about_ends(model: TableModel, at: int, column: CodedColumn) -> str | None:
 
 
 def _quantiles(model: TableModel, at: int, column: CodedColumn) -> list[Quantile] | None:
-    """None where no row seems to have a number."""
+    """The quantiles of a column; None if no row seems to have a number."""
     assert column.bins is not None
     values, order = _values(column)
     shares = model.singles()[at][: column.bins.size][order]

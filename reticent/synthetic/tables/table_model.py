@@ -94,7 +94,7 @@ class TableModel:
 
     @property
     def single_deviation(self) -> float:
-        """Of the noise on each count of a column."""
+        """The deviation of the noise on each count of a column."""
         return self.plan.rows_per_user * self.plan.single_deviation
 
     def pairs(self) -> dict[Clique, np.ndarray]:

@@ -87,7 +87,7 @@ def _check_operation(equation: JaxprEqn) -> None:
 
 @cache
 def _known_primitives() -> frozenset[Primitive]:
-    """By identity: the name of an operation can be given to another one."""
+    """The known operations, compared by identity: another operation could have the same name."""
     listed = {item for item in vars(primitives).values() if isinstance(item, Primitive)}
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "jax"]
     more = {
