@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reticent.accounting.guarantee import Guarantee
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.reserve import TRAINING
 from reticent.accounting.rounding import at_most
@@ -91,45 +92,45 @@ def _budget(record: RunRecord) -> Section:
     """What each part would cost by itself. Together the parts cost less than their sum."""
     request, promise = record.request, record.result.guarantee
     event = record.event
-    adjacency = promise.adjacency
     if record.preparation is not None and isinstance(event, events.Composed):
         parts = {"preparation": event.events[0], "training": events.Composed(events=event.events[1:])}
     else:
         parts = {"training": event}
+    text = [f"The budget was epsilon {request.epsilon:g} and delta {request.delta:g}."]
+    if len(parts) == 1:
+        text.append("Nothing had to be found first: training had all of it.")
+    else:
+        text.append(
+            "Each bar is the cost of that part by itself at this delta. "
+            "Together they cost less than their sum."
+        )
+    if request.ledger:
+        text.append(f"It was charged to '{request.dataset}' in {request.ledger} before any noise was drawn.")
+    charts = (_parts(parts, promise, request.epsilon),) if len(parts) > 1 else ()
+    return Section(id="budget", title="Where the budget went", text=tuple(text), charts=charts)
+
+
+def _parts(parts: Mapping[str, events.Event], promise: Guarantee, budget: float) -> Bars:
     names, amounts = [], []
     for name, part in parts.items():
         try:
-            is_all = len(parts) == 1
-            amounts.append(promise.epsilon if is_all else _cost_alone(part, promise.delta, adjacency))
+            amounts.append(_cost_alone(part, promise.delta, promise.adjacency))
             names.append(name)
         except ReticentError:
             continue
     names.append("all together")
     amounts.append(float(promise.epsilon))
-    text = [
-        f"The budget was epsilon {request.epsilon:g} and delta {request.delta:g}.",
-        "Each bar is the cost of that part by itself at this delta. Together they cost less than their sum.",
-    ]
-    if request.ledger:
-        text.append(f"It was charged to '{request.dataset}' in {request.ledger} before any noise was drawn.")
-    return Section(
-        id="budget",
-        title="Where the budget went",
-        text=tuple(text),
-        charts=(
-            Bars(
-                id="parts",
-                title="Epsilon of each part (bounds)",
-                description="; ".join(
-                    f"{name} {at_most(amount)}" for name, amount in zip(names, amounts, strict=True)
-                ),
-                unit="epsilon",
-                names=tuple(names),
-                amounts=tuple(amounts),
-                mark=float(request.epsilon),
-                mark_name="budget",
-            ),
+    return Bars(
+        id="parts",
+        title="Epsilon of each part (bounds)",
+        description="; ".join(
+            f"{name} {at_most(amount)}" for name, amount in zip(names, amounts, strict=True)
         ),
+        unit="epsilon",
+        names=tuple(names),
+        amounts=tuple(amounts),
+        mark=float(budget),
+        mark_name="budget",
     )
 
 
