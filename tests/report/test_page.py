@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,13 @@ from browser import CHROMIUM, MISSING, Browser
 from made_runs import made_run, with_attacks, with_audit
 
 from reticent.core.errors import DataError, IntegrityError
-from reticent.report.facts.facts import Chart, ValueKind
+from reticent.mechanisms.events import Composed, Gaussian
+from reticent.report.facts.facts import Bars, Chart, ValueKind
+from reticent.report.facts.training import sections
 from reticent.report.from_run import collect_facts
 from reticent.report.render.html import page
+from reticent.runs.folder import read_record
+from reticent.runs.record import PreparationCost
 
 WIDTHS = (360, 768, 1440)
 
@@ -72,6 +77,22 @@ def test_no_percent_is_above_a_hundred(run: Path):
     for line in lines:
         assert max(line.y) > 1  # percent, not shares
         assert max(line.y) <= 100
+
+
+def test_the_budget_is_drawn_when_something_had_to_be_found_first(run: Path):
+    record = read_record(run)
+    (whole,) = (part for part in sections(record) if part.id == "budget")
+    assert whole.charts == ()
+    found = replace(
+        record,
+        preparation=PreparationCost(noise_multiplier=20.0, epsilon=0.2, delta=1e-6),
+        event=Composed(events=(Gaussian(noise_multiplier=20.0), record.event)),
+    )
+    (parted,) = (part for part in sections(found) if part.id == "budget")
+    (bars,) = parted.charts
+    assert isinstance(bars, Bars)
+    assert bars.names == ("preparation", "training", "all together")
+    assert 0 < bars.amounts[0] < bars.amounts[1] <= bars.amounts[2] + 1e-6
 
 
 def test_the_page_is_small_and_alone(written: Path):
