@@ -61,7 +61,8 @@ def _contents(root: Any) -> str:
 
 def _section(path: tuple[str, ...], command: Any) -> str:
     title = " ".join(path)
-    paragraphs = [" ".join(part.split()) for part in (command.help or "").split("\n\n")]
+    written = (command.help or "").replace("\\[", "[")  # escaped for rich markup
+    paragraphs = [" ".join(part.split()) for part in written.split("\n\n")]
     example = (command.epilog or "").removeprefix("Example:").strip()
     parts = [f"{'#' * len(path)} {title}", "", *(line for part in paragraphs for line in (part, ""))]
     if not hasattr(command, "commands"):

@@ -19,14 +19,14 @@ def run(
     opens: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser, if there is one.")] = True,
     as_json: output.AsJson = False,
 ) -> None:
-    """Plan, train, look at runs and budgets, and learn, in a browser.
+    r"""Plan, train, look at runs and budgets, and learn, in a browser.
 
     A web server for this machine alone: it listens on 127.0.0.1, its address
     holds a random secret, and its pages load nothing from elsewhere. Every
     button shows the command that it runs. Ctrl-C ends it; a training that
     runs then keeps its state and can be resumed.
 
-    Needs the extra: pip install 'reticent[studio]'.
+    Needs the extra: pip install 'reticent\[studio]'.
     """
     from reticent.studio.serve import open_in_browser, serve
 

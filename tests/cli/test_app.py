@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -188,6 +189,14 @@ def test_every_command_has_a_longer_help():
     for path, command in LEAVES.items():
         _, _, more = (command.help or "").strip().partition("\n\n")
         assert len(more.split()) >= 7, f"{path} has no second paragraph"
+
+
+def test_help_keeps_its_square_brackets():
+    # Help is rich markup, which swallows [words] in brackets: they are written \\[words].
+    for path, command in EVERY.items():
+        texts = [command.help, command.epilog, *(getattr(each, "help", None) for each in command.params)]
+        for text in texts:
+            assert not re.search(r"(?<!\\)\[[a-z/#@]", text or ""), f"{path}: {text!r}"
 
 
 def test_every_command_shows_an_example_that_it_understands():
