@@ -18,6 +18,7 @@ from reticent.audit.strange_records import strange_records
 from reticent.audit.watched import WatchedStep
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.training.clipping import flat
 from reticent.training.gradients import LossFunction
 from reticent.training.gradients.choices import choices
@@ -26,7 +27,7 @@ from reticent.training.plan import Plan
 
 def arithmetic_plan(
     loss: LossFunction,
-    params: Any,
+    params: ArrayTree,
     data: Mapping[str, Any],
     plan: Plan,
     *,

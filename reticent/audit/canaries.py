@@ -21,6 +21,7 @@ from reticent.audit.placement import Among, Apart, Placement
 from reticent.core import checks, trees
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
+from reticent.core.trees import ArrayTree
 from reticent.data.allocation import Allocation
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
@@ -70,7 +71,7 @@ class Canaries:
         """The loss of rows that may be canaries; a row that says nothing of canaries is an ordinary one."""
         placement = self.placement
 
-        def loss_with_canaries(params: Any, example: Any) -> jax.Array:
+        def loss_with_canaries(params: ArrayTree, example: ArrayTree) -> jax.Array:
             if _CANARY not in example:
                 return loss(placement.model(params), example)
             ordinary = {key: value for key, value in example.items() if key not in _RESERVED}
@@ -145,7 +146,7 @@ class Canaries:
 
 
 def draw_canaries(
-    params: Any,
+    params: ArrayTree,
     plan: Plan,
     *,
     gradients: int,
@@ -238,7 +239,7 @@ def plan_with(plan: Plan, canaries: Canaries) -> Plan:
     )
 
 
-def check_pull(canaries: Canaries, loss: LossFunction, params: Any, data: Dataset) -> None:
+def check_pull(canaries: Canaries, loss: LossFunction, params: ArrayTree, data: Dataset) -> None:
     """Checks a gradient canary's gradient before a run is spent on it.
 
     Raises:

@@ -11,6 +11,7 @@ import numpy as np
 import optax
 
 from reticent.audit.canaries import Absence, Canaries
+from reticent.core.trees import ArrayTree
 from reticent.training.gradients import LossFunction
 from reticent.training.plan import Plan
 
@@ -53,10 +54,10 @@ def with_canary_scores(
     placement, in_units = canaries.placement, plan.sampler.batch_size / plan.clipping.sensitivity
     rate = plan.sampler.batch_size / plan.sampler.examples
 
-    def init(params: Any) -> ScoringState:
+    def init(params: ArrayTree) -> ScoringState:
         return ScoringState(optimizer.init(placement.model(params)), jnp.zeros(len(canaries.included)))
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, ScoringState]:
+    def update(updates: ArrayTree, state: ArrayTree, params: ArrayTree = None) -> tuple[Any, ScoringState]:
         noisy = placement.entries(updates) * in_units
         seen = log_likelihood_ratio(
             noisy, rate=rate, noise_multiplier=plan.noise_multiplier, absence=canaries.absence
@@ -72,7 +73,7 @@ def loss_scores(loss: LossFunction, before: Any, after: Any, inputs: dict[str, n
     rows = {key: jnp.asarray(array) for key, array in inputs.items()}
 
     @jax.jit
-    def losses(params: Any, rows: dict[str, jax.Array]) -> jax.Array:
+    def losses(params: ArrayTree, rows: dict[str, jax.Array]) -> jax.Array:
         return jax.lax.map(lambda row: jnp.float32(loss(params, row)), rows, batch_size=256)
 
     fallen = np.asarray(losses(before, rows), np.float64) - np.asarray(losses(after, rows), np.float64)

@@ -28,6 +28,7 @@ from reticent.audit.verdict import Verdict, judge
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
+from reticent.core.trees import ArrayTree
 from reticent.data.dataset import Dataset
 from reticent.training.data_warnings import without_data_warnings
 from reticent.training.gradients import LossFunction
@@ -83,7 +84,7 @@ class Audit:
 @without_data_warnings()
 def train_with_canaries(
     loss: LossFunction,
-    params: Any,
+    params: ArrayTree,
     data: Dataset | Mapping[str, Any],
     plan: Plan,
     *,
@@ -216,7 +217,7 @@ def _verdict(
 def _project_model(project: Callable[[Any], Any], drawn: Canaries) -> Callable[[Any], Any]:
     placement = drawn.placement
 
-    def project_wrapped(params: Any) -> Any:
+    def project_wrapped(params: ArrayTree) -> Any:
         model = project(placement.model(params))
         return params._replace(model=model) if hasattr(params, "canaries") else model
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from reticent.audit.verdict import Outcome
+from reticent.core.trees import ArrayTree
 from reticent.mechanisms.adjacency import Adjacency
 
 
@@ -67,7 +68,7 @@ def _for_json(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def flat_numbers(tree: Any) -> np.ndarray:
+def flat_numbers(tree: ArrayTree) -> np.ndarray:
     """All numbers of a release, in the widest of their float types: float32 or float64."""
     leaves = [np.asarray(leaf).reshape(-1) for leaf in jax.tree.leaves(tree)]
     kinds = [np.float64 if leaf.dtype == np.float64 else np.float32 for leaf in leaves]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
 from scipy.special import chdtri
+
+from reticent.core.trees import ArrayTree
 
 Leaves = dict[str, np.ndarray]
 
 _FALSE_ALARM = 1e-6  # of a test of one leaf
 
 
-def flat(tree: Any) -> Leaves:
+def flat(tree: ArrayTree) -> Leaves:
     """The leaves of a tree in float64, by name."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {

@@ -14,6 +14,7 @@ import optax
 from reticent.audit.claim import require_claim
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
+from reticent.core.trees import ArrayTree
 from reticent.data.sampling import Batch
 from reticent.training.contributions import Contribution, DeviceRows
 from reticent.training.devices.memory import examples_at_once
@@ -32,7 +33,7 @@ _KEEPING = optax.GradientTransformation(  # keeps the noisy mean, to the last bi
 
 
 def own_step(
-    loss: LossFunction, params: Any, plan: Plan, *, strategy: Strategy = "auto"
+    loss: LossFunction, params: ArrayTree, plan: Plan, *, strategy: Strategy = "auto"
 ) -> Callable[[dict[str, np.ndarray], int, int], Any]:
     """The step that `train` takes under a plan, as `replay` takes it.
 

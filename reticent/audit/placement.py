@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 
 
 class Audited(NamedTuple):
@@ -29,23 +30,23 @@ class Placement(Protocol):
     @property
     def sentence(self) -> str: ...
 
-    def wrap(self, params: Any) -> Any:
+    def wrap(self, params: ArrayTree) -> Any:
         """The parameters to train, from those of the model."""
         ...
 
-    def model(self, params: Any) -> Any:
+    def model(self, params: ArrayTree) -> Any:
         """The part that is the model: of parameters, gradients or updates."""
         ...
 
-    def entry(self, params: Any, canary: jax.Array) -> jax.Array:
+    def entry(self, params: ArrayTree, canary: jax.Array) -> jax.Array:
         """The one number into which a canary's gradient points; for a row that is none, any number."""
         ...
 
-    def entries(self, gradient: Any) -> jax.Array:
+    def entries(self, gradient: ArrayTree) -> jax.Array:
         """The numbers of all canaries in a gradient."""
         ...
 
-    def extend_updates(self, params: Any, updates: Any) -> Any:
+    def extend_updates(self, params: ArrayTree, updates: ArrayTree) -> Any:
         """Updates for all parameters, from those of the model."""
         ...
 
@@ -59,21 +60,21 @@ class Apart(NamedTuple):
     def sentence(self) -> str:
         return "canary gradients in parameters of their own"
 
-    def wrap(self, params: Any) -> Any:
+    def wrap(self, params: ArrayTree) -> Any:
         return Audited(params, jnp.zeros(self.canaries, jnp.float32))
 
-    def model(self, params: Any) -> Any:
+    def model(self, params: ArrayTree) -> Any:
         return params.model
 
-    def entry(self, params: Any, canary: jax.Array) -> jax.Array:
+    def entry(self, params: ArrayTree, canary: jax.Array) -> jax.Array:
         if not self.canaries:
             return jnp.float32(0)
         return params.canaries[jnp.clip(canary, 0, self.canaries - 1)]
 
-    def entries(self, gradient: Any) -> jax.Array:
+    def entries(self, gradient: ArrayTree) -> jax.Array:
         return gradient.canaries
 
-    def extend_updates(self, params: Any, updates: Any) -> Any:
+    def extend_updates(self, params: ArrayTree, updates: ArrayTree) -> Any:
         return Audited(updates, jnp.zeros_like(params.canaries))
 
 
@@ -84,7 +85,7 @@ class Among(NamedTuple):
     places: tuple[int, ...]
 
     @classmethod
-    def spread(cls, params: Any, canaries: int, rng: np.random.Generator) -> Among:
+    def spread(cls, params: ArrayTree, canaries: int, rng: np.random.Generator) -> Among:
         """Divides the canaries evenly over the leaves, as far as each has entries."""
         sizes = [int(np.size(leaf)) for leaf in jax.tree.leaves(params)]
         if canaries > sum(sizes):
@@ -108,13 +109,13 @@ class Among(NamedTuple):
     def sentence(self) -> str:
         return "canary gradients among the parameters of the model"
 
-    def wrap(self, params: Any) -> Any:
+    def wrap(self, params: ArrayTree) -> Any:
         return params
 
-    def model(self, params: Any) -> Any:
+    def model(self, params: ArrayTree) -> Any:
         return params
 
-    def entry(self, params: Any, canary: jax.Array) -> jax.Array:
+    def entry(self, params: ArrayTree, canary: jax.Array) -> jax.Array:
         found = jnp.float32(0)
         if not self.leaves:
             return found
@@ -126,7 +127,7 @@ class Among(NamedTuple):
             found = found + jnp.where(leaf == position, here, 0.0)
         return found
 
-    def entries(self, gradient: Any) -> jax.Array:
+    def entries(self, gradient: ArrayTree) -> jax.Array:
         owners, places = np.asarray(self.leaves, int), np.asarray(self.places, int)
         found = jnp.zeros(len(owners), jnp.float32)
         for position, array in enumerate(jax.tree.leaves(gradient)):
@@ -134,5 +135,5 @@ class Among(NamedTuple):
             found = found.at[mine].set(jnp.ravel(array)[places[mine]].astype(jnp.float32))
         return found
 
-    def extend_updates(self, params: Any, updates: Any) -> Any:
+    def extend_updates(self, params: ArrayTree, updates: ArrayTree) -> Any:
         return updates

@@ -16,6 +16,7 @@ from reticent.audit.replay import Replay, ReplayProblem, replay
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
+from reticent.core.trees import ArrayTree
 from reticent.data.sampling import Poisson
 from reticent.training.gradients import LossFunction
 from reticent.training.plan import Plan
@@ -100,7 +101,7 @@ def replay_run(
 
 def replay_plan(
     loss: LossFunction,
-    params: Any,
+    params: ArrayTree,
     data: Mapping[str, Any],
     record: Mapping[str, Any],
     plan: Plan,

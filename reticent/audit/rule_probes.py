@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.audit.strange_records import Strange
+from reticent.core.trees import ArrayTree
 from reticent.training.gradients import LossFunction, Strategy
 
 _ORDINARY, _CANCELLING = 32, 8
@@ -51,7 +52,7 @@ def probe_for(rule: str, rng: np.random.Generator) -> Probe | None:
 
 
 def _scalars(rng: np.random.Generator, strategy: Strategy) -> Probe:
-    def loss(params: Any, e: Any) -> Any:
+    def loss(params: ArrayTree, e: Any) -> Any:
         x, u, v = e["x"], params["u"], params["v"]
         cancelling = (
             jnp.sum(u * x[4] * x[6]) - jnp.sum(u * x[0] * x[2]) + jnp.sum(u * x[3] * x[2])
@@ -69,7 +70,7 @@ def _dense(rng: np.random.Generator, length: int) -> Probe:
     """Two dense layers whose inputs cancel and share terms; on a sequence, its positions cancel too."""
     shape = (length,) if length > 1 else ()
 
-    def loss(params: Any, e: Any) -> Any:
+    def loss(params: ArrayTree, e: Any) -> Any:
         x = [e["x"][..., at, :] for at in range(8)]
         shared = x[3] * x[2] - x[7] * x[6]
         whole = x[4] * x[6] - x[0] * x[2] + x[3] * x[2] - x[7] * x[6]
@@ -92,7 +93,7 @@ def _dense(rng: np.random.Generator, length: int) -> Probe:
 def _wide(rng: np.random.Generator) -> Probe:
     """A wide layer on two positions that nearly cancel."""
 
-    def loss(params: Any, e: Any) -> Any:
+    def loss(params: ArrayTree, e: Any) -> Any:
         return jnp.sum(e["c"] * (e["x"] @ params["w"]))
 
     def cancelling(values: ProbeRows) -> ProbeRows:

@@ -39,6 +39,7 @@ from reticent.convex.problem import ConvexProblem
 from reticent.convex.terms import OFF, ConvexTerms, ReleasedWeights
 from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator
+from reticent.core.trees import ArrayTree
 from reticent.data.sampling import FullBatch
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.training import theory
@@ -272,7 +273,7 @@ def _plan(problem: ConvexProblem, terms: ConvexTerms, steps: int, max_norm: floa
 
 
 def _loss_of_a_record(loss: Loss, mu: float) -> Callable[[Any, Any], jax.Array]:
-    def of_a_record(params: Any, example: Any) -> jax.Array:
+    def of_a_record(params: ArrayTree, example: ArrayTree) -> jax.Array:
         scores = example["x"] @ params["weights"]  # (features,) @ (features, outputs)
         value = loss.value(scores[None, :], example["y"][None], xp=jnp)[0]
         return value + mu / 2 * jnp.sum(params["weights"] ** 2) if mu else value

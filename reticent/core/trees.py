@@ -6,9 +6,11 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Shaped
+import numpy as np
+from jaxtyping import Array, Float, PyTree, Shaped
 
 Tree = TypeVar("Tree")
+ArrayTree = PyTree[Shaped[Array | np.ndarray | jax.ShapeDtypeStruct, "..."]]  # arrays, or shapes of such
 
 _SMALLEST = 2.0**-126  # the smallest normal float32; its reciprocal is normal too
 

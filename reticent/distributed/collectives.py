@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from reticent.core.errors import ProcessLost
+from reticent.core.trees import ArrayTree
 
 # How JAX begins the message about a failed operation; for small ones it raises a ValueError.
 _STATUS = re.compile("(UNKNOWN|UNAVAILABLE|INTERNAL|ABORTED|CANCELLED|DEADLINE_EXCEEDED): ")
@@ -84,7 +85,7 @@ def share(rows: int) -> slice:
     return slice(rows * number() // count(), rows * (number() + 1) // count())
 
 
-def copy_to_host(tree: Any) -> Any:
+def copy_to_host(tree: ArrayTree) -> Any:
     """Copies a tree of arrays on several devices into NumPy arrays on every process."""
     from jax.experimental import multihost_utils
 

@@ -18,6 +18,7 @@ from reticent import __version__
 from reticent.core import errors
 from reticent.core.errors import InvalidArgument, ReticentError
 from reticent.core.keys import Keys
+from reticent.core.trees import ArrayTree
 from reticent.distributed import collectives
 
 Result = TypeVar("Result")
@@ -118,7 +119,7 @@ def network() -> tuple[str, ...]:
     return (NETWORK,) if collectives.count() > 1 else ()
 
 
-def broadcast_tree(tree: Any) -> Any:
+def broadcast_tree(tree: ArrayTree) -> Any:
     """The arrays of the first process, on all of them; the shapes must agree."""
     if collectives.count() == 1:
         return tree

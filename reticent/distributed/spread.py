@@ -23,6 +23,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 
 _MODELS = PartitionSpec("models")  # the rows are divided
 _ALL = PartitionSpec()  # every device has everything
@@ -89,7 +90,7 @@ class Spread:
 
         return on_each_device
 
-    def place(self, tree: Any) -> Any:
+    def place(self, tree: ArrayTree) -> Any:
         """Places rows on the devices that compute their models; there must be `room_for` many.
 
         Raises:
@@ -103,11 +104,11 @@ class Spread:
                 )
         return jax.tree.map(lambda leaf: self._put(leaf, _MODELS), tree)
 
-    def replicate(self, tree: Any) -> Any:
+    def replicate(self, tree: ArrayTree) -> Any:
         """Copies the same arrays to every device, unless they are there already."""
         return jax.tree.map(lambda leaf: self._put(leaf, _ALL), tree)
 
-    def gather(self, tree: Any) -> Any:
+    def gather(self, tree: ArrayTree) -> Any:
         """Collects the results as NumPy on every process."""
         return jax.tree.map(_gather_array, tree)
 

@@ -12,6 +12,7 @@ import numpy as np
 import optax
 
 from reticent.core import trees
+from reticent.core.trees import ArrayTree
 from reticent.data.sampling import Batch
 from reticent.training.averages import last
 from reticent.training.contributions import Contribution, DeviceRows
@@ -30,7 +31,7 @@ class Aggregation:
     """
 
     def __init__(
-        self, plan: Plan, params: Any, optimizer: optax.GradientTransformation, microbatch: int | None
+        self, plan: Plan, params: ArrayTree, optimizer: optax.GradientTransformation, microbatch: int | None
     ) -> None:
         self._plan, self._leaves = plan, [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
         if microbatch is None:
@@ -44,7 +45,9 @@ class Aggregation:
         )
         self._step = jax.jit(lambda state, rows, batch, roots: step(state, DeviceRows(rows), batch, roots)[0])
 
-    def step(self, state: Any, updates: Mapping[int, list[np.ndarray]], batch: Batch, roots: Roots) -> Any:
+    def step(
+        self, state: ArrayTree, updates: Mapping[int, list[np.ndarray]], batch: Batch, roots: Roots
+    ) -> Any:
         """The next state.
 
         Args:
@@ -71,7 +74,7 @@ class Aggregation:
         return max(-(-count // piece), 1) * piece
 
 
-def _against(params: Any, update: Mapping[str, jax.Array]) -> jax.Array:
+def _against(params: ArrayTree, update: Mapping[str, jax.Array]) -> jax.Array:
     """Linear in the parameters, with minus the update as its slope."""
     leaves = jax.tree.leaves(params)
     named = [update[name] for name in sorted(update)]

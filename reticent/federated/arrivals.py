@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import Any
 
 import jax
 import numpy as np
 
 from reticent.core.errors import DataError
 from reticent.core.printable import printable
+from reticent.core.trees import ArrayTree
 from reticent.training.clipping import paths_of
 
 _Kind = tuple[tuple[int, ...], np.dtype]
 
 
-def leaves_of(client: str, update: Any, like: Any) -> list[np.ndarray]:
+def leaves_of(client: str, update: Any, like: ArrayTree) -> list[np.ndarray]:
     """The leaves of an update in the order of the model's.
 
     Raises:
@@ -35,7 +35,7 @@ def leaves_of(client: str, update: Any, like: Any) -> list[np.ndarray]:
     return leaves
 
 
-def _described(client: str, tree: Any) -> tuple[list[np.ndarray], list[tuple[str, _Kind | None]]]:
+def _described(client: str, tree: ArrayTree) -> tuple[list[np.ndarray], list[tuple[str, _Kind | None]]]:
     try:
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
         kinds: list[_Kind | None] = [(leaf.shape, leaf.dtype) for leaf in leaves]

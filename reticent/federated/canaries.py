@@ -24,6 +24,7 @@ from reticent.audit.evidence import Evidence
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
+from reticent.core.trees import ArrayTree
 from reticent.data.dataset import Dataset
 from reticent.federated.plan import FederatedPlan
 from reticent.federated.simulator import train
@@ -58,7 +59,7 @@ class ClientAudit(NamedTuple):
 
 def audit_clients(
     loss: AnyLoss,
-    params: Any,
+    params: ArrayTree,
     data: Dataset,
     plan: FederatedPlan,
     *,
@@ -103,10 +104,10 @@ def audit_clients(
     words = jax.random.key_data((keys or Keys.from_os()).take(Stream.ATTACKS))
     included = np.random.default_rng(np.asarray(words, np.uint32)).integers(0, 2, canaries).astype(bool)
 
-    def own_loss(both: Any, row: Any, *key: Any) -> Any:
+    def own_loss(both: Any, row: ArrayTree, *key: Any) -> Any:
         return loss(both["model"], {name: row[name] for name in data}, *key)
 
-    def send(update: Any, both: Any, rows: Any) -> Any:
+    def send(update: ArrayTree, both: Any, rows: Any) -> Any:
         place = rows[_COLUMN][0]
         is_canary = place >= 0
         model = jax.tree.map(lambda leaf: jnp.where(is_canary, 0, leaf), update["model"])

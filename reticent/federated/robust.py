@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 
 Updates = Float[np.ndarray, "clients numbers"]
 Update = Float[np.ndarray, " numbers"]
@@ -249,7 +250,7 @@ def geometric_median(updates: Updates, iterations: int = 100, smoothing: float =
     return start + weights @ centred
 
 
-def _finite(updates: Any) -> Updates:
+def _finite(updates: ArrayTree) -> Updates:
     found = np.asarray(updates, np.float64)
     if found.ndim != 2 or not found.size:
         raise InvalidArgument(

@@ -31,6 +31,7 @@ from reticent.core import trees
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.files import digest_of
 from reticent.core.keys import Keys, Stream, step_key
+from reticent.core.trees import ArrayTree
 from reticent.data.sampling import Batch
 from reticent.federated.aggregation import Aggregation
 from reticent.federated.arrivals import leaves_of
@@ -145,7 +146,7 @@ class Rounds:
     def __init__(
         self,
         plan: FederatedPlan,
-        params: Any,
+        params: ArrayTree,
         clients: Sequence[str],
         *,
         optimizer: optax.GradientTransformation | None = None,
@@ -267,7 +268,7 @@ class Rounds:
         seconds = time.perf_counter() - self._started
         return Run(state.params, promise, plan.server, (), state, self.is_complete, seconds, stopped)
 
-    def _loaded(self, params: Any, optimizer: optax.GradientTransformation) -> Any:
+    def _loaded(self, params: ArrayTree, optimizer: optax.GradientTransformation) -> Any:
         norm = jnp.float32(self.plan.server.clipping.sensitivity)
         fresh = TrainState(jnp.int32(0), params, optimizer.init(params), norm, average=params)
         saved = None if self._checkpoints is None else self._checkpoints.load(fresh)
@@ -289,7 +290,7 @@ class Rounds:
         self._checkpoints.assume(said)
         return self._checkpoints.assumptions
 
-    def _save(self, state: Any) -> None:
+    def _save(self, state: ArrayTree) -> None:
         if self._checkpoints is not None and self._kept is not None:
             with self._kept.writing():
                 self._checkpoints.save(safe_state(state), force=True)

@@ -15,6 +15,7 @@ import optax
 from reticent.accounting.budget import Budget
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
+from reticent.core.trees import ArrayTree
 from reticent.data.dataset import Dataset, RowSource
 from reticent.federated.plan import FederatedPlan
 from reticent.training.evaluation import Metric
@@ -27,7 +28,7 @@ from reticent.training.loss_keys import AnyLoss
 
 def train(
     loss: AnyLoss,
-    params: Any,
+    params: ArrayTree,
     data: Dataset,
     plan: FederatedPlan,
     *,

@@ -20,6 +20,7 @@ from jaxtyping import Array, Key
 from reticent.core import checks, trees
 from reticent.core.alias import DEVIATION
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.core.whole_normals import (
     MOST_MULTIPLE,
     DrawPart,
@@ -138,7 +139,7 @@ def carry(total: Wide, bits: int = _LOW_BITS) -> Wide:
     )
 
 
-def to_block_sum(total: Any, grid: NoiseGrid) -> Any:
+def to_block_sum(total: ArrayTree, grid: NoiseGrid) -> Any:
     """The sum of a block, ready to be added to others: whole leaves in two words where one may not do."""
 
     def ready(leaf: jax.Array) -> Any:
@@ -158,7 +159,7 @@ def add_blocks(left: Any, right: Any) -> Any:
     return jax.tree.map(added, left, right, is_leaf=lambda leaf: isinstance(leaf, Wide))
 
 
-def round_by_chance(key: Key[Array, ""], total: Any, grid: NoiseGrid) -> Any:
+def round_by_chance(key: Key[Array, ""], total: ArrayTree, grid: NoiseGrid) -> Any:
     """A sum of blocks in whole numbers: float32 leaves are rounded up or down by chance, the others stay.
 
     Returns:
@@ -222,7 +223,7 @@ def dither_growth(numbers: int, steps: float, parts: int = 1) -> float:
 
 
 def add_whole_noise(
-    key: jax.Array, total: Any, grid: NoiseGrid, *, parts: Sequence[DrawPart] | None = None
+    key: jax.Array, total: ArrayTree, grid: NoiseGrid, *, parts: Sequence[DrawPart] | None = None
 ) -> Any:
     """A sum in steps of the grid, plus noise, as float32 in units of the clipping norm.
 
@@ -240,19 +241,19 @@ def add_whole_noise(
 
 
 def whole_noise_like(
-    key: jax.Array, total: Any, grid: NoiseGrid, parts: Sequence[DrawPart] | None = None
+    key: jax.Array, total: ArrayTree, grid: NoiseGrid, parts: Sequence[DrawPart] | None = None
 ) -> Any:
     """The noise that `add_whole_noise` adds: a whole number for each of the sum."""
     return _noise_like(key, total.low if isinstance(total, Wide) else total, grid.multiple, parts)
 
 
-def add_no_noise(total: Any, grid: NoiseGrid) -> Any:
+def add_no_noise(total: ArrayTree, grid: NoiseGrid) -> Any:
     """The same sum in the same units, as it is: for a dry run, which promises nothing."""
     like = total.low if isinstance(total, Wide) else total
     return add_noise(total, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.int32), like), grid)
 
 
-def add_noise(total: Any, noise: Any, grid: NoiseGrid) -> Any:
+def add_noise(total: ArrayTree, noise: ArrayTree, grid: NoiseGrid) -> Any:
     """A sum in steps of the grid plus whole noise below 2^30, as float32 in units of the clipping norm."""
     if not grid.is_wide:
         return jax.tree.map(lambda k, x: (k + x).astype(jnp.float32) * (1 / grid.steps), total, noise)
@@ -267,7 +268,7 @@ def add_noise(total: Any, noise: Any, grid: NoiseGrid) -> Any:
     )
 
 
-def _noise_like(key: jax.Array, tree: Any, multiple: int, parts: Sequence[DrawPart] | None) -> Any:
+def _noise_like(key: jax.Array, tree: ArrayTree, multiple: int, parts: Sequence[DrawPart] | None) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     if parts is not None:
         own = [

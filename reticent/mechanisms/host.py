@@ -12,6 +12,7 @@ from jax.core import Tracer
 
 from reticent.core.errors import InvalidArgument
 from reticent.core.generators import generator_of
+from reticent.core.trees import ArrayTree
 
 _WORDS = 4  # of 32 bits
 
@@ -37,7 +38,7 @@ def source_of(key: jax.Array, *values: Any) -> np.random.Generator:
     return generator_of(key)
 
 
-def flatten_numbers(tree: Any) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
+def flatten_numbers(tree: ArrayTree) -> tuple[np.ndarray, Callable[[np.ndarray], Any]]:
     """All numbers of a tree in float64, and how to make a tree of float32 of as many others.
 
     Raises:

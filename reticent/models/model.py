@@ -8,9 +8,10 @@ from typing import Any
 
 import jax
 
+from reticent.core.trees import ArrayTree
 from reticent.models.initialisers import draw, leaves_of
 
-Params = Any  # a tree of arrays: nested dictionaries, named after the layers
+Params = ArrayTree  # nested dictionaries, named after the layers
 
 
 @dataclass(frozen=True, kw_only=True)

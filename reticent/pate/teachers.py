@@ -21,6 +21,7 @@ import optax
 from reticent.core import checks
 from reticent.core.errors import DataError
 from reticent.core.observer import OnProgress
+from reticent.core.trees import ArrayTree
 from reticent.distributed.spread import Spread
 from reticent.models.losses import classification_loss
 from reticent.models.model import Model, Params
@@ -215,7 +216,7 @@ def _one_teacher(
         weights = is_real.astype(jnp.float32)
         params = model.init(start_key)
 
-        def step(state: Any, number: jax.Array) -> tuple[Any, None]:
+        def step(state: ArrayTree, number: jax.Array) -> tuple[Any, None]:
             params, moments = state
             batch = (x, y, weights)
             if batch_size is not None:  # real records stand first

@@ -11,6 +11,7 @@ import numpy as np
 import optax
 
 from reticent.core.observer import OnProgress
+from reticent.core.trees import ArrayTree
 from reticent.data.augmentation import chain, random_flip, random_shift
 from reticent.models.losses import classification_loss
 from reticent.models.model import Model
@@ -55,14 +56,16 @@ def learn_without_privacy(
     loss = classification_loss(model)
     change = chain(random_flip, random_shift(_SHIFT))
 
-    def mean_loss(params: Any, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    def mean_loss(params: ArrayTree, key: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         keys = jax.random.split(key, len(x))
         rows = jax.vmap(change)(keys, {"x": x, "y": y})
         return jnp.mean(jax.vmap(loss, in_axes=(None, 0))(params, rows))
 
     # One step per call: inside a compiled loop XLA gives a convolution one core, and a slow one.
     @jax.jit
-    def take(params: Any, state: Any, key: jax.Array, x: jax.Array, y: jax.Array) -> tuple[Any, Any]:
+    def take(
+        params: ArrayTree, state: ArrayTree, key: jax.Array, x: jax.Array, y: jax.Array
+    ) -> tuple[Any, Any]:
         updates, state = optimizer.update(jax.grad(mean_loss)(params, key, x, y), state, params)
         return optax.apply_updates(params, updates), state
 
@@ -88,7 +91,7 @@ def _batches(rows: np.ndarray, steps: int, rng: np.random.Generator) -> Iterator
         left = left[count:]
 
 
-def _accuracy(model: Model, params: Any, images: np.ndarray, labels: np.ndarray) -> float | None:
+def _accuracy(model: Model, params: ArrayTree, images: np.ndarray, labels: np.ndarray) -> float | None:
     if not len(images):
         return None
     apply = jax.jit(jax.vmap(model.apply, in_axes=(None, 0)))

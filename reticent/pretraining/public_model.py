@@ -20,6 +20,7 @@ from reticent.core import strict_json, tensors
 from reticent.core.errors import DataError, IntegrityError
 from reticent.core.files import digest_of, read_inside, write_whole
 from reticent.core.observer import OnProgress
+from reticent.core.trees import ArrayTree
 from reticent.models.colours import on_public_scale, with_public_scale
 from reticent.models.model import Model
 from reticent.models.patches import Patches, patch_features
@@ -156,7 +157,7 @@ class PublicModel:
     def _network_features(self) -> Any:
         size = {name: self.about.network[name] for name in ("depth", "width")}
 
-        def of_one(params: Any, image: jax.Array) -> jax.Array:
+        def of_one(params: ArrayTree, image: jax.Array) -> jax.Array:
             return jnp.sqrt(jnp.abs(wide_resnet_features(params, on_public_scale(image), **size)))
 
         return jax.jit(jax.vmap(of_one, in_axes=(None, 0)))
@@ -229,7 +230,7 @@ def _require_whole(made: PublicModel) -> None:
             raise ValueError("another network")
 
 
-def _in_pieces(apply: Any, params: Any, images: np.ndarray) -> np.ndarray:
+def _in_pieces(apply: Any, params: ArrayTree, images: np.ndarray) -> np.ndarray:
     """Pieces of one size, the last one filled up: one compilation for all."""
     found = []
     for start in range(0, len(images), _AT_ONCE):

@@ -18,6 +18,7 @@ from reticent import models
 from reticent.additive.columns import NUMBER, Columns
 from reticent.additive.lookup import lookup
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.models import Model
 from reticent.runs.image_learners import as_they_are, image_learner, one_product, silently
 from reticent.runs.problem import Problem
@@ -154,13 +155,13 @@ def _make(name: str, model: Model, problem: Problem, inputs: InputTransform) -> 
     low, high = problem.bounds or (0.0, 1.0)
     middle, half = (low + high) / 2, (high - low) / 2 or 1.0
 
-    def loss(params: Any, example: Any) -> jax.Array:
+    def loss(params: ArrayTree, example: ArrayTree) -> jax.Array:
         """Half the squared error, in units of half the range; nothing for a row without a target."""
         is_there = ~jnp.isnan(example["y"])
         wanted = (jnp.where(is_there, example["y"], middle) - middle) / half
         return is_there * 0.5 * jnp.square(model.apply(params, example["x"])[0] - wanted)
 
-    def scores(params: Any, x: jax.Array) -> jax.Array:
+    def scores(params: ArrayTree, x: jax.Array) -> jax.Array:
         return jnp.clip(model.apply(params, x) * half + middle, low, high)
 
     return Learner(name=name, model=model, loss=loss, inputs=inputs, scores=scores)
@@ -172,7 +173,7 @@ def _weight_loss(loss: LossFunction, weights: tuple[float, ...]) -> LossFunction
         return loss
     by_class = np.asarray(weights, np.float32)
 
-    def weighted(params: Any, example: Any) -> jax.Array:
+    def weighted(params: ArrayTree, example: ArrayTree) -> jax.Array:
         return loss(params, example) * jnp.asarray(by_class)[example["y"]]
 
     return weighted

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.models import Model
 from reticent.models.wide_resnet import folded
 from reticent.pretraining.overlap import count_overlap, row_hashes
@@ -151,7 +152,7 @@ class PartOfNetwork:
         chosen = _learns if self._start.learn == "biases" else lora(_RANK, also=_is_last)
         return divide(self._loss, self._whole.given, row, chosen)
 
-    def loss(self, params: Any, example: Any) -> jax.Array:
+    def loss(self, params: ArrayTree, example: ArrayTree) -> jax.Array:
         return self._division.loss(params, example)
 
     @property

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
 
+from reticent.core.trees import ArrayTree
 from reticent.distributed import collectives
 from reticent.runs import held_out_scores as names
 from reticent.runs.held_out_scores import HeldOutScores, ReliabilityBin, ScoreDetails, ThresholdPoint
@@ -24,7 +24,7 @@ _THRESHOLDS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 def score(
     learn: Learner,
-    params: Any,
+    params: ArrayTree,
     problem: Problem,
     test: Mapping[str, np.ndarray],
     numbers: HeldOutNumbers = NO_NUMBERS,
@@ -82,7 +82,7 @@ def warnings_about(scores: HeldOutScores, problem: Problem, target: str | None) 
     return (f"The model never predicts {listed}.{remedy}",)
 
 
-def predict_scores(learn: Learner, params: Any, inputs: np.ndarray) -> np.ndarray:
+def predict_scores(learn: Learner, params: ArrayTree, inputs: np.ndarray) -> np.ndarray:
     """The scores of many rows, in pieces that fit into memory."""
     apply = jax.jit(jax.vmap(learn.scores, in_axes=(None, 0)))
     if not len(inputs):

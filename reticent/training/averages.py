@@ -16,6 +16,7 @@ from jaxtyping import Array, Int
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Average:
     kind: Literal["last", "mean", "exponential"]
     decay: float = 0.0  # of an exponential average
 
-    def update(self, average: Any, params: Any, step: Int[Array, ""]) -> Any:
+    def update(self, average: ArrayTree, params: ArrayTree, step: Int[Array, ""]) -> Any:
         """The average after the parameters of one more step; `step` counts from 0."""
         if self.kind == "last":
             return average
@@ -44,7 +45,7 @@ class Average:
             params,
         )
 
-    def choose(self, params: Any, average: Any) -> Any:
+    def choose(self, params: ArrayTree, average: ArrayTree) -> Any:
         """What comes out of a run that ended with these parameters and this average."""
         return params if self.kind == "last" else average
 

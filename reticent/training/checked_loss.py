@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
 from reticent.core import trees
+from reticent.core.trees import ArrayTree
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset
 from reticent.training.contributions import Contribution, UnitLoss, first_unit
@@ -43,7 +44,7 @@ class CheckedLoss(NamedTuple):
 
 
 def checked_loss(
-    contribution: Contribution, loss: AnyLoss, params: Any, data: Dataset, plan: Plan
+    contribution: Contribution, loss: AnyLoss, params: ArrayTree, data: Dataset, plan: Plan
 ) -> CheckedLoss:
     """The loss that passed all checks."""
     place, key = jnp.zeros(1, jnp.int32), jax.random.key(0)
@@ -61,7 +62,7 @@ def checked_loss(
     return CheckedLoss(unit_loss, example, program, at_once)
 
 
-def blocks_for(checked: CheckedLoss, params: Any, plan: Plan, how: Execution, devices: int) -> Blocks:
+def blocks_for(checked: CheckedLoss, params: ArrayTree, plan: Plan, how: Execution, devices: int) -> Blocks:
     """How much of a batch is worked on at once."""
     microbatch = how.microbatch
     if microbatch is None:

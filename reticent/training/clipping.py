@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument, suggest
+from reticent.core.trees import ArrayTree
 from reticent.mechanisms.sensitivity import BoundedSum
 
 Tree = TypeVar("Tree")
@@ -243,7 +244,7 @@ def clip_to_norm(tree: Tree, max_norm: jax.typing.ArrayLike) -> Tree:
     return jax.tree.unflatten(structure, _shorten(leaves, max_norm))
 
 
-def paths_of(tree: Any) -> tuple[str, ...]:
+def paths_of(tree: ArrayTree) -> tuple[str, ...]:
     """The name of every leaf: `layers/0/weight`."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     return tuple(jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in paths)

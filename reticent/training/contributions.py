@@ -15,6 +15,7 @@ import numpy as np
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset
 from reticent.training.gradients import LossFunction
@@ -62,7 +63,7 @@ class UnitLoss:
     of_row: AnyLoss
     of_size: Callable[[int], int] | None = None
 
-    def __call__(self, params: Any, example: Any) -> jax.Array:
+    def __call__(self, params: ArrayTree, example: ArrayTree) -> jax.Array:
         return on_held_out_row(self.of_row)(params, example, jnp.int32(0))
 
 
@@ -118,7 +119,7 @@ class Contribution:
         if self.is_one_row:
             return of_row
 
-        def mean(params: Any, unit: Several) -> jax.Array:
+        def mean(params: ArrayTree, unit: Several) -> jax.Array:
             losses = jax.vmap(of_row, in_axes=(None, 0))(params, unit.rows)
             counted = jnp.where(unit.is_real, losses, 0)
             return jnp.sum(counted) / jnp.sum(unit.is_real).astype(losses.dtype)

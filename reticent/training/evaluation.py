@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.data.dataset import Dataset, as_dataset
 from reticent.distributed import collectives
 from reticent.mechanisms.events import Event
@@ -95,7 +96,7 @@ def evaluator(
     key = None if program is None else ("metrics", program, tuple(named))
     values = kept(key, lambda: with_constants_apart(partial(_values, named)))
 
-    def means(params: Any) -> dict[str, float]:
+    def means(params: ArrayTree) -> dict[str, float]:
         """Over the rows of all processes; nothing if there are none."""
         found = values(params, arrays) if rows else dict.fromkeys(named, np.zeros(0))
         own = [np.asarray(found[name], np.float64).sum() for name in named]
@@ -106,7 +107,7 @@ def evaluator(
 
 
 def require_scalars(
-    loss: AnyLoss, params: Any, evaluate: Dataset | None, metrics: Mapping[str, Metric]
+    loss: AnyLoss, params: ArrayTree, evaluate: Dataset | None, metrics: Mapping[str, Metric]
 ) -> None:
     """
     Raises:
@@ -136,7 +137,7 @@ def _dtype(column: Any) -> Any:
 
 
 def _values(
-    named: Mapping[str, Callable[[Any, Any, jax.Array], Any]], params: Any, arrays: dict[str, jax.Array]
+    named: Mapping[str, Callable[[Any, Any, jax.Array], Any]], params: ArrayTree, arrays: dict[str, jax.Array]
 ) -> dict[str, jax.Array]:
     def one(numbered: tuple[Any, jax.Array]) -> dict[str, jax.Array]:
         example, number = numbered

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from reticent.core import checks, trees
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.data.cyclic import Cyclic
 from reticent.data.limited import Limited
 from reticent.data.sampling import FullBatch, Sampler, Shuffled
@@ -100,7 +101,7 @@ class _Schedule(NamedTuple):
 
 
 def client_update(
-    loss: AnyLoss, local: LocalTraining, params: Any, rows: Any, is_real: jax.Array, seed: jax.Array
+    loss: AnyLoss, local: LocalTraining, params: ArrayTree, rows: Any, is_real: jax.Array, seed: jax.Array
 ) -> tuple[Any, UnreleasedUpdate]:
     """The change of the parameters that one client's training makes.
 
@@ -155,7 +156,7 @@ def _steps_with_rows(local: LocalTraining, is_real: jax.Array) -> jax.Array:
     return -(-jnp.sum(is_real, dtype=jnp.int32) // size)
 
 
-def _total(loss: AnyLoss, params: Any, batch: Any, now: _Schedule) -> jax.Array:
+def _total(loss: AnyLoss, params: ArrayTree, batch: ArrayTree, now: _Schedule) -> jax.Array:
     """The sum of the losses of the rows that count."""
     keys = jax.random.split(now.keys, len(now.rows))
     losses = jax.vmap(lambda row, key: call_with_key(loss, params, row, key))(batch, keys)
@@ -194,7 +195,7 @@ def as_unit_loss(loss: AnyLoss, local: LocalTraining, tamper: Tamper | None = No
         tamper: what a client sends instead of its update. It is clipped like any other.
     """
 
-    def of_unit(params: Any, rows: Any, is_real: jax.Array, seed: jax.Array) -> jax.Array:
+    def of_unit(params: ArrayTree, rows: Any, is_real: jax.Array, seed: jax.Array) -> jax.Array:
         fixed = jax.lax.stop_gradient(params)
         delta, seen = client_update(loss, local, fixed, rows, is_real, seed)
         if tamper is not None:
@@ -205,12 +206,12 @@ def as_unit_loss(loss: AnyLoss, local: LocalTraining, tamper: Tamper | None = No
 
 
 @jax.custom_vjp
-def _loss_with_update(params: Any, loss: jax.Array, delta: Any) -> jax.Array:
+def _loss_with_update(params: ArrayTree, loss: jax.Array, delta: Any) -> jax.Array:
     """The loss, with minus the update as its gradient."""
     return loss
 
 
-def _forwards(params: Any, loss: jax.Array, delta: Any) -> tuple[jax.Array, Any]:
+def _forwards(params: ArrayTree, loss: jax.Array, delta: Any) -> tuple[jax.Array, Any]:
     return loss, delta
 
 

@@ -19,6 +19,7 @@ from reticent.accounting.guarantee import Guarantee
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys
+from reticent.core.trees import ArrayTree
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset, RowSource, as_dataset
 from reticent.data.sampling import Shuffled
@@ -71,7 +72,7 @@ from reticent.training.trainable.part import TrainedPart, part_of
 
 def train(
     loss: AnyLoss,
-    params: Any,
+    params: ArrayTree,
     data: Dataset | Mapping[str, Any] | RowSource,
     plan: Plan,
     *,
@@ -221,7 +222,7 @@ def _follow(
     return _finished(taken, promise, plan, average, part, time.perf_counter() - started)
 
 
-def _warn(rows: _Rows, plan: Plan, feed: Feed, params: Any, checked: CheckedLoss) -> None:
+def _warn(rows: _Rows, plan: Plan, feed: Feed, params: ArrayTree, checked: CheckedLoss) -> None:
     """What looks wrong and may be right: said once, by the first process."""
     if collectives.is_first():
         warn_of_untrained(checked.program.jaxpr, params)
@@ -302,7 +303,7 @@ class _Begun(NamedTuple):
 def _started(
     name: Hashable | None,
     step: Step,
-    params: Any,
+    params: ArrayTree,
     optimizer: optax.GradientTransformation,
     plan: Plan,
     feed: Feed,
@@ -341,7 +342,7 @@ def _resumed_at(plan: Plan, step: int) -> jax.Array:
 
 
 def _compiled(
-    name: Hashable | None, step: Step, feed: Feed, layout: Layout, state: Any, is_large: bool
+    name: Hashable | None, step: Step, feed: Feed, layout: Layout, state: ArrayTree, is_large: bool
 ) -> Callable[..., Any]:
     """Many steps in one compiled call: that of an earlier run of this name, if there was one."""
     if is_large and layout.mesh is None:
@@ -351,7 +352,7 @@ def _compiled(
 
 def _layout(
     how: Execution,
-    params: Any,
+    params: ArrayTree,
     plan: Plan,
     optimizer: optax.GradientTransformation,
     project: Projection | None,

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 
 KeyUse = Literal["never", "always", "optional"]
 AnyLoss = Callable[..., Any]  # of parameters and an example, and of a key if it takes one
@@ -51,7 +52,7 @@ def key_use(loss: Callable[..., Any]) -> KeyUse:
     return "always" if parameter.default is inspect.Parameter.empty else "optional"
 
 
-def call_with_key(loss: Callable[..., Any], params: Any, example: Any, key: jax.Array) -> Any:
+def call_with_key(loss: Callable[..., Any], params: ArrayTree, example: ArrayTree, key: jax.Array) -> Any:
     """The loss of one example, given its key if it takes one."""
     parameter = _key_parameter(loss)
     if parameter is None:
@@ -64,7 +65,7 @@ def call_with_key(loss: Callable[..., Any], params: Any, example: Any, key: jax.
 def of_keyed_example(loss: Callable[..., Any]) -> Callable[[Any, Keyed], Any]:
     """The same loss as a function of two arguments: the parameters, and an example with its key."""
 
-    def of_two(params: Any, example: Keyed) -> Any:
+    def of_two(params: ArrayTree, example: Keyed) -> Any:
         return call_with_key(loss, params, example.row, jax.random.wrap_key_data(example.seed, impl=_KIND))
 
     return of_two
@@ -79,7 +80,7 @@ def on_held_out_row(loss: Callable[..., Any]) -> Callable[[Any, Any, jax.Array],
     if key_use(loss) != "always":
         return lambda params, row, number: loss(params, row)
 
-    def with_public_key(params: Any, row: Any, number: jax.Array) -> Any:
+    def with_public_key(params: ArrayTree, row: ArrayTree, number: jax.Array) -> Any:
         return call_with_key(loss, params, row, jax.random.fold_in(jax.random.key(0, impl=_KIND), number))
 
     return with_public_key

@@ -19,6 +19,7 @@ import numpy as np
 
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.noise.filters import lfilter
 from reticent.noise.optimal_series import quotient
 from reticent.noise.strategies import Buffered
@@ -103,7 +104,7 @@ class BufferedStream:
             )
         return found
 
-    def empty(self, params: Any) -> Any:
+    def empty(self, params: ArrayTree) -> Any:
         zeros = jax.tree.map(lambda leaf: jnp.zeros((len(self.scales), *leaf.shape), jnp.int32), params)
         return Parts(zeros, zeros)
 

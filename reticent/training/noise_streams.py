@@ -26,6 +26,7 @@ from jaxtyping import Array, Int
 
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.core.whole_normals import DrawPart
 from reticent.core.whole_rounding import FARTHEST, round_normally
 from reticent.noise.series import inverse
@@ -81,14 +82,14 @@ class NoiseStream(Protocol):
         """The share of the distance between neighbours that is set aside for rounding in what is kept."""
         ...
 
-    def empty(self, params: Any) -> Any: ...
+    def empty(self, params: ArrayTree) -> Any: ...
 
     def next(self, memory: Memory, at: jax.Array, draws: Draws) -> tuple[Any, Memory]:
         """The noise of step `at`, and what is kept from then on."""
         ...
 
 
-def begin(stream: NoiseStream, params: Any, at: jax.typing.ArrayLike) -> Memory:
+def begin(stream: NoiseStream, params: ArrayTree, at: jax.typing.ArrayLike) -> Memory:
     """Before the first step of a run, or the first after an interruption."""
     return Memory(jnp.asarray(at, jnp.int32), stream.empty(params))
 
@@ -138,7 +139,7 @@ class BandedStream:
     def margin(self, numbers: int) -> float:
         return 0.0
 
-    def empty(self, params: Any) -> Any:
+    def empty(self, params: ArrayTree) -> Any:
         return jax.tree.map(lambda leaf: jnp.zeros((len(self.lags), *leaf.shape), jnp.int32), params)
 
     def next(self, memory: Memory, at: jax.Array, draws: Draws) -> tuple[Any, Memory]:
@@ -201,14 +202,14 @@ class TreeStream:
     def margin(self, numbers: int) -> float:
         return 0.0
 
-    def empty(self, params: Any) -> Any:
+    def empty(self, params: ArrayTree) -> Any:
         return ()
 
     def next(self, memory: Memory, at: jax.Array, draws: Draws) -> tuple[Any, Memory]:
         inside = (at - memory.begun) % self.size + 1  # counted from 1
         replaced = jax.lax.population_count((inside & -inside) - 1)  # one for each trailing zero
 
-        def without(level: jax.Array, noise: Any) -> Any:
+        def without(level: jax.Array, noise: ArrayTree) -> Any:
             end = ((inside - 1) >> level) << level
             return trees.subtract(noise, draws.fresh(at - inside + end))
 

@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Int
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream, step_key
+from reticent.core.trees import ArrayTree
 from reticent.data.dataset import Dataset, RowSource, as_dataset
 from reticent.mechanisms.events import Gaussian
 from reticent.mechanisms.gaussian import add_gaussian_noise
@@ -141,13 +142,13 @@ def private_noise(plan: Plan, *, keys: Keys) -> optax.GradientTransformation:
     event = Gaussian(noise_multiplier=plan.noise_multiplier)
     roots: list[np.ndarray] = []  # plain numbers, taken by `init`
 
-    def init(params: Any) -> NoiseState:
+    def init(params: ArrayTree) -> NoiseState:
         with jax.ensure_compile_time_eval():
             root = keys.take(Stream.NOISE, steps=range(plan.steps))
             roots.append(np.asarray(jax.random.key_data(root)))
         return NoiseState(jnp.int32(0))
 
-    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, NoiseState]:
+    def update(updates: ArrayTree, state: ArrayTree, params: ArrayTree = None) -> tuple[Any, NoiseState]:
         if not roots:
             raise InvalidArgument("No keys were taken.", remedy="Call init of the optimizer first.")
         _require_step_left(plan, state)

@@ -13,6 +13,7 @@ import optax
 from reticent.accounting.budget import Budget
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
+from reticent.core.trees import ArrayTree
 from reticent.data.cyclic import CyclicPoisson
 from reticent.data.dataset import Dataset, have_rows_in_common
 from reticent.distributed import collectives
@@ -45,13 +46,13 @@ def require_kinds(plan: Any, keys: Any, optimizer: Any) -> None:
         )
 
 
-def require_gradient_alone(optimizer: optax.GradientTransformation, params: Any) -> None:
+def require_gradient_alone(optimizer: optax.GradientTransformation, params: ArrayTree) -> None:
     """
     Raises:
         InvalidArgument: the optimizer needs the loss, or another value that no guarantee covers.
     """
 
-    def update(params: Any) -> Any:
+    def update(params: ArrayTree) -> Any:
         return optimizer.update(params, optimizer.init(params), params)
 
     try:

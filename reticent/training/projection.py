@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from reticent.core import checks, trees
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 
 Projection = Callable[[Any], Any]
 
@@ -23,7 +24,7 @@ def onto_ball(radius: float) -> Projection:
     """
     checks.positive(radius=radius)
 
-    def project(params: Any) -> Any:
+    def project(params: ArrayTree) -> Any:
         norm = trees.norm(params)
         return trees.scale(params, jnp.minimum(1.0, radius / jnp.maximum(norm, radius * 1e-30)))
 

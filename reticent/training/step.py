@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import step_key
+from reticent.core.trees import ArrayTree
 from reticent.core.whole_normals import floor_deviation, whole_normals
 from reticent.data.cyclic import participation_of
 from reticent.data.sampling import Batch
@@ -133,7 +134,7 @@ def private_step(
     sums = Grid(grid.steps, plan.sampler.capacity, additions, rows=blocks.main, moves_others=moves_others)
 
     def block(
-        params: Any, max_norm: jax.Array, source: DeviceRows, batch: Batch, seeds: Seeds
+        params: ArrayTree, max_norm: jax.Array, source: DeviceRows, batch: Batch, seeds: Seeds
     ) -> tuple[Any, _Seen]:
         units = contribution.fetch(source, batch.indices, seeds)
         growth = _growth(trees.size(params), grid, exchange, stream)
@@ -212,7 +213,7 @@ def _with_noise(
     memory: Memory | None,
     root: jax.Array,
     at: jax.Array,
-    total: Any,
+    total: ArrayTree,
     grid: NoiseGrid,
     parts: Any,
 ) -> tuple[Any, Memory | None]:
@@ -231,7 +232,7 @@ def _with_noise(
     return add_noise(total, noise, grid), memory
 
 
-def _exchanged(exchange: Exchange, total: Any, seen: _Seen) -> tuple[Any, _Seen]:
+def _exchanged(exchange: Exchange, total: ArrayTree, seen: _Seen) -> tuple[Any, _Seen]:
     """The sums over all devices: of whole numbers, in which order they are added makes no difference."""
     if not isinstance(total, Wide):
         return exchange.total(total, seen)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import optax
 
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.data.sampling import Batch
 from reticent.training.contributions import Contribution, DeviceRows
 from reticent.training.gradients import Strategy, clipped_gradient_sum
@@ -86,7 +87,7 @@ def private_recipe(
         members = jnp.flatnonzero(mask, size=examples, fill_value=0)
         is_member = jnp.arange(examples) < jnp.sum(mask)
 
-        def one(state: Any, number: jax.Array) -> tuple[Any, None]:
+        def one(state: ArrayTree, number: jax.Array) -> tuple[Any, None]:
             drawn = plan.sampler.draw(roots.sampling, number[None], examples)
             places, is_real = drawn.indices[0], drawn.is_real[0] & is_member[drawn.indices[0]]
             end = jnp.sum(drawn.is_real[0])

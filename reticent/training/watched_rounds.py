@@ -16,6 +16,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.training.contributions import user_table
 from reticent.training.local_training import LocalTraining, client_update
 from reticent.training.loss_keys import AnyLoss
@@ -54,7 +55,7 @@ class WatchedRound(NamedTuple):
 
 def watch_rounds(
     loss: AnyLoss,
-    params: Any,
+    params: ArrayTree,
     rows: dict[str, np.ndarray],
     users: np.ndarray,
     plan: Plan,

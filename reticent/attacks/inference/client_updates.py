@@ -23,6 +23,7 @@ from jaxtyping import Float
 
 from reticent.core import checks
 from reticent.core.errors import DataError
+from reticent.core.trees import ArrayTree
 
 _AT_ONCE = 32  # gradients
 _RIDGE = 1e-2  # of the mean square of a sample
@@ -42,7 +43,7 @@ class SeenUpdate(NamedTuple):
     update: Any
 
 
-def descent_directions(loss: RowLoss, params: Any, rows: Any) -> Float[np.ndarray, "rows numbers"]:
+def descent_directions(loss: RowLoss, params: ArrayTree, rows: Any) -> Float[np.ndarray, "rows numbers"]:
     """Where a step on each row alone would move the model, at length 1; zeros where it would not.
 
     Example:
@@ -56,8 +57,8 @@ def descent_directions(loss: RowLoss, params: Any, rows: Any) -> Float[np.ndarra
 def _directions_of(loss: RowLoss) -> Callable[[Any, Any], jax.Array]:
     """Compiled once for a loss, however many rounds are looked at."""
 
-    def directions(params: Any, rows: Any) -> jax.Array:
-        def direction(row: Any) -> jax.Array:
+    def directions(params: ArrayTree, rows: Any) -> jax.Array:
+        def direction(row: ArrayTree) -> jax.Array:
             slope = -ravel_pytree(jax.grad(loss)(params, row))[0]
             return slope / jnp.maximum(jnp.linalg.norm(slope), 1e-30)
 

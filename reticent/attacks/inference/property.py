@@ -32,6 +32,7 @@ from reticent.attacks.scores import FEWEST, Scores
 from reticent.attacks.shadows.recipes import PlainRecipe, ShadowRecipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.distributed import collectives
 from reticent.distributed.spread import Spread
 
@@ -62,7 +63,7 @@ class PropertyReport:
     classifier: Any = field(repr=False)
     summary: Summary = field(repr=False)
 
-    def guess(self, params: Any) -> float:
+    def guess(self, params: ArrayTree) -> float:
         """The probability that the training set of this model has the high share."""
         return float(self.classifier.predict_proba(self.summary(params)[None])[0, 1])
 
@@ -154,7 +155,7 @@ def infer_property(
     )
 
 
-def invariants(params: Any) -> np.ndarray:
+def invariants(params: ArrayTree) -> np.ndarray:
     """Summarises parameters by numbers that do not change when the neurons of a hidden layer are permuted.
 
     For consecutive dense layers: mean, deviation and mean size of the weights of each input and of each
@@ -284,7 +285,7 @@ def _require_enough(is_known: np.ndarray, minutes: float | None) -> None:
         )
 
 
-def _one_of(params: Any, place: int) -> Any:
+def _one_of(params: ArrayTree, place: int) -> Any:
     return jax.tree.map(lambda leaf: leaf[place], params)
 
 

@@ -26,6 +26,7 @@ from reticent.attacks.metrics import Estimate, clopper_pearson
 from reticent.attacks.scores import FEWEST
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument, ReticentError
+from reticent.core.trees import ArrayTree
 
 Logits = Callable[[jax.Array], jax.Array]  # of ONE record; JAX has to be able to differentiate it
 
@@ -124,7 +125,7 @@ def invert(
     def climb(key: jax.Array, label: jax.Array) -> jax.Array:
         start = search.spread * jax.random.uniform(key, search.code_shape, minval=-1)
 
-        def step(state: Any, _: None) -> tuple[Any, None]:
+        def step(state: ArrayTree, _: None) -> tuple[Any, None]:
             code, moments = state
             updates, moments = optimizer.update(jax.grad(cost)(code, label), moments)
             return (search.project(code + updates), moments), None

@@ -36,6 +36,7 @@ from reticent.attacks.reconstruction.layer_order import in_layer_order
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import leaf_keys
+from reticent.core.trees import ArrayTree
 
 ExampleLoss = Callable[[Any, Any], jax.Array]  # (params, example) -> scalar
 Gradient = Any  # a tree like the parameters
@@ -50,7 +51,7 @@ _MOST_PSNR = 120.0  # decibels: what float32 can tell from a perfect copy
 
 def released_gradient(
     loss: ExampleLoss,
-    params: Any,
+    params: ArrayTree,
     batch: Mapping[str, Any],
     *,
     max_norm: float | None = None,
@@ -88,7 +89,9 @@ def released_gradient(
 
 
 @partial(jax.jit, static_argnums=0)
-def _clipped_sum(loss: ExampleLoss, params: Any, x: jax.Array, y: jax.Array, max_norm: jax.Array) -> Gradient:
+def _clipped_sum(
+    loss: ExampleLoss, params: ArrayTree, x: jax.Array, y: jax.Array, max_norm: jax.Array
+) -> Gradient:
     def one(x: jax.Array, y: jax.Array) -> Gradient:
         gradient = jax.grad(loss)(params, {"x": x, "y": y})
         factor = jnp.minimum(1.0, max_norm / jnp.maximum(optax.tree.norm(gradient), 1e-12))
@@ -230,7 +233,7 @@ def gradient_matcher(
     optimizer = optax.adam(optax.cosine_decay_schedule(rate * (high - low), steps))
     pixels = math.prod(shape)
 
-    def misfit(x: jax.Array, aim: jax.Array, params: Any, label: jax.Array) -> jax.Array:
+    def misfit(x: jax.Array, aim: jax.Array, params: ArrayTree, label: jax.Array) -> jax.Array:
         ours = _flat(jax.grad(loss)(params, {"x": x, "y": label}))
         return 1 - jnp.vdot(ours, aim) / jnp.maximum(jnp.linalg.norm(ours) * jnp.linalg.norm(aim), 1e-12)
 
@@ -241,7 +244,7 @@ def gradient_matcher(
     def descend(key: jax.Array, *known: Any) -> tuple[jax.Array, jax.Array]:
         start = jax.random.uniform(key, shape, minval=low, maxval=high)
 
-        def step(state: Any, _: None) -> tuple[Any, None]:
+        def step(state: ArrayTree, _: None) -> tuple[Any, None]:
             x, moments = state
             updates, moments = optimizer.update(jnp.sign(jax.grad(cost)(x, *known)), moments)
             return (jnp.clip(x + updates, low, high), moments), None
@@ -251,7 +254,7 @@ def gradient_matcher(
 
     keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), restarts)
 
-    def match(params: Any, gradient: Gradient, label: int | None = None) -> np.ndarray:
+    def match(params: ArrayTree, gradient: Gradient, label: int | None = None) -> np.ndarray:
         known = jnp.int32(recover_label(gradient) if label is None else label)
         found = [descend(key, _flat(gradient), params, known) for key in keys]
         best = min(found, key=lambda pair: float(pair[1]) if np.isfinite(pair[1]) else math.inf)
@@ -260,7 +263,7 @@ def gradient_matcher(
     return match
 
 
-def _flat(tree: Any) -> jax.Array:
+def _flat(tree: ArrayTree) -> jax.Array:
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
 
 
@@ -319,7 +322,7 @@ class LeakAt:
 
 def noise_curve(
     loss: ExampleLoss,
-    params: Any,
+    params: ArrayTree,
     examples: Mapping[str, Any],
     recover: Recover,
     *,

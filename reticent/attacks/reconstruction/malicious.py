@@ -25,11 +25,14 @@ from reticent.attacks.metrics import Estimate, clopper_pearson
 from reticent.attacks.reconstruction.leakage import psnr
 from reticent.core import checks
 from reticent.core.errors import DataError
+from reticent.core.trees import ArrayTree
 
 RECOGNISABLE = 20.0  # decibels: a clear copy
 
 
-def trap_parameters(params: Any, thresholds: Any, *, first: str = "dense1", following: str = "dense2") -> Any:
+def trap_parameters(
+    params: ArrayTree, thresholds: Any, *, first: str = "dense1", following: str = "dense2"
+) -> Any:
     """Replaces the first layer by one that sorts examples into bins by their mean.
 
     The layer has to be dense and followed by ReLU, as in `mlp`.
@@ -130,7 +133,7 @@ class TrapReport:
 
 
 def compare_with_batch(
-    found: Float[np.ndarray, "found inputs"], batch: Any, *, peak: float = 1.0
+    found: Float[np.ndarray, "found inputs"], batch: ArrayTree, *, peak: float = 1.0
 ) -> TrapReport:
     """Matches what was found with the examples of the batch, given as numbers.
 

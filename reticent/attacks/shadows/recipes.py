@@ -14,6 +14,7 @@ import numpy as np
 import optax
 
 from reticent.core import checks
+from reticent.core.trees import ArrayTree
 from reticent.models.losses import classification_loss
 from reticent.models.model import Model
 
@@ -43,17 +44,17 @@ def plain_recipe(
         start_key, order_key = jax.random.split(key)
         params = model.init(start_key)
 
-        def batch_loss(params: Any, rows: jax.Array, weights: jax.Array) -> jax.Array:
+        def batch_loss(params: ArrayTree, rows: jax.Array, weights: jax.Array) -> jax.Array:
             losses = jax.vmap(lambda row: loss(params, {"x": x[row], "y": y[row]}))(rows)
             return jnp.sum(losses * weights) / jnp.maximum(jnp.sum(weights), 1)
 
-        def step(state: Any, batch: Any) -> tuple[Any, None]:
+        def step(state: ArrayTree, batch: ArrayTree) -> tuple[Any, None]:
             params, moments = state
             gradient = jax.grad(batch_loss)(params, *batch)
             updates, moments = optimizer.update(gradient, moments, params)
             return (optax.apply_updates(params, updates), moments), None
 
-        def epoch(state: Any, key: jax.Array) -> tuple[Any, None]:
+        def epoch(state: ArrayTree, key: jax.Array) -> tuple[Any, None]:
             rows = shuffled_members(key, mask, set_size)
             rows = jnp.pad(rows, (0, batches * batch_size - set_size), constant_values=-1)
             weights = jnp.where(rows >= 0, mask[rows], False).astype(jnp.float32)

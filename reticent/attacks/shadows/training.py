@@ -26,6 +26,7 @@ from reticent.attacks.shadows.pace import Chunk, Clock, Progress, Sizes
 from reticent.attacks.shadows.recipes import DisturbTraced, ShadowRecipe
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_first
 from reticent.distributed.spread import Spread
@@ -214,7 +215,7 @@ class _Trainer:
     ) -> Callable[..., Any]:
         audited, root = self._audited, self._copies_key
 
-        def ask(params: Any, x: jax.Array) -> jax.Array:
+        def ask(params: ArrayTree, x: jax.Array) -> jax.Array:
             rows = min(_ROWS_AT_ONCE, audited)
             return jax.lax.map(lambda record: predict(params, record), x, batch_size=rows)
 
@@ -224,7 +225,7 @@ class _Trainer:
             logits = ask(params, x).astype(jnp.float32)
             return logits, None if queries is None else robustness_of(params, x, y, queries)
 
-        def robustness_of(params: Any, x: jax.Array, y: jax.Array, queries: Queries) -> jax.Array:
+        def robustness_of(params: ArrayTree, x: jax.Array, y: jax.Array, queries: Queries) -> jax.Array:
             def count_right(right: jax.Array, copy: jax.Array) -> tuple[jax.Array, None]:
                 keys = jax.random.split(jax.random.fold_in(root, copy), audited)  # the same for all models
                 copies = jax.vmap(queries.disturb)(keys, x)

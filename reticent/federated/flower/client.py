@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.federated.flower.library import MODEL, QUERY, ROUND, TRAIN, UPDATE, WHO, app, clientapp
 from reticent.federated.flower.messages import from_record, to_record
 from reticent.federated.plan import FederatedPlan
@@ -28,7 +29,7 @@ OwnRows = Mapping[str, Any]
 
 def client_app(
     loss: AnyLoss,
-    params: Any,
+    params: ArrayTree,
     plan: FederatedPlan,
     *,
     rows: Callable[[Any], OwnRows],

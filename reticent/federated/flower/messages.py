@@ -11,13 +11,14 @@ from numpy.lib import format as npy
 
 from reticent.core.errors import DataError
 from reticent.core.printable import printable
+from reticent.core.trees import ArrayTree
 from reticent.federated.flower.library import app
 from reticent.training.clipping import paths_of
 
 _HEADER = 1024  # bytes, more than that of any array here
 
 
-def to_record(tree: Any) -> Any:
+def to_record(tree: ArrayTree) -> Any:
     """An `ArrayRecord` with an entry for every leaf, named by its place and path."""
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
     return app.ArrayRecord(
@@ -25,7 +26,7 @@ def to_record(tree: Any) -> Any:
     )
 
 
-def from_record(record: Any, like: Any, sender: str) -> Any:
+def from_record(record: Any, like: ArrayTree, sender: str) -> Any:
     """The tree of a record, with the structure of `like`.
 
     Nothing that the sender says decides how much memory is taken: sizes are those of `like`.
@@ -46,11 +47,11 @@ def from_record(record: Any, like: Any, sender: str) -> Any:
     return jax.tree.unflatten(structure, found)
 
 
-def _names(tree: Any) -> list[str]:
+def _names(tree: ArrayTree) -> list[str]:
     return [f"{at:04d} {path}" for at, path in enumerate(paths_of(tree))]
 
 
-def _numbers(array: Any, like: Any, name: str, sender: str) -> np.ndarray:
+def _numbers(array: Any, like: ArrayTree, name: str, sender: str) -> np.ndarray:
     shape, kind = np.shape(like), np.dtype(like.dtype)
     size = int(np.prod(shape)) * kind.itemsize
     try:

@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from reticent.core import trees
 from reticent.core.errors import DataError
 from reticent.core.keys import Keys
+from reticent.core.trees import ArrayTree
 from reticent.federated.flower.client import OwnRows, configured_name, filled_up, local_updates
 from reticent.federated.flower.library import MODEL, QUERY, WHO, app, clientapp
 from reticent.federated.flower.messages import from_record
@@ -46,7 +47,7 @@ LOG = logging.getLogger("reticent.federated")
 
 def secure_client_app(
     loss: AnyLoss,
-    params: Any,
+    params: ArrayTree,
     plan: SecurePlan,
     *,
     rows: Callable[[Any], OwnRows],

@@ -18,6 +18,7 @@ from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
 from reticent.core import trees
 from reticent.core.errors import InvalidArgument, ReticentError, Unavailable
+from reticent.core.trees import ArrayTree
 from reticent.federated.flower.library import MODEL, app
 from reticent.federated.flower.messages import from_record, to_record
 from reticent.federated.flower.registry import Registry, reason_of
@@ -72,7 +73,7 @@ class SecureStrategy:
     def __init__(
         self,
         plan: SecurePlan,
-        params: Any,
+        params: ArrayTree,
         *,
         delta: float,
         clients: Sequence[str],

@@ -13,6 +13,7 @@ import optax
 from reticent.accounting.budget import Budget
 from reticent.core.errors import DataError, Unavailable
 from reticent.core.keys import Keys
+from reticent.core.trees import ArrayTree
 from reticent.federated.flower.library import MODEL, ROUND, TRAIN, UPDATE, app, strategies
 from reticent.federated.flower.messages import from_record, to_record
 from reticent.federated.flower.registry import Registry, reason_of
@@ -47,7 +48,7 @@ class PrivateStrategy(strategies.Strategy):
     def __init__(
         self,
         plan: FederatedPlan,
-        params: Any,
+        params: ArrayTree,
         *,
         clients: Sequence[str],
         folder: Path | str | None = None,

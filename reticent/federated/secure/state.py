@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import optax
 
 from reticent.accounting.budget import Budget
 from reticent.core.files import digest_of
+from reticent.core.trees import ArrayTree
 from reticent.federated.kept_by_one import KeptByOne
 from reticent.federated.secure.plan import SecurePlan
 from reticent.mechanisms.adjacency import Adjacency
@@ -40,7 +41,7 @@ class SecureState:
             self._checkpoints.belong_to(f"secure rounds of {digest}")
             self._alone = KeptByOne(path)
 
-    def load(self, params: Any, optimizer: optax.GradientTransformation) -> TrainState:
+    def load(self, params: ArrayTree, optimizer: optax.GradientTransformation) -> TrainState:
         fresh = TrainState(jnp.int32(0), params, optimizer.init(params), jnp.float32(0), average=params)
         saved = None if self._checkpoints is None else self._checkpoints.load(fresh)
         return fresh if saved is None else saved

@@ -17,6 +17,7 @@ from reticent.attacks.scores import FEWEST
 from reticent.attacks.shadows.recipes import plain_recipe
 from reticent.core.errors import DataError
 from reticent.core.observer import NOBODY, Observer
+from reticent.core.trees import ArrayTree
 from reticent.data.encoding import has_target
 from reticent.runs.arrays import Arrays
 from reticent.runs.attacks.pool import Pool, pool_of, require_classes
@@ -86,7 +87,7 @@ def _train(again: Again, rows: Arrays, epochs: int, decay: float) -> Any:
     return jax.block_until_ready(jax.jit(recipe)(jax.random.key(0, impl="threefry2x32"), *arrays))
 
 
-def _predictor(again: Again, params: Any) -> Callable[[np.ndarray], np.ndarray]:
+def _predictor(again: Again, params: ArrayTree) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: softmax(predict_scores(again.learner, params, x).astype(float), axis=1)
 
 

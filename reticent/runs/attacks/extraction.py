@@ -20,6 +20,7 @@ from reticent.attacks.reconstruction.extraction import Canary, Exposure, measure
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.core.observer import NOBODY, Observer
+from reticent.core.trees import ArrayTree
 from reticent.data.dataset import Dataset
 from reticent.data.speeches import codes_of
 from reticent.runs.attacks.recipes import descent_of
@@ -172,11 +173,11 @@ def _without_privacy(learner: Learner, rows: dict[str, np.ndarray], seed: int, o
     steps = max(_EPOCHS * count // a_batch, 200)
     optimizer = optax.adam(optax.linear_schedule(_RATE, 0.0, steps))
 
-    def mean_loss(params: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+    def mean_loss(params: ArrayTree, x: jax.Array, y: jax.Array) -> jax.Array:
         return jnp.mean(jax.vmap(learner.loss, in_axes=(None, 0))(params, {"x": x, "y": y}))
 
     @jax.jit
-    def take(params: Any, state: Any, x: jax.Array, y: jax.Array) -> tuple[Any, Any]:
+    def take(params: ArrayTree, state: Any, x: jax.Array, y: jax.Array) -> tuple[Any, Any]:
         updates, state = optimizer.update(jax.grad(mean_loss)(params, x, y), state, params)
         return optax.apply_updates(params, updates), state
 
@@ -191,7 +192,7 @@ def _without_privacy(learner: Learner, rows: dict[str, np.ndarray], seed: int, o
     return params
 
 
-def _loss_of_texts(learner: Learner, params: Any) -> Any:
+def _loss_of_texts(learner: Learner, params: ArrayTree) -> Any:
     """From texts of one length to how little the model expects each, in nats."""
 
     @jax.jit

@@ -12,6 +12,7 @@ import numpy as np
 from reticent.attacks.scores import FEWEST
 from reticent.attacks.shadows.recipes import add_noise
 from reticent.core.errors import DataError
+from reticent.core.trees import ArrayTree
 from reticent.data.encoding import has_target
 from reticent.runs.arrays import Arrays
 from reticent.runs.reopen import Again
@@ -86,7 +87,7 @@ def ask_about_pool(again: Again, pool: Pool) -> Callable[[Any], tuple[np.ndarray
     rows = min(_ROWS_AT_ONCE, len(y))
 
     @jax.jit
-    def ask(params: Any, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def ask(params: ArrayTree, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         def answers(inputs: jax.Array) -> jax.Array:
             return jax.lax.map(lambda one: again.learner.scores(params, one), inputs, batch_size=rows)
 
@@ -97,7 +98,7 @@ def ask_about_pool(again: Again, pool: Pool) -> Callable[[Any], tuple[np.ndarray
         right, _ = jax.lax.scan(count_right, jnp.zeros(len(y), jnp.float32), jnp.arange(COPIES))
         return answers(x).astype(jnp.float32), right / COPIES
 
-    def ask_with_numpy(params: Any) -> tuple[np.ndarray, np.ndarray]:
+    def ask_with_numpy(params: ArrayTree) -> tuple[np.ndarray, np.ndarray]:
         logits, robustness = ask(jax.tree.map(jnp.asarray, params), x, y)  # never constants of a program
         return np.asarray(logits), np.asarray(robustness)
 

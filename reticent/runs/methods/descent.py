@@ -14,6 +14,7 @@ import optax
 
 from reticent.core.errors import Interrupted
 from reticent.core.keys import Stream
+from reticent.core.trees import ArrayTree
 from reticent.data.augmentation import chain, random_flip, random_shift
 from reticent.data.dataset import Dataset
 from reticent.mechanisms.events import Event
@@ -213,7 +214,7 @@ def _correlated(plan: Plan) -> str:
 def _is_right(learner: Learner) -> Callable[[Any, Any], jax.Array]:
     """The share of the places of an example, mostly one, whose class is predicted."""
 
-    def is_right(params: Any, example: Any) -> jax.Array:
+    def is_right(params: ArrayTree, example: ArrayTree) -> jax.Array:
         found = jnp.argmax(learner.scores(params, example["x"]), axis=-1)
         return jnp.sum(found == example["y"]) / jnp.maximum(jnp.sum(example["y"] >= 0), 1)
 

@@ -26,6 +26,7 @@ import optax
 
 from reticent.accounting.reserve import TRAINING
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.mechanisms.events import Event
 from reticent.runs.method import Inputs, Method, Terms, Trained, require_enough
 from reticent.runs.methods.descent import follow_plan, what_loss_depends_on
@@ -76,7 +77,7 @@ class Prototypes(NamedTuple):
         return {"w": sharpness * means, "b": shares - sharpness * lengths / 2}
 
 
-def _minus_what_a_row_adds(params: Any, example: Any) -> jax.Array:
+def _minus_what_a_row_adds(params: ArrayTree, example: ArrayTree) -> jax.Array:
     """Its gradient is minus the row and its mark, in the place of its class; nothing for one without."""
     is_class = jnp.where(example["y"] >= 0, 1.0, 0.0)
     at = jnp.maximum(example["y"], 0)

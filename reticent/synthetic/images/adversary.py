@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from reticent.core.trees import ArrayTree
 from reticent.models.model import Params
 from reticent.synthetic.images import networks
 from reticent.training.clipping import Clipping
@@ -47,7 +48,7 @@ class Adversary(NamedTuple):
 def real_loss(classes: int) -> Callable[[Params, Any], jax.Array]:
     """The loss of a discriminator on ONE real record."""
 
-    def loss(params: Params, example: Any) -> jax.Array:
+    def loss(params: Params, example: ArrayTree) -> jax.Array:
         return jax.nn.softplus(-networks.discriminate(params, example["x"], example["y"], classes))
 
     return loss
@@ -142,7 +143,7 @@ def _adam(rate: float, steps: int) -> optax.GradientTransformation:
 
 
 def _fake_loss(classes: int) -> Callable[[Params, Any], jax.Array]:
-    def loss(params: Params, example: Any) -> jax.Array:
+    def loss(params: Params, example: ArrayTree) -> jax.Array:
         return jax.nn.softplus(networks.discriminate(params, example["x"], example["y"], classes))
 
     return loss

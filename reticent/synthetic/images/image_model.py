@@ -23,6 +23,7 @@ from reticent.core import checks, strict_json
 from reticent.core import tensors as tensor_files
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.core.files import digest_of, misfits_as, read_inside, write_whole
+from reticent.core.trees import ArrayTree
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.runs import folder as folders
 from reticent.synthetic.images.basis import ImageBasis
@@ -252,7 +253,7 @@ def nest(tensors: Tensors) -> dict[str, Tensors]:
     return layers
 
 
-def flatten(params: Any) -> Tensors:
+def flatten(params: ArrayTree) -> Tensors:
     """A tree of layers as `{"dense0/w": ...}`."""
     return {
         f"{layer}/{part}": np.asarray(value)

@@ -10,6 +10,7 @@ import numpy as np
 import optax
 
 from reticent.core.observer import OnProgress
+from reticent.core.trees import ArrayTree
 from reticent.synthetic.images import networks
 
 _HIDDEN = (200, 200)
@@ -44,7 +45,7 @@ def match(
     goal, waves_, scales_ = (jnp.asarray(part, jnp.float32) for part in (target, waves, scales))
     draws = jax.random.fold_in(key, 1)
 
-    def distance(params: Any, key: jax.Array) -> jax.Array:
+    def distance(params: ArrayTree, key: jax.Array) -> jax.Array:
         noise = jax.random.normal(key, (_BATCH // classes * classes, networks.NOISE))
         labels = jnp.arange(len(noise)) % classes
         u = scales_ * networks.generate(params, noise, labels, classes)
@@ -54,7 +55,7 @@ def match(
         return jnp.sum(jnp.square(means - goal))
 
     @jax.jit
-    def steps(params: Any, state: Any, start: jax.Array) -> tuple[Any, Any]:
+    def steps(params: ArrayTree, state: ArrayTree, start: jax.Array) -> tuple[Any, Any]:
         def one(carry: tuple[Any, Any], step: jax.Array) -> tuple[tuple[Any, Any], None]:
             params, state = carry
             gradient = jax.grad(distance)(params, jax.random.fold_in(draws, step))

@@ -22,6 +22,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.core.whole_normals import DrawPart
 
 Tree = TypeVar("Tree")
@@ -32,11 +33,11 @@ _PLACES = 2**32  # where a number of divided parameters stands among all of them
 class Exchange(Protocol):
     """How a step's sums and parameters come together."""
 
-    def whole(self, params: Any) -> Any:
+    def whole(self, params: ArrayTree) -> Any:
         """All parameters, from those that this device keeps."""
         ...
 
-    def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
+    def total(self, sums: ArrayTree, counts: Tree) -> tuple[Any, Tree]:
         """The sum over all devices, of the parameters that this device keeps, and of a few numbers.
 
         Sums are whole numbers, so that it does not matter who adds them up in which order. Counts are exact
@@ -44,7 +45,7 @@ class Exchange(Protocol):
         """
         ...
 
-    def parts(self, total: Any) -> Sequence[DrawPart] | None:
+    def parts(self, total: ArrayTree) -> Sequence[DrawPart] | None:
         """Which part of the noise each leaf gets; None where all of it is drawn."""
         ...
 
@@ -59,13 +60,13 @@ class Exchange(Protocol):
 class _Alone:
     """One device, which has nobody to tell."""
 
-    def whole(self, params: Any) -> Any:
+    def whole(self, params: ArrayTree) -> Any:
         return params
 
-    def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
+    def total(self, sums: ArrayTree, counts: Tree) -> tuple[Any, Tree]:
         return sums, counts
 
-    def parts(self, total: Any) -> None:
+    def parts(self, total: ArrayTree) -> None:
         return None
 
     def own_key(self, key: jax.Array) -> jax.Array:
@@ -91,13 +92,13 @@ class Replicated:
     axes: tuple[str, ...]
     devices: int
 
-    def whole(self, params: Any) -> Any:
+    def whole(self, params: ArrayTree) -> Any:
         return params
 
-    def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
+    def total(self, sums: ArrayTree, counts: Tree) -> tuple[Any, Tree]:
         return _summed(sums, self.axes), _like(counts, _summed(_as_floats(counts), self.axes))
 
-    def parts(self, total: Any) -> None:
+    def parts(self, total: ArrayTree) -> None:
         return None
 
     def own_key(self, key: jax.Array) -> jax.Array:
@@ -129,14 +130,14 @@ class DividedExchange:
                 remedy="Leave out divide_params, or train fewer parameters.",
             )
 
-    def whole(self, params: Any) -> Any:
+    def whole(self, params: ArrayTree) -> Any:
         gathered = [
             jax.lax.all_gather(leaf, self.axes, tiled=True) if is_cut else leaf
             for leaf, is_cut in self._leaves(params)
         ]
         return jax.tree.unflatten(jax.tree.structure(params), gathered)
 
-    def total(self, sums: Any, counts: Tree) -> tuple[Any, Tree]:
+    def total(self, sums: ArrayTree, counts: Tree) -> tuple[Any, Tree]:
         whole = iter(_summed([leaf for leaf, is_cut in self._leaves(sums) if not is_cut], self.axes))
         own = [
             jax.lax.psum_scatter(leaf, self.axes, tiled=True) if is_cut else next(whole)
@@ -145,7 +146,7 @@ class DividedExchange:
         found = _summed(_as_floats(counts), self.axes)
         return jax.tree.unflatten(jax.tree.structure(sums), own), _like(counts, found)
 
-    def parts(self, total: Any) -> Sequence[DrawPart]:
+    def parts(self, total: ArrayTree) -> Sequence[DrawPart]:
         *starts, end = np.cumsum([0, *self.sizes]).tolist()
         own = jax.lax.axis_index(self.axes).astype(jnp.uint32)
         return [
@@ -156,7 +157,7 @@ class DividedExchange:
     def own_key(self, key: jax.Array) -> jax.Array:
         return _own_key(key, self.axes)
 
-    def _leaves(self, tree: Any) -> list[tuple[jax.Array, bool]]:
+    def _leaves(self, tree: ArrayTree) -> list[tuple[jax.Array, bool]]:
         return list(zip(jax.tree.leaves(tree), self.is_divided, strict=True))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from reticent.core.trees import ArrayTree
 from reticent.training.gradients import LossFunction, Strategy
 from reticent.training.gradients.choices import choices
 from reticent.training.gradients.tracing import every_equation
@@ -28,7 +29,7 @@ _HOLDS_GRADIENTS = ("vmap", "explicit", "product")
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-def examples_at_once(loss: LossFunction, params: Any, example: Any, strategy: Strategy) -> int:
+def examples_at_once(loss: LossFunction, params: ArrayTree, example: ArrayTree, strategy: Strategy) -> int:
     """How many examples fit, if nothing that is computed for one of them were freed before the end.
 
     Args:
@@ -57,7 +58,7 @@ def _limits_of_group() -> Iterator[int]:
             yield int(text)
 
 
-def _bytes_an_example(loss: LossFunction, params: Any, example: Any, strategy: Strategy) -> int:
+def _bytes_an_example(loss: LossFunction, params: ArrayTree, example: ArrayTree, strategy: Strategy) -> int:
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), params)
     traced = jax.make_jaxpr(loss)(shapes, example)
     computed = (value for equation in every_equation(traced.jaxpr) for value in equation.outvars)

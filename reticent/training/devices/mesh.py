@@ -15,6 +15,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import Batch
 from reticent.distributed import collectives
@@ -66,14 +67,14 @@ class Layout:
         is_divided: keep only a part of the parameters, the optimizer's state and the noise on each device.
     """
 
-    def __init__(self, mesh: Mesh | None, params: Any, *, is_divided: bool = False) -> None:
+    def __init__(self, mesh: Mesh | None, params: ArrayTree, *, is_divided: bool = False) -> None:
         self.mesh = mesh
         self.devices = 1 if mesh is None else mesh.size
         self._axes = () if mesh is None else tuple(mesh.axis_names)
         self._divides = is_divided and mesh is not None
         self.exchange = self._exchange(params)
 
-    def _exchange(self, params: Any) -> Exchange:
+    def _exchange(self, params: ArrayTree) -> Exchange:
         if self.mesh is None:
             return ALONE
         if not self._divides:
@@ -88,7 +89,7 @@ class Layout:
     def _spec(self, leaf: Any) -> PartitionSpec:
         return PartitionSpec(self._axes) if self._is_cut(leaf) else PartitionSpec()
 
-    def _specs(self, state: Any) -> Any:
+    def _specs(self, state: ArrayTree) -> Any:
         """How each leaf of a state is cut: what is kept of noise as its parameter is."""
 
         def kept(leaf: Any) -> PartitionSpec:
@@ -114,7 +115,7 @@ class Layout:
         assert self.mesh is not None
         return [device for device in self.mesh.devices.flat if device.process_index == collectives.number()]
 
-    def compiled(self, function: Callable[..., Any], state: Any) -> Callable[..., Any]:
+    def compiled(self, function: Callable[..., Any], state: ArrayTree) -> Callable[..., Any]:
         """`function(state, held, stop, roots)` on every device, each with what it holds."""
         if self.mesh is None:
             return jax.jit(function)
@@ -130,7 +131,7 @@ class Layout:
             )
         )
 
-    def placed(self, state: Any) -> Any:
+    def placed(self, state: ArrayTree) -> Any:
         """The state on the devices; every process has the same one."""
         if self.mesh is None:
             return state
@@ -144,13 +145,13 @@ class Layout:
 
         return jax.tree.map(one, state, self._specs(state))
 
-    def fetched(self, tree: Any) -> Any:
+    def fetched(self, tree: ArrayTree) -> Any:
         """A tree as arrays of one device, or as it is where it may be too large for one."""
         if self.mesh is None or self._divides:
             return tree
         return jax.tree.map(jnp.asarray, collectives.copy_to_host(tree))
 
-    def copied(self, tree: Any) -> Any:
+    def copied(self, tree: ArrayTree) -> Any:
         """A tree that this process alone may compute with."""
         return tree if self.mesh is None else collectives.copy_to_host(tree)
 

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float
 
 from reticent.core import checks, trees
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.training.clipping import Clipping, flat, paths_of
 from reticent.training.gradients import inputs, vmapped
 from reticent.training.gradients.bookkeeping import Book, clipped_sum
@@ -68,8 +69,8 @@ class GradientSum:
 
     def __call__(
         self,
-        params: Any,
-        batch: Any,
+        params: ArrayTree,
+        batch: ArrayTree,
         is_real: Bool[Array, " examples"],
         *,
         max_norm: jax.typing.ArrayLike | None = None,
@@ -89,8 +90,8 @@ class GradientSum:
 
     def on_grid(
         self,
-        params: Any,
-        batch: Any,
+        params: ArrayTree,
+        batch: ArrayTree,
         is_real: Bool[Array, " examples"],
         grid: Grid,
         *,
@@ -124,7 +125,12 @@ class GradientSum:
         return _in_chunks(sum_rows, self.microbatch, batch, is_real)
 
     def _row_sum(
-        self, params: Any, batch: Any, grid: Grid, steps_per_unit: jax.typing.ArrayLike, margin: float
+        self,
+        params: ArrayTree,
+        batch: ArrayTree,
+        grid: Grid,
+        steps_per_unit: jax.typing.ArrayLike,
+        margin: float,
     ) -> Callable[[Any, jax.Array], tuple[Any, UnreleasedExamples]]:
         """The sum over the rows of one chunk, by the strategy that fits the loss."""
         book = self._book(params, inputs.row_of(batch), grid)
@@ -151,7 +157,7 @@ class GradientSum:
                     by_leaf[leaf] = jnp.where(counts, scale, 0)
             return by_leaf
 
-        def sum_rows(batch: Any, is_real: jax.Array) -> tuple[Any, UnreleasedExamples]:
+        def sum_rows(batch: ArrayTree, is_real: jax.Array) -> tuple[Any, UnreleasedExamples]:
             if book is None:
                 total, norms, losses = vmapped.clipped_sum(self.loss, params, batch, is_real, scales)
             else:
@@ -161,7 +167,7 @@ class GradientSum:
 
         return sum_rows
 
-    def _book(self, params: Any, row: Any, grid: Grid) -> Book | None:
+    def _book(self, params: ArrayTree, row: ArrayTree, grid: Grid) -> Book | None:
         """What book-keeping does, or None where the gradients are formed one by one."""
         if self.strategy == "vmap":
             return None
@@ -260,7 +266,7 @@ def _one_clipping(max_norm: float | None, clipping: Clipping | None) -> Clipping
 def _in_chunks(
     sum_rows: Callable[[Any, jax.Array], tuple[Any, UnreleasedExamples]],
     microbatch: int,
-    batch: Any,
+    batch: ArrayTree,
     is_real: jax.Array,
 ) -> tuple[Any, UnreleasedExamples]:
     """The same sum, a chunk of rows after the other; the last chunk is filled up with padding."""
@@ -271,7 +277,7 @@ def _in_chunks(
         filled = jnp.concatenate([leaf, jnp.zeros((missing, *leaf.shape[1:]), leaf.dtype)])
         return filled.reshape(-1, microbatch, *leaf.shape[1:])
 
-    def add_chunk(total: Any, chunk: tuple[Any, jax.Array]) -> tuple[Any, UnreleasedExamples]:
+    def add_chunk(total: ArrayTree, chunk: tuple[Any, jax.Array]) -> tuple[Any, UnreleasedExamples]:
         found, unreleased = sum_rows(*chunk)
         return trees.add(total, found), unreleased
 

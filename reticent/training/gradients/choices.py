@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from reticent.core.trees import ArrayTree
 from reticent.training.clipping import paths_of
 from reticent.training.gradients import inputs
 from reticent.training.gradients.bookkeeping import Book, keep_book
@@ -48,7 +49,9 @@ def book_for(traced: Trace, grid: Grid) -> Book:
     return keep_book(traced, shortcuts=SHORTCUTS if product_error(grid) <= MOST_ERROR else ("gram",))
 
 
-def choices(loss: AnyLoss, params: Any, example: Any, *, examples: int = _EXAMPLES) -> list[Choice]:
+def choices(
+    loss: AnyLoss, params: ArrayTree, example: ArrayTree, *, examples: int = _EXAMPLES
+) -> list[Choice]:
     """The rule of every parameter; `vmap` for all of them where book-keeping refuses the loss."""
     loss, example = _with_key(loss, example)
     params, example = jax.tree.map(jnp.asarray, (params, example))
@@ -73,7 +76,7 @@ def choices(loss: AnyLoss, params: Any, example: Any, *, examples: int = _EXAMPL
     return found
 
 
-def explain(loss: AnyLoss, params: Any, example: Any, *, examples: int = _EXAMPLES) -> str:
+def explain(loss: AnyLoss, params: ArrayTree, example: ArrayTree, *, examples: int = _EXAMPLES) -> str:
     """A table of the rule that each parameter gets, and its cost in operations per example.
 
     Rounding is paid for by clipping to a little less than the clipping norm: the last line says how much
@@ -116,7 +119,7 @@ def _on_unused(found: list[Choice]) -> list[str]:
     return [f"No gradient reaches {in_words(unused)}: noise alone would move them. Close over them instead."]
 
 
-def _with_key(loss: AnyLoss, example: Any) -> tuple[Callable[[Any, Any], Any], Any]:
+def _with_key(loss: AnyLoss, example: ArrayTree) -> tuple[Callable[[Any, Any], Any], Any]:
     """A loss that takes a key, as training sees it: as a function of an example with its own key."""
     if key_use(loss) == "never" or isinstance(example, Keyed):
         return loss, example

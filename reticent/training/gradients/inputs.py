@@ -11,12 +11,13 @@ from jax.extend.core import ClosedJaxpr
 
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.training.clipping import paths_of
 from reticent.training.gradients.apart import check_apart, joins_devices
 
 
 def checked(
-    loss: Callable[[Any, Any], Any], params: Any, batch: Any, is_real: jax.typing.ArrayLike
+    loss: Callable[[Any, Any], Any], params: ArrayTree, batch: ArrayTree, is_real: jax.typing.ArrayLike
 ) -> tuple[Any, jax.Array]:
     """The batch and the mask as arrays.
 
@@ -30,7 +31,7 @@ def checked(
     return batch, is_real
 
 
-def row_of(batch: Any) -> Any:
+def row_of(batch: ArrayTree) -> Any:
     """The shapes of one row of a batch."""
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), batch)
 
@@ -41,7 +42,7 @@ def checked_norm(max_norm: jax.typing.ArrayLike) -> jax.typing.ArrayLike:
     return max_norm
 
 
-def check_parameters(params: Any) -> None:
+def check_parameters(params: ArrayTree) -> None:
     for path, leaf in zip(paths_of(params), jax.tree.leaves(params), strict=True):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             raise InvalidArgument(
@@ -50,7 +51,7 @@ def check_parameters(params: Any) -> None:
             )
 
 
-def check_loss(loss: Callable[[Any, Any], Any], params: Any, row: Any) -> ClosedJaxpr:
+def check_loss(loss: Callable[[Any, Any], Any], params: ArrayTree, row: ArrayTree) -> ClosedJaxpr:
     """Whether the loss is one number, and it and its gradient keep the examples of a batch apart.
 
     Returns the program of both.
@@ -74,7 +75,9 @@ def check_loss(loss: Callable[[Any, Any], Any], params: Any, row: Any) -> Closed
     return both
 
 
-def _program_of(function: Callable[[Any, Any], Any], params: Any, row: Any) -> tuple[ClosedJaxpr, Any]:
+def _program_of(
+    function: Callable[[Any, Any], Any], params: ArrayTree, row: ArrayTree
+) -> tuple[ClosedJaxpr, Any]:
     try:
         traced, found = jax.make_jaxpr(function, return_shape=True)(params, row)
     except NameError as error:
@@ -84,7 +87,7 @@ def _program_of(function: Callable[[Any, Any], Any], params: Any, row: Any) -> t
     return traced, found
 
 
-def _check_rows(batch: Any, is_real: jax.Array) -> None:
+def _check_rows(batch: ArrayTree, is_real: jax.Array) -> None:
     if is_real.ndim != 1 or is_real.dtype != jnp.bool_:
         raise InvalidArgument(
             f"is_real must be one boolean per row, got {is_real.dtype} of shape {is_real.shape}.",

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 from jax.extend.core.primitives import call_p, closed_call_p, jit_p, remat_p
 
+from reticent.core.trees import ArrayTree
+
 
 class Dependence(IntEnum):
     """What a value depends on. The larger kind wins where two meet."""
@@ -46,7 +48,7 @@ class Trace:
         return max((self.kind(atom) for atom in equation.invars), default=Dependence.CONSTANT)
 
 
-def trace(loss: Callable[[Any, Any], Any], params: Any, example: Any) -> Trace:
+def trace(loss: Callable[[Any, Any], Any], params: ArrayTree, example: ArrayTree) -> Trace:
     """Traces the loss once, on shapes alone, and sorts its values."""
     arguments = jax.tree.map(_shape_of, (params, example))
     closed = jax.make_jaxpr(loss)(*arguments)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from jax.extend.core import Jaxpr, Literal
 
+from reticent.core.trees import ArrayTree
 from reticent.training.clipping import paths_of
 
 _SHOWN = 4  # names in a message
 _OF_BATCHES = re.compile(r"batch_?norm|(^|/)bn_?\d*(/|$)|batch_stats|running_(mean|var)", re.IGNORECASE)
 
 
-def leaves_without_gradient(program: Jaxpr, params: Any) -> list[str]:
+def leaves_without_gradient(program: Jaxpr, params: ArrayTree) -> list[str]:
     """The leaves whose gradient is the same constant for every example and every value of the parameters.
 
     Args:
@@ -33,7 +33,7 @@ def leaves_without_gradient(program: Jaxpr, params: Any) -> list[str]:
     ]
 
 
-def warn_of_untrained(program: Jaxpr, params: Any) -> None:
+def warn_of_untrained(program: Jaxpr, params: ArrayTree) -> None:
     """Names what gets noise and learns nothing, and what would need more than one example."""
     unused, paths = leaves_without_gradient(program, params), paths_of(params)
     if unused:

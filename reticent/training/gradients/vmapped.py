@@ -8,14 +8,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from reticent.core.trees import ArrayTree
 from reticent.training.gradients.pinning import pinned
 from reticent.training.gradients.totals import FLOOR, sum_of_squares, whole_total
 
 
 def clipped_sum(
     loss: Callable[[Any, Any], jax.Array],
-    params: Any,
-    batch: Any,
+    params: ArrayTree,
+    batch: ArrayTree,
     is_real: jax.Array,
     scales: Callable[[list[jax.Array]], list[jax.Array]],
 ) -> tuple[list[jax.Array], jax.Array, jax.Array]:

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 
 from reticent.core import trees
+from reticent.core.trees import ArrayTree
 from reticent.training.gradients.choices import explain
 from reticent.training.gradients.tracing import Trace, trace
 from reticent.training.loss_keys import AnyLoss
@@ -73,7 +74,7 @@ class Division:
         }
         return model.joined(before)
 
-    def explain(self, example: Any, *, examples: int = 1024) -> str:
+    def explain(self, example: ArrayTree, *, examples: int = 1024) -> str:
         """The rule of every parameter that learns, as `rt.training.explain` gives it, and what is frozen."""
         table = explain(self.loss, self.params, example, examples=examples)
         return f"{table}\nFrozen: {self.frozen:,} numbers, without gradient, norm or noise."
@@ -124,7 +125,7 @@ class Division:
         return run_with_factors(program, ordered, given, found, self.scale)
 
 
-def divide(loss: AnyLoss, params: Any, example: Any, trainable: Trainable) -> Division:
+def divide(loss: AnyLoss, params: ArrayTree, example: ArrayTree, trainable: Trainable) -> Division:
     """Divides a model into what learns and what is frozen.
 
     Frozen leaves are constants of the new loss: they have no gradient, no norm and no noise. Leaves that

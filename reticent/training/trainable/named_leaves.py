@@ -26,6 +26,7 @@ from jax.extend.core.primitives import (
     transpose_p,
 )
 
+from reticent.core.trees import ArrayTree
 from reticent.training.clipping import paths_of
 from reticent.training.gradients.sites import uses_of
 from reticent.training.gradients.tracing import Trace, trace
@@ -77,7 +78,7 @@ class NamedLeaves:
         return jax.tree.unflatten(self.structure, leaves)
 
 
-def model_of(params: Any) -> NamedLeaves:
+def model_of(params: ArrayTree) -> NamedLeaves:
     """Takes a model apart."""
     leaves, structure = jax.tree.flatten(params)
     paths = paths_of(params)
@@ -87,13 +88,13 @@ def model_of(params: Any) -> NamedLeaves:
     return NamedLeaves(structure, paths, tuple(leaves), floats)
 
 
-def traced(loss: AnyLoss, model: NamedLeaves, example: Any) -> Trace:
+def traced(loss: AnyLoss, model: NamedLeaves, example: ArrayTree) -> Trace:
     """The loss of one example as a list of equations, from the leaves that can learn."""
     of_two, row = of_example(loss, example)
     return trace(lambda floats, row: of_two(model.joined(floats), row), dict(model.floats), row)
 
 
-def of_example(loss: AnyLoss, example: Any) -> tuple[Callable[[Any, Any], Any], Any]:
+def of_example(loss: AnyLoss, example: ArrayTree) -> tuple[Callable[[Any, Any], Any], Any]:
     """The loss as a function of two arguments, and an example for it, with a key if the loss takes one."""
     if key_use(loss) == "never" or isinstance(example, Keyed):
         return loss, example

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from reticent.core.errors import InvalidArgument
+from reticent.core.trees import ArrayTree
 from reticent.data.augmentation import Augment
 from reticent.data.dataset import Dataset
 from reticent.training.contributions import UnitLoss
@@ -40,7 +41,7 @@ class TrainedPart(NamedTuple):
 
 
 def part_of(
-    loss: AnyLoss, params: Any, data: Dataset, trainable: Trainable | None, augment: Augment | None
+    loss: AnyLoss, params: ArrayTree, data: Dataset, trainable: Trainable | None, augment: Augment | None
 ) -> TrainedPart:
     """Divides the model of a run.
 
