@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from reticent.accounting.guarantee import Guarantee
@@ -52,7 +53,7 @@ class AdditiveFit(NamedTuple):
 
 
 def fit(
-    x: Any,
+    x: ArrayLike,
     y: Any,
     target: AdditiveTarget,
     *,

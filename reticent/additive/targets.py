@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.core.errors import InvalidArgument
 
@@ -82,7 +83,7 @@ class NumberTarget:
             )
         self.middle, self.half = low / 2 + high / 2, (high / 2 - low / 2) or 1.0
 
-    def whole(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def whole(self, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Targets in steps, and which rows have one."""
         values = np.asarray(y, np.float64)
         is_there = ~np.isnan(values)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee
@@ -93,7 +94,7 @@ class Fit:
 def fit(
     loss: Loss,
     x: Any,
-    y: Any,
+    y: ArrayLike,
     *,
     method: str = "auto",
     epsilon: float,

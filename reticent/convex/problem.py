@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from reticent.convex.losses import Loss
@@ -56,7 +57,7 @@ class ConvexProblem:
         cls,
         loss: Loss,
         x: Any,  # (rows, features), dense or sparse
-        y: Any,  # (rows,)
+        y: ArrayLike,  # (rows,)
         *,
         norm: float,
         intercept: bool = True,

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.convex.losses import Array, Loss
 from reticent.core.errors import DataError
@@ -28,7 +29,7 @@ def weighted(loss: Loss) -> Loss:
         -0.125
     """
 
-    def value(scores: Any, labels: Any, **more: Any) -> Any:
+    def value(scores: Any, labels: ArrayLike, **more: Any) -> Any:
         own, weights = _apart(labels)
         return weights * loss.value(scores, own, **more)
 
@@ -49,7 +50,7 @@ def weighted(loss: Loss) -> Loss:
 class _WeightedLoss(Loss):
     """A loss that knows how its pairs are checked."""
 
-    def check_labels(self, y: Any) -> Array:  # (rows, 2)
+    def check_labels(self, y: ArrayLike) -> Array:  # (rows, 2)
         pairs = np.asarray(y, np.float64)
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise DataError(

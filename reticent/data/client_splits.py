@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Int
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.errors import DataError
 
 
 def dirichlet_split(
-    labels: Any, clients: int, concentration: float, *, seed: int
+    labels: ArrayLike, clients: int, concentration: float, *, seed: int
 ) -> Int[np.ndarray, " rows"]:
     """Assigns every row to a client: of each class, the clients get shares drawn from a Dirichlet law.
 

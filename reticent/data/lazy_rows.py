@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.core.errors import DataError, InvalidArgument
 
@@ -53,7 +54,7 @@ class LazyColumn:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> np.ndarray:
+    def __getitem__(self, rows: ArrayLike) -> np.ndarray:
         numbers = row_numbers(rows, len(self))
         found = self.reader.read(np.atleast_1d(numbers), [self.key])[self.key]
         return found if numbers.ndim else found[0]
@@ -128,7 +129,7 @@ class ArrayReader:
         return dict.fromkeys(keys, found[places])
 
 
-def row_numbers(rows: Any, count: int) -> np.ndarray:
+def row_numbers(rows: ArrayLike, count: int) -> np.ndarray:
     """The numbers of the rows that an index of an array stands for; no axis for a single one.
 
     >>> row_numbers(slice(-2, None), 5).tolist(), row_numbers([True, False], 2).tolist()
@@ -170,7 +171,7 @@ def share_rows(ours: LazyColumn, theirs: LazyColumn) -> bool:
     return base is other and bool(np.isin(numbers, others).any())
 
 
-def select(arrays: Mapping[str, Any], rows: Any) -> dict[str, Any]:
+def select(arrays: Mapping[str, Any], rows: ArrayLike) -> dict[str, Any]:
     """Some rows of each array; of lazy columns they are noted and not read."""
     subsets: dict[int, Subset] = {}
     chosen: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.core.errors import ProcessLost
 from reticent.core.trees import ArrayTree
@@ -36,7 +37,7 @@ def is_first() -> bool:
     return number() == 0
 
 
-def gather_arrays(values: Any) -> np.ndarray:
+def gather_arrays(values: ArrayLike) -> np.ndarray:
     """Gathers an array of the same shape from each process: (processes, ...)."""
     values = np.asarray(values)
     if count() == 1:
@@ -65,7 +66,7 @@ def broadcast_json(value: Any) -> Any:
     return value if count() == 1 else gather_json(value if is_first() else None)[0]
 
 
-def total(values: Any) -> np.ndarray:
+def total(values: ArrayLike) -> np.ndarray:
     """The sum over the processes, exactly: whole numbers stay whole."""
     return gather_arrays(values).sum(axis=0)
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.core.errors import InvalidArgument
 
@@ -46,7 +47,7 @@ def choose(source: np.random.Generator, exponents: Any) -> int:
 
 
 def choose_whole(
-    source: np.random.Generator, scores: Any, unit: Fraction, *, most: int | None = None
+    source: np.random.Generator, scores: ArrayLike, unit: Fraction, *, most: int | None = None
 ) -> np.ndarray:
     """For each row of whole scores the index of one, with probability proportional to e^(unit * score).
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.alias import DEVIATION
@@ -30,7 +30,7 @@ _BASES, _SQUARES = 5, 6  # whole numbers whose squares add up to that variance
 
 
 def add_whole_vector_laplace(
-    source: np.random.Generator, values: Any, *, max_norm: float, epsilon: float
+    source: np.random.Generator, values: ArrayLike, *, max_norm: float, epsilon: float
 ) -> np.ndarray:
     """The values on a grid, with noise of density e^(-epsilon |x| / max_norm), as float64.
 

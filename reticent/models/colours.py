@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from reticent.models.layers import as_image
 from reticent.models.model import Model
@@ -15,7 +15,7 @@ from reticent.models.model import Model
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-def on_public_scale(x: Any) -> Float[Array, "height width channels"]:
+def on_public_scale(x: ArrayLike) -> Float[Array, "height width channels"]:
     """One image with mean about 0 and deviation about 1: a public change of scale, at no cost.
 
     Images that do not have three channels are scaled by the means of the three constants.

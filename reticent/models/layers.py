@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from reticent.core.errors import InvalidArgument
 from reticent.models.initialisers import Start, he, ones, zeros
@@ -28,7 +28,7 @@ _TINY = 1e-5  # added to variances, as published
 # Inputs
 
 
-def as_image(x: Any) -> Float[Array, "height width channels"]:
+def as_image(x: ArrayLike) -> Float[Array, "height width channels"]:
     """Bytes as numbers from 0 to 1, other numbers as they are; a missing channel axis is added.
 
     Example:
@@ -39,7 +39,7 @@ def as_image(x: Any) -> Float[Array, "height width channels"]:
     return x[..., None] if x.ndim == 2 else x
 
 
-def as_numbers(x: Any) -> Float[Array, " ..."]:
+def as_numbers(x: ArrayLike) -> Float[Array, " ..."]:
     """Bytes as numbers from 0 to 1, other numbers as they are.
 
     The divisor is a public constant. A mean and a deviation of the training images would be two

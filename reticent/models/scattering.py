@@ -21,11 +21,11 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.errors import DataError
@@ -39,7 +39,7 @@ _BORDER = 2**SCALES  # pixels mirrored at each side before the transform
 _CHUNK = 64  # planes at once: more do not fit the processor's caches, and take longer each
 
 
-def scattering_features(images: Any, *, groups: int | None = None) -> np.ndarray:
+def scattering_features(images: ArrayLike, *, groups: int | None = None) -> np.ndarray:
     """The scattering of many images, in pieces that fit into memory.
 
     Args:
@@ -74,7 +74,7 @@ def scattering_features(images: Any, *, groups: int | None = None) -> np.ndarray
     return features
 
 
-def normalise_features(features: Any, groups: int = 27) -> jax.Array:  # (height, width, channels)
+def normalise_features(features: ArrayLike, groups: int = 27) -> jax.Array:  # (height, width, channels)
     """Mean 0 and variance 1 over every group of channels of one image, (height, width, channels).
 
     Free of charge, where a mean over the training images would have to be paid for.

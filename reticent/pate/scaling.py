@@ -5,9 +5,10 @@ A mean over private records would have to be paid for; the pool is public.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.core.errors import DataError
 
@@ -26,7 +27,7 @@ class PoolScale(NamedTuple):
     length: float
 
     @classmethod
-    def of(cls, pool: Any) -> PoolScale:
+    def of(cls, pool: ArrayLike) -> PoolScale:
         """From a public pool alone, (rows, features)."""
         pool = np.asarray(pool, np.float32)
         if pool.ndim != 2 or not len(pool):
@@ -40,7 +41,7 @@ class PoolScale(NamedTuple):
         length = float(np.sqrt(np.square(unscaled(pool)).sum(axis=1).mean()))
         return unscaled._replace(length=max(length, 1e-6))
 
-    def __call__(self, x: Any) -> np.ndarray:
+    def __call__(self, x: ArrayLike) -> np.ndarray:
         """Rows, each by itself. What is not a number becomes 0, and far away is not farther than `_FAR`."""
         with np.errstate(over="ignore"):
             rows = (np.asarray(x).astype(np.float32) - self.centre) / self.scale

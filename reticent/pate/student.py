@@ -83,7 +83,7 @@ def check_answers(
 
 def fit_student(
     model: Model,
-    x: Any,  # (pool, ...)
+    x: ArrayLike,  # (pool, ...)
     labels: ArrayLike,  # (pool, classes)
     *,
     optimizer: optax.GradientTransformation | None = None,

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.errors import DataError
@@ -99,8 +100,8 @@ class Teachers:
 def teach(
     model: Model,
     shards: Shards,
-    x: Any,  # (records, ...)
-    y: Any,  # (records,)
+    x: ArrayLike,  # (records, ...)
+    y: ArrayLike,  # (records,)
     *,
     optimizer: optax.GradientTransformation | None = None,
     steps: int = 50,
@@ -280,7 +281,7 @@ def teach_estimators(
     estimator: Any,
     shards: Shards,
     x: Any,  # (records, features)
-    y: Any,  # (records,)
+    y: ArrayLike,  # (records,)
     *,
     classes: int,
     on_progress: OnProgress = lambda done: None,
@@ -331,7 +332,7 @@ def _rehearse(estimator: Any, columns: int, classes: int) -> None:
     estimator.fit(np.random.default_rng(0).random((len(labels), columns), np.float32), labels)
 
 
-def _fit_teacher(estimator: Any, x: Any, y: np.ndarray) -> Any:
+def _fit_teacher(estimator: Any, x: ArrayLike, y: np.ndarray) -> Any:
     only = _only_class(y)
     if only >= 0:
         return _Always(only)

@@ -7,10 +7,10 @@ ten rows again and again. Here votes are `Votes`, row numbers are `Questions`, w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
@@ -55,7 +55,7 @@ class Votes:
             )
 
     @classmethod
-    def of_labels(cls, labels: Any, *, classes: int) -> Votes:
+    def of_labels(cls, labels: ArrayLike, *, classes: int) -> Votes:
         """Counts single votes: a row for each teacher, a column for each record, class numbers in it."""
         labels = _whole(labels)
         checks.count(minimum=2, classes=classes)
@@ -186,7 +186,7 @@ class Answers:
         return self.labels if self.counts is None else self.counts
 
 
-def _whole(values: Any) -> np.ndarray:
+def _whole(values: ArrayLike) -> np.ndarray:
     """Read-only 64-bit integers; a fraction is an error, never rounded away."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)) or np.any(array != np.round(array)):

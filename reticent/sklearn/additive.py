@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import RegressorMixin
@@ -169,7 +170,7 @@ class PrivateAdditiveClassifier(PrivateClassifierFit, _Additive):
         self.random_state = random_state
         self.budget = budget
 
-    def fit(self, X: Any, y: Any, **given: Any) -> PrivateAdditiveClassifier:
+    def fit(self, X: Any, y: ArrayLike, **given: Any) -> PrivateAdditiveClassifier:
         """Fits, and pays for it first.
 
         Raises:
@@ -258,7 +259,7 @@ class PrivateAdditiveRegressor(RegressorMixin, _Additive):
         self.random_state = random_state
         self.budget = budget
 
-    def fit(self, X: Any, y: Any, **given: Any) -> PrivateAdditiveRegressor:
+    def fit(self, X: Any, y: ArrayLike, **given: Any) -> PrivateAdditiveRegressor:
         """Fits, and pays for it first."""
         refuse_weights(given, "PrivateAdditiveRegressor")
         x, targets = self._check_targets(X, y)
@@ -274,7 +275,7 @@ class PrivateAdditiveRegressor(RegressorMixin, _Additive):
         target = NumberTarget(self.bounds_)
         return np.clip(scores[:, 0] * target.half + target.middle, *self.bounds_)
 
-    def _check_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _check_targets(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
         x, targets = self._check_arrays(X, y, y_numeric=True)
         return x, targets.astype(np.float64)
 

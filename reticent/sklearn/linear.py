@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import column_or_1d
 
 from reticent.convex import losses
@@ -22,7 +23,7 @@ class _LinearClassifier(PartialFits, PrivateClassifierFit, LinearFit):
     class_weight: Any
     max_weight: float | None
 
-    def _begin(self, y: Any, given: dict[str, Any]) -> np.ndarray | None:
+    def _begin(self, y: ArrayLike, given: dict[str, Any]) -> np.ndarray | None:
         """Forgets earlier batches, and returns the weights of the records if there are any."""
         self.__dict__.pop("_partial", None)
         labels = None if self.class_weight is None else column_or_1d(y)
@@ -123,7 +124,7 @@ class PrivateLogisticRegression(_LinearClassifier):
         self.random_state = random_state
         self.budget = budget
 
-    def fit(self, X: Any, y: Any, **given: Any) -> PrivateLogisticRegression:
+    def fit(self, X: Any, y: ArrayLike, **given: Any) -> PrivateLogisticRegression:
         """Fits, and pays for it first.
 
         Args:
@@ -201,7 +202,7 @@ class PrivateLinearSVC(_LinearClassifier):
         self.random_state = random_state
         self.budget = budget
 
-    def fit(self, X: Any, y: Any, **given: Any) -> PrivateLinearSVC:
+    def fit(self, X: Any, y: ArrayLike, **given: Any) -> PrivateLinearSVC:
         """Fits, and pays for it first; `sample_weight` as for `PrivateLogisticRegression`."""
         weights = self._begin(y, given)
         x, codes, spending = self._open_with_labels(X, y, weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from reticent.convex import losses
@@ -70,7 +71,7 @@ class PrivateLinearRegression(RegressorMixin, LinearFit):
         self.random_state = random_state
         self.budget = budget
 
-    def fit(self, X: Any, y: Any, **given: Any) -> PrivateLinearRegression:
+    def fit(self, X: Any, y: ArrayLike, **given: Any) -> PrivateLinearRegression:
         """Fits, and pays for it first; `sample_weight` as for `PrivateLogisticRegression`.
 
         Raises:
@@ -99,7 +100,7 @@ class PrivateLinearRegression(RegressorMixin, LinearFit):
     def predict(self, X: Any) -> np.ndarray:
         return np.clip(self._scores(X), *self.bounds_)
 
-    def _record_weights(self, y: Any, given: dict[str, Any]) -> np.ndarray | None:
+    def _record_weights(self, y: ArrayLike, given: dict[str, Any]) -> np.ndarray | None:
         terms = {"max_weight": self.max_weight, "class_weight": None, "labels": None}
         weights = record_weights(given, targets=y, **terms)
         if weights is not None and self.method == "input":
@@ -109,7 +110,7 @@ class PrivateLinearRegression(RegressorMixin, LinearFit):
             )
         return weights
 
-    def _check_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _check_targets(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
         x, targets = self._check_arrays(X, y, y_numeric=True)
         return x, targets.astype(np.float64)
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from reticent.accounting.guarantee import Guarantee
@@ -104,7 +105,7 @@ class PartialFits:
         self.notes_ = (f"the mean of {len(self._guarantees)} batches", *batch.notes_)
         return self
 
-    def _batch_model(self, X: Any, classes: Any, *, is_disjoint: bool) -> Any:
+    def _batch_model(self, X: Any, classes: ArrayLike, *, is_disjoint: bool) -> Any:
         state = getattr(self, "_partial", None)
         model: Any = clone(self)
         if is_disjoint and model.adjacency != Adjacency.ADD_OR_REMOVE.value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
@@ -86,7 +87,7 @@ class PateClassifier(PrivateClassifierFit):
         self.random_state = random_state
         self.budget = budget
 
-    def fit(self, X: Any, y: Any, **given: Any) -> PateClassifier:
+    def fit(self, X: Any, y: ArrayLike, **given: Any) -> PateClassifier:
         """Pays, trains teachers, asks them, and fits the student."""
         refuse_weights(given, "PateClassifier")
         x, labels = self._check_targets(X, y)
@@ -164,7 +165,7 @@ class PateClassifier(PrivateClassifierFit):
             )
         return pool
 
-    def _check_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _check_targets(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
         """Checks the rows, and of the labels their number and type alone."""
         if self._takes_classes:
             return super()._check_targets(X, y)

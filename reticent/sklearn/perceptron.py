@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import optax
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
@@ -94,7 +95,7 @@ class PrivateMLPClassifier(PrivateClassifierFit):
         self.budget = budget
 
     @without_data_warnings()
-    def fit(self, X: Any, y: Any, **given: Any) -> PrivateMLPClassifier:
+    def fit(self, X: Any, y: ArrayLike, **given: Any) -> PrivateMLPClassifier:
         """Trains, and pays for it first."""
         refuse_weights(given, "PrivateMLPClassifier")
         x, codes, spending = self._open_with_labels(X, y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -123,7 +124,7 @@ class PrivateClassifierFit(ClassifierMixin, PrivateEstimator):
     def _open_with_labels(
         self,
         X: Any,  # noqa: N803
-        y: Any,
+        y: ArrayLike,
         weights: np.ndarray | None = None,
     ) -> tuple[Any, np.ndarray, Spending]:
         """Rows, labels as numbers of `classes_`, and what is left to spend. Sets `classes_` and `norm_`."""
@@ -134,7 +135,7 @@ class PrivateClassifierFit(ClassifierMixin, PrivateEstimator):
         x, labels = self._restrict(x, labels, known)
         return x, np.searchsorted(self.classes_, labels), spending
 
-    def _check_targets(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:  # noqa: N803
+    def _check_targets(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:  # noqa: N803
         x, labels = self._check_arrays(X, y)
         if len(labels):
             check_classification_targets(labels)

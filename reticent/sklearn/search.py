@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import get_tags
@@ -80,7 +81,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.budget = budget
 
-    def fit(self, X: Any, y: Any, **given: Any) -> PrivateSearch:
+    def fit(self, X: Any, y: ArrayLike, **given: Any) -> PrivateSearch:
         """Searches, and pays for all of it first.
 
         Raises:
@@ -155,7 +156,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         return self._delegate("decision_function", X)
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: ArrayLike) -> float:
         """The score of the best estimator, on rows whose holder may see the result."""
         score = accuracy_score if is_classifier(self) else r2_score
         return float(score(y, self.predict(X)))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from reticent.core import checks
@@ -50,7 +51,7 @@ def refuse_weights(given: Mapping[str, Any], name: str) -> None:
     record_weights(given, max_weight=None, class_weight=None, labels=None, targets=None)
 
 
-def _by_record(weights: Any, largest: float | None, targets: Any) -> np.ndarray | None:
+def _by_record(weights: Any, largest: float | None, targets: ArrayLike) -> np.ndarray | None:
     if weights is None:
         return None
     if largest is None:

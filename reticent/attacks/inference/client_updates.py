@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.errors import DataError
@@ -43,7 +44,9 @@ class SeenUpdate(NamedTuple):
     update: Any
 
 
-def descent_directions(loss: RowLoss, params: ArrayTree, rows: Any) -> Float[np.ndarray, "rows numbers"]:
+def descent_directions(
+    loss: RowLoss, params: ArrayTree, rows: ArrayLike
+) -> Float[np.ndarray, "rows numbers"]:
     """Where a step on each row alone would move the model, at length 1; zeros where it would not.
 
     Example:
@@ -57,7 +60,7 @@ def descent_directions(loss: RowLoss, params: ArrayTree, rows: Any) -> Float[np.
 def _directions_of(loss: RowLoss) -> Callable[[Any, Any], jax.Array]:
     """Compiled once for a loss, however many rounds are looked at."""
 
-    def directions(params: ArrayTree, rows: Any) -> jax.Array:
+    def directions(params: ArrayTree, rows: ArrayLike) -> jax.Array:
         def direction(row: ArrayTree) -> jax.Array:
             slope = -ravel_pytree(jax.grad(loss)(params, row))[0]
             return slope / jnp.maximum(jnp.linalg.norm(slope), 1e-30)
@@ -68,7 +71,7 @@ def _directions_of(loss: RowLoss) -> Callable[[Any, Any], jax.Array]:
 
 
 def membership_from_updates(
-    loss: RowLoss, seen: Sequence[SeenUpdate], rows: Any
+    loss: RowLoss, seen: Sequence[SeenUpdate], rows: ArrayLike
 ) -> Float[np.ndarray, " rows"]:
     """A score for each row, higher for those that the updates were made from.
 

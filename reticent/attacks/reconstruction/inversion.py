@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from numpy.typing import ArrayLike
 
 from reticent.attacks.metrics import Estimate, clopper_pearson
 from reticent.attacks.scores import FEWEST
@@ -177,7 +178,7 @@ def _free(shape: tuple[int, ...], box: tuple[float, float], smoothness: float) -
     )
 
 
-def _among(public: Any, shape: tuple[int, ...], box: tuple[float, float]) -> _Search:
+def _among(public: ArrayLike, shape: tuple[int, ...], box: tuple[float, float]) -> _Search:
     """Records like the public ones: their mean, moved along the directions in which they vary most."""
     rows = np.asarray(public, float)
     if rows.shape[1:] != shape or len(rows) < FEWEST or not np.isfinite(rows).all():

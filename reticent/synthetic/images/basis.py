@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.errors import DataError, InvalidArgument
@@ -37,7 +38,7 @@ class ImageBasis(NamedTuple):
     directions: np.ndarray
     scales: np.ndarray
 
-    def coordinates(self, records: Any) -> np.ndarray:
+    def coordinates(self, records: ArrayLike) -> np.ndarray:
         """Each record in this basis, (records, kept); it depends on its own record alone.
 
         Guarantee:
@@ -153,7 +154,7 @@ def unit_pixels(records: np.ndarray) -> np.ndarray:
         return np.clip(np.nan_to_num(rows.astype(np.float32), nan=0.0, posinf=1.0, neginf=0.0), 0, 1)
 
 
-def check_records(x: Any, y: Any, classes: int, examples: int) -> tuple[np.ndarray, np.ndarray]:
+def check_records(x: ArrayLike, y: ArrayLike, classes: int, examples: int) -> tuple[np.ndarray, np.ndarray]:
     """Checks records and labels against each other and against what was declared.
 
     There may be fewer records than declared, however many coins held out, and up to twice as many: as many

@@ -22,10 +22,11 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from reticent.accounting import calibrate
 from reticent.accounting.budget import Budget
@@ -194,8 +195,8 @@ def plan(
 
 
 def fit(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     plan: EmbeddingPlan,
     *,
     classes: int,

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from numpy.typing import ArrayLike
 
 from reticent.accounting.budget import Budget
 from reticent.accounting.guarantee import Guarantee, Unit
@@ -191,8 +192,8 @@ def plan(
 
 @without_data_warnings()
 def fit(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     plan: GanPlan,
     *,
     classes: int,
