@@ -70,16 +70,25 @@ def compute(
         found = np.empty((len(records), width), np.float32)
         _fill(found, extractor, records, on_progress, threads)
         return found
-    path = Path(cache) / f"{PREFIX}{fingerprint(extractor, records)}.npy"
-    if (kept := _kept(path, (len(records), width))) is not None:
+    path = kept_place(Path(cache), extractor.digest, records)
+    if (kept := kept_features(path, (len(records), width))) is not None:
         on_progress(1.0)
         return kept
     return _write(path, extractor, records, width, on_progress, threads)
 
 
-def fingerprint(extractor: Extractor, records: AskedRecords) -> str:
-    """The digest of a model and all records, in their order: the name under which their features are kept."""
-    digest = hashlib.blake2b(extractor.digest.encode(), digest_size=20)
+def kept_place(cache: Path, model: str, records: AskedRecords) -> Path:
+    """Where the features of records are kept.
+
+    Args:
+        model: its digest.
+    """
+    return cache / f"{PREFIX}{fingerprint(model, records)}.npy"
+
+
+def fingerprint(model: str, records: AskedRecords) -> str:
+    """A digest of a model's digest and all records, in their order: the name of what is kept of them."""
+    digest = hashlib.blake2b(model.encode(), digest_size=20)
     if isinstance(records, np.ndarray) and records.dtype.kind not in "OUST":
         digest.update(f"{records.dtype.str} {records.shape}".encode())
         for start in range(0, len(records), _PIECE):
@@ -101,8 +110,8 @@ def content_of(records: AskedRecords, at: int) -> bytes:
     return f"{kind} {len(content)}:".encode() + content
 
 
-def _kept(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
-    """What an earlier call left; None if there is nothing, or something that this one did not write."""
+def kept_features(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
+    """What an earlier call kept there; None if there is nothing of this shape, or something else."""
     with suppress(OSError, ValueError, EOFError):
         if path.is_symlink():
             return None
@@ -131,7 +140,7 @@ def _write(
         np.lib.format.write_array_header_1_0(file, header | {"shape": (len(records), width)})
         for piece in _pieces(extractor, records, width, on_progress, threads):
             file.write(piece.tobytes())
-    found = _kept(path, (len(records), width))
+    found = kept_features(path, (len(records), width))
     if found is None:
         raise DataError(f"{path} was changed while it was written.", remedy="Try again.")
     return found

@@ -57,6 +57,7 @@ def wide_resnet(
     channels: int = 3,
     groups: int = 16,
     *,
+    stem_stride: int = 1,
     is_folded: bool = False,
 ) -> Model:
     """WRN-depth-width for small images, such as 32 x 32 x 3.
@@ -65,6 +66,7 @@ def wide_resnet(
         depth: 6 n + 4, for n blocks in each of the three stages: 10, 16, 22, 28, 40.
         width: how many times wider than the thin network: 1 to 4 are for patient CPUs.
         groups: of channels that are normalised together.
+        stem_stride: of the first convolution; 2 makes all that follows half as high and wide.
         is_folded: filters are taken as they are; for those that `folded` has standardised for good, so that
             low-rank factors can stand beside them.
 
@@ -72,7 +74,7 @@ def wide_resnet(
         >>> wide_resnet(10, 1, classes=10).size
         77850
     """
-    checks.count(width=width, classes=classes, channels=channels, groups=groups)
+    checks.count(width=width, classes=classes, channels=channels, groups=groups, stem_stride=stem_stride)
     blocks = _blocks(depth, width)
     last = blocks[-1].outputs
 
@@ -84,7 +86,8 @@ def wide_resnet(
     }
 
     def apply(params: Params, x: jax.Array) -> jax.Array:
-        x = _stages(params, x, blocks, groups, conv if is_folded else standardised_conv)[-1]
+        convolve = conv if is_folded else standardised_conv
+        x = _stages(params, x, blocks, groups, stem_stride, convolve)[-1]
         return dense(params["dense"], jnp.mean(x, axis=(0, 1)))  # (classes,)
 
     description = f"WRN-{depth}-{width} with group normalisation and weight standardisation"
@@ -92,7 +95,7 @@ def wide_resnet(
 
 
 def wide_resnet_features(
-    params: Params, x: jax.Array, *, depth: int = 16, width: int = 1, groups: int = 16
+    params: Params, x: jax.Array, *, depth: int = 16, width: int = 1, groups: int = 16, stem_stride: int = 1
 ) -> jax.Array:
     """What the last two stages of a trained network say about one image: their mean over each quarter of it.
 
@@ -101,7 +104,7 @@ def wide_resnet_features(
         >>> wide_resnet_features(model.init(jax.random.key(0)), jnp.zeros((32, 32, 3)), depth=10).shape
         (384,)
     """
-    _, *last = _stages(params, x, _blocks(depth, width), groups)
+    _, *last = _stages(params, x, _blocks(depth, width), groups, stem_stride)
     return jnp.concatenate([quarters(stage).ravel() for stage in last])
 
 
@@ -126,10 +129,11 @@ def _stages(
     x: jax.Array,
     blocks: list[_Block],
     groups: int,
+    stem_stride: int,
     convolve: Callable[..., jax.Array] = standardised_conv,
 ) -> list[jax.Array]:
     """What each of the three stages says: (height, width, 16 * width), then half as high and wide."""
-    x = convolve(params["stem"], as_image(x), padding=1)  # (height, width, 16)
+    x = convolve(params["stem"], as_image(x), stride=stem_stride, padding=1)  # (height, width, 16)
     found = []
     for block, after in zip(blocks, [*blocks[1:], None], strict=True):
         x = _residual(params[block.name], x, block, groups, convolve)

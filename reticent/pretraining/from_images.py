@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,7 +22,7 @@ from reticent.pretraining.public_model import About, PublicModel
 
 MODELS = ("patches", "wide_resnet", "wide_resnet+patches")
 EPOCHS = 8
-_DEPTH, _WIDTH = 10, 2  # of the network: 0.3 million parameters
+_DEPTH, _WIDTH, _STEM_STRIDE = 10, 2, 2  # of the network: 0.3 million parameters
 _PATCHES = 800
 _KEPT = {"patches": 2000, "wide_resnet": 400}  # directions of the whitened features
 _RIDGE = {"patches": 1e-4, "wide_resnet": 1e-4}
@@ -34,6 +35,7 @@ def pretrain(
     model: str = "wide_resnet",
     epochs: int = EPOCHS,
     rows: int | None = None,
+    kept: Path | None = None,
     observer: Observer = NOBODY,
 ) -> PublicModel:
     """Learns features from a public dataset of images, WITHOUT privacy.
@@ -44,6 +46,7 @@ def pretrain(
             small pieces of the images as they are; or `wide_resnet+patches`, the features of both.
         epochs: of the network.
         rows: so many of the first rows are enough; by default all.
+        kept: a file for unfinished training, which goes on from there if it is called again.
 
     Raises:
         DataError: the rows are not images with labels. Unavailable: the dataset is not at hand.
@@ -60,7 +63,9 @@ def pretrain(
         checks.count(minimum=100, rows=rows)
         train = train.take(slice(0, rows))
     images, labels = np.asarray(train["x"]), np.asarray(train["y"])
-    return pretrain_on(images, labels, dataset=dataset, model=model, epochs=epochs, observer=observer)
+    return pretrain_on(
+        images, labels, dataset=dataset, model=model, epochs=epochs, kept=kept, observer=observer
+    )
 
 
 def pretrain_on(
@@ -72,7 +77,9 @@ def pretrain_on(
     epochs: int = EPOCHS,
     depth: int = _DEPTH,
     width: int = _WIDTH,
+    stem_stride: int = _STEM_STRIDE,
     patches: int = _PATCHES,
+    kept: Path | None = None,
     observer: Observer = NOBODY,
 ) -> PublicModel:
     """The same from images (n, height, width, colours) as bytes, and labels that count from 0."""
@@ -86,11 +93,18 @@ def pretrain_on(
     network: dict[str, int] = {}
     accuracy, stride = None, 0
     if "wide_resnet" in model:
-        network = {"depth": depth, "width": width, "classes": int(labels.max()) + 1}
-        learner = with_public_scale(wide_resnet(depth, width, network["classes"], images.shape[3]))
+        network = {
+            "depth": depth,
+            "width": width,
+            "classes": int(labels.max()) + 1,
+            "stem_stride": stem_stride,
+        }
+        learner = with_public_scale(
+            wide_resnet(depth, width, network["classes"], images.shape[3], stem_stride=stem_stride)
+        )
         with observer.watch("pre-training, not private") as on_progress:
             learned = learn_without_privacy(
-                learner, images, labels.astype(np.int32), epochs=epochs, on_progress=on_progress
+                learner, images, labels.astype(np.int32), epochs=epochs, kept=kept, on_progress=on_progress
             )
         accuracy = learned.accuracy
         leaves, _ = jax.tree_util.tree_flatten_with_path(learned.params)
@@ -109,13 +123,14 @@ def pretrain_on(
         epochs=epochs if network else 0,
         stride=stride,
         accuracy=accuracy,
+        is_mirrored=bool(network),
     )
     raw = PublicModel(about=about, arrays=arrays)
     for part in model.split("+"):
         with observer.watch(f"whitening of {part}") as on_progress:
             features = raw.raw_features(part, images[:_WHITENED_BY])
-            kept = min(_KEPT[part], *features.shape)
-            white = whitening(features, kept=kept, ridge=_RIDGE[part])
+            directions = min(_KEPT[part], *features.shape)
+            white = whitening(features, kept=directions, ridge=_RIDGE[part])
             arrays[f"whitening/{part}/centre"] = white.centre.astype(np.float32)
             arrays[f"whitening/{part}/directions"] = white.directions
             on_progress(1.0)

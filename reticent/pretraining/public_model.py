@@ -46,8 +46,9 @@ class About:
     Args:
         dataset: a name of the catalog, or where the rows came from in words.
         shape: of one image.
-        network: depth, width and classes of the network; empty if there is none.
+        network: depth, width, stride of the stem and classes of the network; empty if there is none.
         accuracy: of the network on public rows that it was not trained on.
+        is_mirrored: the network is asked about an image and its mirror image, and the mean taken.
     """
 
     dataset: str
@@ -57,6 +58,7 @@ class About:
     epochs: int = 0
     stride: int = 0
     accuracy: float | None = None
+    is_mirrored: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,8 +119,9 @@ class PublicModel:
         Args:
             is_folded: for parameters that `wide_resnet.folded` has standardised for good.
         """
-        size = {name: self.about.network[name] for name in ("depth", "width")}
-        network = wide_resnet(**size, classes=classes, channels=self.about.shape[2], is_folded=is_folded)
+        network = wide_resnet(
+            **self._size, classes=classes, channels=self.about.shape[2], is_folded=is_folded
+        )
         return with_public_scale(network)
 
     def params(self) -> dict[str, Any]:
@@ -151,16 +154,23 @@ class PublicModel:
         if part == "patches":
             filters, shifts = (np.asarray(self.arrays[f"patches/{name}"]) for name in ("filters", "shifts"))
             return patch_features(images, Patches(filters, shifts, self.about.stride))
-        return unit_rows(_in_pieces(self._network_features, self.params(), images))
+        views = (images, images[:, :, ::-1]) if self.about.is_mirrored else (images,)
+        params = self.params()
+        found = [unit_rows(_in_pieces(self._network_features, params, view)) for view in views]
+        return unit_rows(np.sum(found, axis=0))
 
     @cached_property
     def _network_features(self) -> Any:
-        size = {name: self.about.network[name] for name in ("depth", "width")}
+        size = self._size
 
         def of_one(params: ArrayTree, image: jax.Array) -> jax.Array:
             return jnp.sqrt(jnp.abs(wide_resnet_features(params, on_public_scale(image), **size)))
 
         return jax.jit(jax.vmap(of_one, in_axes=(None, 0)))
+
+    @property
+    def _size(self) -> dict[str, int]:
+        return {name: size for name, size in self.about.network.items() if name != "classes"}
 
     def _whitening(self, part: str) -> Whitening:
         names = (f"whitening/{part}/{name}" for name in ("centre", "directions"))

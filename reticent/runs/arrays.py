@@ -26,6 +26,7 @@ from reticent.data.sampling import Poisson
 from reticent.distributed import collectives
 from reticent.distributed.consensus import require_alone
 from reticent.runs import spill
+from reticent.runs.kept_inputs import KeptInputs
 from reticent.runs.learners import Learner, learner
 from reticent.runs.problem import Problem, of_table, with_class_weights
 from reticent.runs.request import HELD_OUT
@@ -129,27 +130,31 @@ def with_public(
 
 
 def parts_as_inputs(
-    learn: Learner, divided: DividedRows, keys: Keys, observer: Observer
+    learn: Learner, divided: DividedRows, keys: Keys, observer: Observer, folder: Path | None = None
 ) -> tuple[Arrays, Arrays]:
-    """The rows to train on and the others, as the learner takes them."""
+    """The rows to train on and the others, as the learner takes them.
+
+    Args:
+        folder: of the run, which keeps inputs that take long to compute.
+    """
     if divided.are_inputs:
         return divided.train_on, divided.held_out
-    train_on = divided.train_on
-    if learn.rounds_by_place and collectives.count() == 1:
+    train_on, kept = divided.train_on, KeptInputs(learn, folder)
+
+    def laid_out() -> np.ndarray:
         # One record more or less moves no other: see `training.places`.
         room = Poisson(examples=divided.problem.rows, batch_size=1).most
         places = lay(len(train_on["x"]), room, keys.place_key())
         laid = inputs_of(learn, {"x": places.laid(np.asarray(train_on["x"]))}, observer)["x"]
-        train_on = {**train_on, "x": laid[places.of_units]}
-    else:
-        train_on = inputs_of(learn, train_on, observer)
-    return train_on, inputs_of(learn, divided.held_out, observer)
+        return laid[places.of_units]
+
+    is_laid = learn.rounds_by_place and collectives.count() == 1
+    return kept.of(train_on, observer, laid_out if is_laid else None), kept.of(divided.held_out, observer)
 
 
-def inputs_of(learn: Learner, part: Arrays, observer: Observer) -> Arrays:
-    """Rows as the learner takes them."""
-    with observer.watch(f"features for {learn.name}") as on_progress:
-        return {**part, "x": learn.inputs(part["x"], on_progress)}
+def inputs_of(learn: Learner, part: Arrays, observer: Observer, folder: Path | None = None) -> Arrays:
+    """Rows as the learner takes them; what takes long is kept in the folder of the run, if it is given."""
+    return KeptInputs(learn, folder).of(part, observer)
 
 
 def of_file(source: Source, table: Table, domain: Domain, split: RowSplit, observer: Observer) -> DividedRows:

@@ -137,7 +137,7 @@ class ModelProduct:
         observer.say(f"training {learn.name} on {folders.rows_in_words(record)}: {recipe.in_words}")
         if reason := record.recipe.settings.get("reason"):
             observer.say(f"auto chose {reason}")
-        train_on, held_out = parts_as_inputs(learn, divided, work.keys, observer)
+        train_on, held_out = parts_as_inputs(learn, divided, work.keys, observer, run.folder)
         domain = work.domain.to_toml() if work.domain else ""
         stamp = stamp_of(record.recipe.to_json(), events.to_json(record.event), domain, record.number)
         trained = _read_released(run.folder, learn) or recipe.follow(

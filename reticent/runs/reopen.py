@@ -87,7 +87,8 @@ def reopened(folder: Path, *, observer: Observer = NOBODY, data: Path | str | No
     if divided.problem != predictor.problem:
         raise _changed_data(folder)
     learner = predictor.learner
-    train_on, held_out = (inputs_of(learner, part, observer) for part in (divided.train_on, divided.held_out))
+    parts = (divided.train_on, divided.held_out)
+    train_on, held_out = (inputs_of(learner, part, observer, folder) for part in parts)
     if domain is None and source.splits is not None:
         domain = source.splits.domain
     unlabelled = None if public is None else inputs_of(learner, {"x": public}, observer)["x"]

@@ -26,6 +26,7 @@ from reticent.data.preparation import is_found, releases_for
 from reticent.data.preparation.noise import PreparationRelease
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_all, require_same
+from reticent.pretraining.public_model import WEIGHTS
 from reticent.runs.declared import Declared, declare_as_asked, with_column
 from reticent.runs.feature_source import (
     TEXT,
@@ -95,7 +96,7 @@ class Source:
             self.request, self.splits, self.speakers = as_windows(request, self._loaded)
             request, known = self.request, self.splits.train if self.speakers is None else {*self.speakers}
             self.rows = request.federated.get("clients") or len(known)
-            self._open_start()
+            self._open_start(folder)
             if (asked := asked_of_catalog(request, self.splits)) is not None:
                 self._take_features(asked, folder)
         else:
@@ -182,13 +183,14 @@ class Source:
             self.made.rows()
         self._has_features = True
 
-    def _open_start(self) -> None:
-        """Reads the public weights, whose digest the request keeps."""
+    def _open_start(self, folder: Path | None) -> None:
+        """Reads the public weights, whose digest the request keeps: a copy that the run has, if it does."""
         request = self.request
         if request.start is None:
             return
-        folder = Path(request.start)
-        self.start = PublicStart.read(folder, request.learn, request.start_digest)
+        has_copy = folder is not None and (folder / WEIGHTS).is_file()
+        place = folder if folder is not None and has_copy else Path(request.start)
+        self.start = PublicStart.read(place, request.learn, request.start_digest)
         self.request = replace(request, start_digest=self.start.weights.digest)
         said = (self.start.weights.assumption, *(OVERLAP_IS_PUBLIC,) * request.overlap_is_public)
         self.declares = self.declares._replace(assumptions=(*self.declares.assumptions, *said))

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from onnx_files import write_model, write_text_model
 from PIL import Image
+from typer.testing import CliRunner
 
+from reticent.cli.app import app
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.core.observer import Observer
 from reticent.data.domain import Domain, Featured
@@ -91,6 +93,18 @@ def test_features_are_kept_in_the_private_part_and_not_computed_again(run, image
     assert len(lengths) == 60
     assert (lengths <= 1).all()
     assert lengths.min() > 0.99
+
+
+def test_an_audit_reads_the_kept_features_and_says_what_it_does_not_test(
+    images, model, tmp_path, monkeypatch
+):
+    run = tmp_path / "run"
+    fit(asked(images, model, method="gd"), run)
+    monkeypatch.setattr("reticent.features.computing._write", lambda *given: pytest.fail("computed again"))
+    found = CliRunner().invoke(app, ["audit", str(run), "--canaries", "40"], catch_exceptions=False)
+    said = " ".join(found.output.split())
+    assert (found.exit_code, "Canaries joined behind the public model" in said) == (0, True), said
+    assert json.loads((run / "private" / "audit.json").read_text())["canaries"]["gradient_canaries"] == 40
 
 
 def test_new_images_are_predicted_by_the_same_model_only(run, images, model, tmp_path):

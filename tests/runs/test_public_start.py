@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 from reticent.core.errors import DataError, IntegrityError, InvalidArgument
+from reticent.core.tensors import texts_inside
 from reticent.pretraining.from_images import pretrain_on
+from reticent.pretraining.learning import learn_without_privacy
 from reticent.pretraining.public_model import WEIGHTS, PublicModel, read_public
 from reticent.runs.export import export
 from reticent.runs.fit import fit
@@ -21,6 +24,7 @@ from reticent.runs.methods import recipes
 from reticent.runs.predict import Predictor
 from reticent.runs.problem import Problem
 from reticent.runs.public_start import PublicStart
+from reticent.runs.reopen import reopened
 from reticent.runs.request import Request
 from tests.runs import coloured
 
@@ -73,6 +77,14 @@ def test_a_run_on_public_features_records_their_digest_and_works_without_their_f
     shutil.copytree(folder, moved)
     done = fit(Request(source="cifar10", epsilon=8.0, start=str(moved)), tmp_path / "run")
     shutil.rmtree(moved)
+    with monkeypatch.context() as patch:  # what comes later reads the features that the run keeps
+        usual = PublicModel.features
+        patch.setattr(PublicModel, "features", lambda self, x, *_: usual(self, x) if len(x) == 1 else 1 / 0)
+        again = reopened(done.folder)
+        assert len(again.train_on["x"]) == 800
+        kept = sorted((done.folder / "private").glob("features-*.npy"))
+        assert [path.stat().st_mode & 0o077 for path in kept] == [0, 0]
+    assert np.allclose(again.held_out["x"], weights.features(coloured.images(200, seed=2)["x"]), atol=1e-5)
     assert done.record.request.options["start_digest"] == weights.digest
     assert "never saw a private record" in str(done.record.result.guarantee)
     assert "steps at a rate of" in done.record.recipe.settings["reason"]
@@ -148,3 +160,25 @@ def test_settings_grow_with_what_there_is_to_learn_from_and_say_so():
     assert 0.9 < network.decay < 1
     assert "CPU" in network.why
     assert recipes.for_everybody("wide_resnet", 50_000, 2.0, views=4).views == 4
+
+
+def test_pre_training_that_was_stopped_goes_on_to_the_same_weights(tmp_path, monkeypatch):
+    monkeypatch.setattr("reticent.pretraining.learning._SECONDS_KEPT", 0.0)
+    rows = coloured.images(300, seed=3)
+    model = learner("linear", PROBLEM).model
+    flat = replace(model, apply=lambda params, x: model.apply(params, jnp.ravel(x) / 255))
+
+    def learned(**more: Any) -> Any:
+        return learn_without_privacy(flat, rows["x"], rows["y"], epochs=10, **more).params
+
+    def stop(done: float) -> None:
+        raise KeyboardInterrupt
+
+    kept = tmp_path / "kept"
+    with pytest.raises(KeyboardInterrupt):
+        learned(kept=kept, on_progress=stop)
+    assert texts_inside(tmp_path, "kept")["steps"] == "9"
+    whole, resumed = learned(), learned(kept=kept)
+    assert all(np.array_equal(*pair) for pair in zip(*map(jax.tree.leaves, (whole, resumed)), strict=True))
+    with pytest.raises(IntegrityError, match="does not hold the progress of this training"):
+        learn_without_privacy(flat, rows["x"], rows["y"], epochs=9, kept=kept)

@@ -44,13 +44,20 @@ def audit_bound(audited: dict[str, Any]) -> Value:
 
 def unaudited_part(record: RunRecord) -> list[str]:
     """Says which part of a run's promise an audit of its training does not test; empty if it tests all."""
-    if record.preparation is None:
-        return []
-    whole = bound_from_above("", record.result.guarantee.epsilon).shown  # as in the sentence of the run
-    return [
-        f"This is the claim of the training. The run promises epsilon {whole} in total; preparation took "
-        f"epsilon {at_most(record.preparation.epsilon)} of it, and was not audited."
-    ]
+    options = record.request.options
+    found = []
+    if options.get("features_digest") or options.get("start_digest"):
+        found.append(
+            "Canaries joined behind the public model: what is trained on top of it was audited, and not "
+            "that it never saw a private record."
+        )
+    if record.preparation is not None:
+        whole = bound_from_above("", record.result.guarantee.epsilon).shown  # as in the sentence of the run
+        found.append(
+            f"This is the claim of the training. The run promises epsilon {whole} in total; preparation took "
+            f"epsilon {at_most(record.preparation.epsilon)} of it, and was not audited."
+        )
+    return found
 
 
 def sections(
