@@ -20,7 +20,10 @@ EPILOG = "Example:  reticent train patients.csv --target readmitted --epsilon 1 
 
 Method = Annotated[
     str,
-    typer.Option(help="auto, sgd, gd, prototype, output, objective, exponential, descent, additive or pate."),
+    typer.Option(
+        help="auto, sgd, gd, least_squares, prototype, output, objective, exponential, descent, additive "
+        "or pate."
+    ),
 ]
 Model = Annotated[
     str,

@@ -26,6 +26,7 @@ row_fingerprint             a keyed fingerprint of the rows, to recognise them l
 learners                    which models there are, and how rows become their inputs
 image_learners              those for images: networks, and features that nobody's records made
 public_start                public weights that a run starts from, and what learns of them
+kept_inputs                 features by public weights, in the private part of a run
 texts                       texts that are continued: their windows, with a speaker as the unit
 work                        what a model or a generator is made with, and what that leaves behind
 method                      what a method is to a run: terms, a recipe, inputs, what is trained

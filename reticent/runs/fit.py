@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,6 +119,7 @@ class ModelProduct:
 
     def require_usable(self, run: OpenRun, rows: DividedRows) -> None:
         _require_classes(run, rows.problem)
+        _require_few_features(run, rows.problem)
 
     def table_format(self, source: Source) -> TableFormat | None:
         return None
@@ -217,6 +219,23 @@ def _require_classes(run: OpenRun, problem: Problem) -> None:
     error = Inconclusive(
         f"The method '{recipe.method}' is for classes, and the target was found to be a number.",
         remedy="Start a new run in another folder, with another --method or a target that has classes.",
+    )
+    run.fail(error)
+    raise error
+
+
+def _require_few_features(run: OpenRun, problem: Problem) -> None:
+    """
+    Raises:
+        InvalidArgument: there are more features than the method takes: the run has failed for good.
+    """
+    recipe, features = run.record.recipe, math.prod(problem.shape)
+    most = methods.method_of(recipe).most_features
+    if not most or features <= most:
+        return
+    error = InvalidArgument(
+        f"The method '{recipe.method}' takes at most {most:,} features, and there are {features:,}.",
+        remedy="Start a new run in another folder, with --method sgd, or with fewer columns.",
     )
     run.fail(error)
     raise error

@@ -139,6 +139,7 @@ class Method:
         is_for_users: its cost is proved for users who have several rows each.
         claims_delta: its event is a claim with a delta of its own, which takes that much of every budget.
         sampler_share: the share of delta that pays for samplers a little off their law.
+        most_features: more are refused; 0 for any number.
     """
 
     description: str
@@ -150,6 +151,7 @@ class Method:
     is_for_users: bool = False
     claims_delta: bool = False
     sampler_share: float = 0.0
+    most_features: int = 0
 
 
 def require_enough(terms: Terms) -> None:

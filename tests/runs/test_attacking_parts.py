@@ -56,7 +56,7 @@ def test_a_method_says_itself_whether_it_has_shadow_models(monkeypatch: pytest.M
         return SimpleNamespace(record=SimpleNamespace(recipe=recorded(name), request=request))
 
     without = {name for name in METHODS if not has_shadows(trained_by(name))}
-    assert without == {"pate", "federated", "prototype"}
+    assert without == {"pate", "federated", "prototype", "least_squares"}
     assert has_shadows(trained_by("sgd", 1))
     assert not has_shadows(trained_by("sgd", 3))
     monkeypatch.setitem(METHODS, "mine", replace(METHODS["pate"], has_shadows=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reticent.accounting.reserve import TRAINING
 from reticent.core.errors import IntegrityError, InvalidArgument
 from reticent.runs.method import Method, Recipe, Terms
-from reticent.runs.methods import additive, convex, descent, federated, pate, prototype
+from reticent.runs.methods import additive, convex, descent, federated, least_squares, pate, prototype
 from reticent.runs.record import RecipeRecord
 
 METHODS: dict[str, Method] = {
@@ -28,6 +28,7 @@ METHODS: dict[str, Method] = {
         sampler_share=TRAINING,
     ),
     "prototype": prototype.method(),
+    "least_squares": least_squares.method(),
     "output": convex.method("output", "output perturbation: minimise, then noise on the weights"),
     "objective": convex.method("objective", "objective perturbation: noise on what is minimised"),
     "exponential": convex.method("exponential", "exponential mechanism: weights drawn by their loss"),
