@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -288,3 +289,40 @@ def test_the_order_of_day_and_month_is_found_or_declared(tmp_path: Path) -> None
     assert not open_table(tmp_path / "d.db", day_first=False).dialect.day_first
     parquet.write_table(pa.table({"day": [day for day, _ in cells]}), tmp_path / "d.parquet")
     assert isinstance(draft(open_table(tmp_path / "d.parquet", day_first=True)).columns["day"], Number)
+
+
+# --- Stata -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "order"), [(114, "big"), (117, "little"), (118, "big"), (119, "little")])
+def test_a_stata_file_has_words_for_its_labels_and_dates_for_its_days(
+    tmp_path: Path, version: Any, order: Any
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    path, days = tmp_path / "t.dta", pandas.to_datetime(["1990-01-31", "2001-02-03", None])
+    columns = {
+        "age": [31.5, 45.0, None],
+        "n": np.array([1, -2, 100], np.int8),
+        "born": days,
+        "seen": days + pandas.Timedelta(hours=10),
+        "name": [" a", "", "cé"],
+        "code": np.array([0, 1, 7], np.int16),
+        "many": [2.0, None, -8e307],
+    }
+    pandas.DataFrame(columns).to_stata(
+        path,
+        write_index=False,
+        version=version,
+        byteorder=order,
+        convert_dates={"born": "td", "seen": "tc"},
+        value_labels={"code": {0: "none", 1: "some"}, "many": {2: "two"}},
+    )
+    table = open_table(path)
+    assert table.dialect.describe() == "Stata"
+    assert [tuple(row.values()) for row in cells_of(table)] == [
+        (31.5, 1, "1990-01-31", "1990-01-31 10:00:00", "a", "none", "two"),
+        (45.0, -2, "2001-02-03", "2001-02-03 10:00:00", None, "some", None),
+        (None, 100, None, None, "cé", "7", "-8e+307"),
+    ]
+    path.write_bytes(path.read_bytes()[:-150])
+    assert "is cut short" in fails(lambda: cells_of(open_table(path)))

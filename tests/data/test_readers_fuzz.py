@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import struct
 import zipfile
 from pathlib import Path
 
@@ -97,7 +98,19 @@ def whole_npz() -> bytes:
     return sink.getvalue()
 
 
-@pytest.mark.parametrize("whole", [whole_parquet(), whole_npz()], ids=["parquet", "npz"])
+def whole_stata() -> bytes:
+    """A column of bytes with a label, in format 114."""
+    head = bytes([114, 2, 1, 0]) + struct.pack("<hi", 1, 50) + bytes(81 + 18)
+    column = (
+        bytes([251]) + b"n".ljust(33, b"\0") + bytes(4) + b"%8.0g".ljust(49, b"\0") + b"l".ljust(33, b"\0")
+    )
+    label = struct.pack("<i33s3xiiii", 11, b"l", 1, 3, 0, 7) + b"no\0"
+    return head + column + bytes(81 + 5) + bytes(range(50)) + label
+
+
+@pytest.mark.parametrize(
+    "whole", [whole_parquet(), whole_npz(), whole_stata()], ids=["parquet", "npz", "stata"]
+)
 @thorough
 @given(data=st.data())
 def test_a_damaged_binary_file(tmp_path, whole: bytes, data: st.DataObject) -> None:

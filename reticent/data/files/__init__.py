@@ -1,4 +1,4 @@
-"""Readers of tables: CSV and TSV, JSON lines, Parquet, NumPy arrays, libsvm, Excel and databases."""
+"""Readers of tables: CSV and TSV, JSON lines, Parquet, NumPy arrays, libsvm, Excel, Stata and databases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ __all__ = ["Dialect", "RowBatch", "Table", "open_table"]
 
 _SAVE = "Save the table as CSV, Parquet or NPZ."
 _UNPACK = "Unpack it first, or pack it with gzip."
-_STATA = "a Stata file", "Save it as Parquet: in pandas, pd.read_stata(FILE).to_parquet(NEW)."
 _FOREIGN = {  # first bytes of files that are not read, what they are, and what to do
     b"\x80\x04\x95": ("a Python pickle, which is never loaded", _SAVE),
     b"\x80\x05\x95": ("a Python pickle, which is never loaded", _SAVE),
@@ -28,8 +27,6 @@ _FOREIGN = {  # first bytes of files that are not read, what they are, and what 
     b"\xfd7zXZ": ("packed with xz", _UNPACK),
     b"\x28\xb5\x2f\xfd": ("packed with zstd", _UNPACK),
     b"ARROW1": ("an Arrow file", "Save it as Parquet: in pandas, pd.read_feather(FILE).to_parquet(NEW)."),
-    b"<stata_dta>": _STATA,
-    **{bytes([version, order, 1]): _STATA for version in (113, 114, 115) for order in (1, 2)},
     b"$FL2": ("an SPSS file", "Save it as CSV: in pandas, pd.read_spss(FILE).to_csv(NEW, index=False)."),
     b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xc2\xea\x81\x60": (
         "a SAS file",
@@ -112,7 +109,7 @@ def _open_file(
     line_limit: int,
 ) -> Table:
     start = _recognisable_start(path)
-    from reticent.data.files import arrays, databases, delimited, excel, json_lines, libsvm, parquet
+    from reticent.data.files import arrays, databases, delimited, excel, json_lines, libsvm, parquet, stata
 
     if (kind := databases.kind_of_database(start)) is not None:
         return databases.DatabaseTable(path, kind, query=query, table=table, day_first=declared.day_first)
@@ -122,6 +119,8 @@ def _open_file(
     _refuse_unused(path, query=query, table=table)
     if start.startswith(parquet.MAGIC):
         return parquet.ParquetTable(path, declared=declared)
+    if start.startswith(stata.MAGICS):
+        return stata.StataTable(path)
     if start.startswith((arrays.NPZ_MAGIC, arrays.NPY_MAGIC)):
         return arrays.ArraysTable(path)
     if declared.has_no_columns and json_lines.looks_like_json_lines(start):

@@ -33,6 +33,7 @@ _FORMATS = {
     "parquet": "Parquet",
     "jsonl": "JSON lines",
     "xlsx": "Excel",
+    "stata": "Stata",
     "sqlite": "SQLite",
     "duckdb": "DuckDB",
     "postgresql": "PostgreSQL",
@@ -53,7 +54,7 @@ _IN_APOSTROPHES = re.compile(r"(^|[,;\t|]) ?'[^'\n]*' ?($|[,;\t|\r])")
 class Dialect:
     """What was detected about a file, or given by the caller."""
 
-    format: str  # csv | jsonl | parquet | npz | libsvm | xlsx | sqlite | duckdb | postgresql | images
+    format: str  # csv | jsonl | parquet | npz | libsvm | xlsx | stata | sqlite | duckdb | postgresql | images
     delimiter: str | None = None
     has_header: bool | None = None
     quote: str | None = None
