@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.tight_epsilon import guarantee
 from reticent.additive import bins as binning
 from reticent.additive import sums
@@ -66,20 +66,23 @@ def fit(
     pay: Callable[[Event], None] = lambda event: None,
     on_progress: Callable[[float], None] = lambda done: None,
     releases: sums.Releases = sums.RELEASES,
+    users: np.ndarray | None = None,
 ) -> AdditiveFit:
     """Learns one curve per column.
 
     Args:
         x: features (rows, features): numbers within [-1, 1], and words as 0 and 1.
         y: a number or a class per row; NaN or a negative class where there is none.
-        examples: the declared, public number of rows: means are sums over it.
+        examples: the declared, public number of rows, or of users: means are sums over it.
         delta: at which the guarantee is stated.
         pay: is called with the event before anything is released.
         releases: makes every noisy sum; an audit passes its own, which adds canaries to each.
+        users: whose each row is: the guarantee is then for a user with all rows, however many.
 
     Guarantee:
         Publishing the model costs `plan.event`. A row takes part in every release by its own bins and its own
-        residual, each release has a proved bound for that (`sums`), and all else is post-processing.
+        residual, each release has a proved bound for that (`sums`), and all else is post-processing. With
+        users, a row takes part in the share that its user's rows have each, and the bound is that of a user.
 
     Raises:
         DataError: there are too many rows.
@@ -90,8 +93,10 @@ def fit(
     room = _room(columns, target, plan)
     pay(plan.event)
     source, cells = generator(keys), columns.cells_of(rows)
-    found = _find_bins(cells, columns, plan, examples, partial(releases.counts, source), room)
-    start = releases.start(source, target.start_sums(y), plan.start)
+    siblings = None if users is None else sums.rows_of_own_user(users)
+    count = partial(releases.counts, source, siblings=siblings)
+    found = _find_bins(cells, columns, plan, examples, count, room)
+    start = releases.start(source, target.start_sums(y), plan.start, siblings)
     constant, curvature = target.start(start.values, examples)
     noise = plan.noise_multiplier / examples
     by_value = between(*BY_VALUE, noise)
@@ -110,12 +115,20 @@ def fit(
     for at in range(plan.passes):
         residuals, is_inside = target.residuals(y, descent.scores(places), descent.reach)
         released = releases.one_pass(
-            source, places, descent.tables, residuals, is_inside, plan.each_pass, descent.constant_weight
+            source,
+            places,
+            descent.tables,
+            residuals,
+            is_inside,
+            plan.each_pass,
+            descent.constant_weight,
+            siblings,
         )
         descent.step(released)
         on_progress((at + 1) / plan.passes)
-    public = (f"the number of records, {examples}, is public", *keys.assumptions)
-    promise = guarantee(plan.event, delta, adjacency, assumptions=public, distance=plan.distance)
+    unit: Unit = "record" if users is None else "user"
+    public = (f"the number of {unit}s, {examples}, is public", *keys.assumptions)
+    promise = guarantee(plan.event, delta, adjacency, unit=unit, assumptions=public, distance=plan.distance)
     return AdditiveFit(descent.result(columns), plan.event, promise)
 
 

@@ -2,6 +2,10 @@
 
 Every sum here adds whole numbers that stay below 2^47, so it is exact in any order. A row's part in a sum
 depends on that row and on what was released before. What bounds it is computed in whole numbers too.
+
+Where users are protected, a row counts one part in so many as its user has rows, cut towards zero. All rows
+of a user together then add no more than one row may, however many there are: each adds at most its share of
+that length, and lengths add up to no more than their sum.
 """
 
 from __future__ import annotations
@@ -62,24 +66,47 @@ def require_few_rows(rows: int) -> None:
         )
 
 
+def rows_of_own_user(users: np.ndarray) -> np.ndarray:
+    """How many rows the user of each row has.
+
+    >>> rows_of_own_user(np.array(["ann", "bob", "ann"])).tolist()
+    [2, 1, 2]
+    """
+    _, owner, counts = np.unique(users, return_inverse=True, return_counts=True)
+    return counts[owner]
+
+
 def release_counts(
-    source: np.random.Generator, places: Sequence[np.ndarray], sizes: Sequence[int], multiplier: float
+    source: np.random.Generator,
+    places: Sequence[np.ndarray],
+    sizes: Sequence[int],
+    multiplier: float,
+    siblings: np.ndarray | None = None,
 ) -> list[Noisy]:
-    """How many rows are in each place of each column, with noise.
+    """How many rows, or users, are in each place of each column, with noise.
+
+    Args:
+        siblings: how many rows the user of each row has; None where every row is its own unit.
 
     Guarantee:
         Costs a Gaussian of this noise multiplier: a row is counted once in each column, and so adds a vector
-        of length sqrt(columns).
+        of length sqrt(columns). The rows of a user count as parts of one.
     """
-    counts = [np.bincount(place, minlength=size) for place, size in zip(places, sizes, strict=True)]
-    noisy = _add_noise(source, counts, math.sqrt(len(counts)), multiplier)
-    return [Noisy(part, noisy.deviation) for part in noisy.parts]
+    unit, weights = (1, None) if siblings is None else (MOST, MOST // siblings)
+    counts = [
+        np.bincount(place, weights=weights, minlength=size)  # whole, and exact below 2^53
+        for place, size in zip(places, sizes, strict=True)
+    ]
+    noisy = _add_noise(source, counts, unit * math.sqrt(len(counts)), multiplier)
+    return [Noisy(part / unit, noisy.deviation / unit) for part in noisy.parts]
 
 
-def release_start(source: np.random.Generator, parts: np.ndarray, multiplier: float) -> Noisy:
+def release_start(
+    source: np.random.Generator, parts: np.ndarray, multiplier: float, siblings: np.ndarray | None = None
+) -> Noisy:
     """The sum of rows no longer than MOST, with noise."""
     require_bounded(parts)
-    noisy = _add_noise(source, [parts.sum(axis=0)], MOST, multiplier)
+    noisy = _add_noise(source, [_shared(parts, siblings).sum(axis=0)], MOST, multiplier)
     return Noisy(noisy.parts[0], noisy.deviation)
 
 
@@ -109,6 +136,7 @@ def release_pass(
     is_inside: np.ndarray,
     multiplier: float,
     constant: int = LEAST_CONSTANT,
+    siblings: np.ndarray | None = None,
 ) -> PassSums:
     """The sums of one pass, with noise.
 
@@ -118,19 +146,22 @@ def release_pass(
         residuals: (rows, outputs), whole numbers; no row is longer than MOST.
         is_inside: whether a residual was not cut.
         constant: the weight of the sum of the residuals, a whole number.
+        siblings: how many rows the user of each row has; None where every row is its own unit.
 
     Guarantee:
         Costs a Gaussian of this noise multiplier. A row adds its residuals times its features, its
         residuals times a constant, and MOST times a constant if it was not cut: a vector no longer than MOST
-        times `longest_row`. Whether rows are cut is so cheap to know that it shares the noise.
+        times `longest_row`. Whether rows are cut is so cheap to know that it shares the noise. The rows of a
+        user add their shares, which together are no longer than that.
     """
     require_bounded(residuals)
+    residuals, uncut = _shared(residuals, siblings), np.where(is_inside, MOST, 0)
     exact = [
         np.stack([_products(at, table, column) for column in residuals.T], axis=1)
         for at, table in zip(bins, tables, strict=True)
     ]
     alone = (residuals.sum(axis=0) * constant).astype(np.int64)
-    inside = np.array([np.count_nonzero(is_inside) * MOST * _INSIDE], np.int64)
+    inside = np.array([_shared(uncut, siblings).sum() * _INSIDE], np.int64)
     noisy = _add_noise(source, [*exact, alone, inside], MOST * longest_row(tables, constant), multiplier)
     *columns, constants, counted = noisy.parts
     unit = MOST * WEIGHT
@@ -153,11 +184,18 @@ class Releases:
         places: Sequence[np.ndarray],
         sizes: Sequence[int],
         multiplier: float,
+        siblings: np.ndarray | None = None,
     ) -> list[Noisy]:
-        return release_counts(source, places, sizes, multiplier)
+        return release_counts(source, places, sizes, multiplier, siblings)
 
-    def start(self, source: np.random.Generator, parts: np.ndarray, multiplier: float) -> Noisy:
-        return release_start(source, parts, multiplier)
+    def start(
+        self,
+        source: np.random.Generator,
+        parts: np.ndarray,
+        multiplier: float,
+        siblings: np.ndarray | None = None,
+    ) -> Noisy:
+        return release_start(source, parts, multiplier, siblings)
 
     def one_pass(
         self,
@@ -168,8 +206,9 @@ class Releases:
         is_inside: np.ndarray,
         multiplier: float,
         constant: int,
+        siblings: np.ndarray | None = None,
     ) -> PassSums:
-        return release_pass(source, bins, tables, residuals, is_inside, multiplier, constant)
+        return release_pass(source, bins, tables, residuals, is_inside, multiplier, constant, siblings)
 
 
 RELEASES = Releases()
@@ -179,6 +218,13 @@ def require_bounded(parts: np.ndarray) -> None:
     """Checks that rows are whole and no longer than MOST: a bound that the noise rests on."""
     if np.any(parts != np.trunc(parts)) or np.any(np.square(parts).sum(axis=1) > float(MOST) ** 2):
         raise AssertionError("a row adds more than it may")
+
+
+def _shared(parts: np.ndarray, siblings: np.ndarray | None) -> np.ndarray:
+    """What each row adds of its part: one in so many as its user has rows, cut towards zero."""
+    if siblings is None:
+        return parts
+    return np.trunc(parts / siblings.reshape(-1, *(1,) * (parts.ndim - 1)))
 
 
 def _products(bins: np.ndarray, table: np.ndarray, residuals: np.ndarray) -> np.ndarray:

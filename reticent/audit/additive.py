@@ -5,6 +5,8 @@ is a made-up row with cells of its own in every column. It adds to each sum as m
 that no other row reaches, so that what is released there is its coin and noise. The fit decides how often,
 and with how much noise. The cells and residuals of a canary are given to it, not computed from features and
 a target: how a row gets them is the subject of the audit of arithmetic. The fitted model is thrown away.
+
+Where users are protected, a canary is a user, with as many rows as one may have, all in the same cells.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reticent.accounting.guarantee import Guarantee
+from reticent.accounting.guarantee import Guarantee, Unit
 from reticent.accounting.tight_epsilon import guarantee
 from reticent.additive import bins as binning
 from reticent.additive import sums
@@ -36,6 +38,7 @@ from reticent.core import checks
 from reticent.core.generators import generator
 from reticent.core.keys import Keys, Stream
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.training.contributions import user_table
 
 THREAT = "white box, sees every noisy sum, canaries in cells of their own"
 
@@ -49,12 +52,15 @@ class AdditiveRows(NamedTuple):
 
     Args:
         x, y: features within [-1, 1], and targets.
+        users, rows_per_user: whose each row is, if users are protected, and how many each may have.
     """
 
     x: np.ndarray
     y: np.ndarray
     target: AdditiveTarget
     columns: Columns
+    users: np.ndarray | None = None
+    rows_per_user: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,29 +106,38 @@ def audit_additive(
 
     Args:
         delta: at which the plan claims an epsilon.
-        examples: the declared number of rows; how many there are, if not given.
+        examples: the declared number of rows, or of users; how many there are, if not given.
         canaries: how many; from the claim, if not given.
 
     Guarantee:
         Releases that cost what the plan says are contradicted with probability at most 1 - confidence.
     """
     checks.inside_unit(confidence=confidence)
-    promise = guarantee(plan.event, delta, _ADJACENCY, distance=plan.distance)
+    unit: Unit = "record" if rows.users is None else "user"
+    promise = guarantee(
+        plan.event,
+        delta,
+        _ADJACENCY,
+        unit=unit,
+        rows_per_user=None if rows.users is None else rows.rows_per_user,
+        distance=plan.distance,
+    )
     count = _enough(promise.epsilon) if canaries is None else canaries
     checks.count(canaries=count)
     keys = Keys.from_os() if keys is None else keys
     included = generator(keys, stream=Stream.ATTACKS).integers(0, 2, count).astype(bool)
-    seen = _CanarySums(included)
+    seen = _CanarySums(included, 1 if rows.users is None else rows.rows_per_user)
     fit(
         rows.x,
         rows.y,
         rows.target,
         columns=rows.columns,
         plan=plan,
-        examples=len(rows.x) if examples is None else examples,
+        examples=_units(rows) if examples is None else examples,
         delta=delta,
         keys=keys,
         releases=seen,
+        users=rows.users,
     )
     evidence = _evidence(seen.scores, included, delta, confidence)
     curve = curve_of_event(plan.event, delta, _ADJACENCY)
@@ -150,6 +165,8 @@ def arithmetic_additive(
 ) -> Arithmetic:
     """The audit of arithmetic for one pass of an additive model, on its own rows and on strange ones.
 
+    Where users are protected, it is users who join a batch and who are strange, all rows of each.
+
     Guarantee:
         As that of `arithmetic`.
     """
@@ -158,17 +175,23 @@ def arithmetic_additive(
     tables = _tables(features)
 
     def one_pass(batch: dict[str, np.ndarray], seed: int, step: int) -> Any:
-        given = rows._replace(x=batch["x"], y=batch["y"])
+        given, siblings = _rows_of_batch(rows, batch)
         residuals, is_inside = _residuals(given)
         source = generator(Keys.seeded(1000 * seed + step))
         released = sums.release_pass(
-            source, _places(given, features), tables, residuals, is_inside, plan.each_pass
+            source,
+            _places(given, features),
+            tables,
+            residuals,
+            is_inside,
+            plan.each_pass,
+            siblings=siblings,
         )
         return released.columns
 
     return arithmetic(
         one_pass,
-        {"x": rows.x, "y": rows.y},
+        _batch_of_units(rows),
         max_norm=MOST * sums.longest_row(tables),
         noise_multiplier=plan.each_pass,
         divisor=MOST * sums.WEIGHT,
@@ -183,12 +206,16 @@ class _CanarySums(sums.Releases):
     The fit is handed back its own part. Every other canary adds a negative residual, so that together they
     hardly move the constant.
 
+    Args:
+        included: how the coins fell.
+        rows: of each canary: more than one where users are protected.
+
     Attributes:
         scores: (canaries,) log-likelihood ratios, up to a constant.
     """
 
-    def __init__(self, included: np.ndarray) -> None:
-        self._inside = np.flatnonzero(included)
+    def __init__(self, included: np.ndarray, rows: int = 1) -> None:
+        self._inside = np.repeat(np.flatnonzero(included), rows)  # of each row of those that are in
         self._signs = np.where(np.arange(len(included)) % 2, -1, 1)
         self._square = 0.0
         self.scores = np.zeros(len(included))
@@ -214,22 +241,29 @@ class _CanarySums(sums.Releases):
         places: Sequence[np.ndarray],
         sizes: Sequence[int],
         multiplier: float,
+        siblings: np.ndarray | None = None,
     ) -> list[sums.Noisy]:
         own = [np.append(place, size + self._inside) for place, size in zip(places, sizes, strict=True)]
         wider = [size + len(self.scores) for size in sizes]
-        released = super().counts(source, own, wider, multiplier)
+        released = super().counts(source, own, wider, multiplier, self._with_canaries(siblings))
         for noisy, size in zip(released, sizes, strict=True):
             self._see(noisy.values[size:], 1.0, noisy.deviation)
         return [
             noisy._replace(values=noisy.values[:size]) for noisy, size in zip(released, sizes, strict=True)
         ]
 
-    def start(self, source: np.random.Generator, parts: np.ndarray, multiplier: float) -> sums.Noisy:
+    def start(
+        self,
+        source: np.random.Generator,
+        parts: np.ndarray,
+        multiplier: float,
+        siblings: np.ndarray | None = None,
+    ) -> sums.Noisy:
         wide, count = parts.shape[1], len(self.scores)
         canaries = np.zeros((len(self._inside), wide + count), np.int64)
         canaries[np.arange(len(self._inside)), wide + self._inside] = MOST
         own = np.concatenate([np.pad(np.asarray(parts, np.int64), ((0, 0), (0, count))), canaries])
-        noisy = super().start(source, own, multiplier)
+        noisy = super().start(source, own, multiplier, self._with_canaries(siblings))
         self._see(noisy.values[wide:], MOST, noisy.deviation)
         return noisy._replace(values=noisy.values[:wide])
 
@@ -242,6 +276,7 @@ class _CanarySums(sums.Releases):
         is_inside: np.ndarray,
         multiplier: float,
         constant: int,
+        siblings: np.ndarray | None = None,
     ) -> sums.PassSums:
         count, inside = len(self.scores), self._inside
         longest = [math.isqrt(int(np.square(table).sum(axis=1).max())) for table in tables]
@@ -263,11 +298,16 @@ class _CanarySums(sums.Releases):
             np.append(is_inside, np.ones(len(inside), bool)),
             multiplier,
             constant,
+            self._with_canaries(siblings),
         )
         for part, table, weight in zip(released.columns, tables, longest, strict=True):
             self._see(self._signs * part[table.shape[1] :, 0], weight / sums.WEIGHT, released.deviation)
         own = [part[: table.shape[1]] for part, table in zip(released.columns, tables, strict=True)]
         return released._replace(columns=own)
+
+    def _with_canaries(self, siblings: np.ndarray | None) -> np.ndarray | None:
+        """How many rows the user of each row has, canaries' rows too."""
+        return None if siblings is None else np.append(siblings, sums.rows_of_own_user(self._inside))
 
 
 def _evidence(
@@ -299,6 +339,10 @@ def _simulate_bounds(
     return median(trial() for _ in range(_TRIALS))
 
 
+def _units(rows: AdditiveRows) -> int:
+    return len(rows.x) if rows.users is None else len(np.unique(rows.users))
+
+
 def _enough(epsilon: float) -> int:
     """Enough canaries to contradict the claim by far if all are guessed."""
     return int(min(max(40 * math.exp(min(epsilon, 10.0)), _FEWEST), _MOST))
@@ -322,6 +366,26 @@ def _exact(parts: np.ndarray, cells: np.ndarray) -> sums.Noisy:
     """A count without noise."""
     counts = np.bincount(parts[cells], minlength=int(parts[-1]) + 1)
     return sums.Noisy(counts.astype(np.float64), 0.0)
+
+
+def _batch_of_units(rows: AdditiveRows) -> dict[str, np.ndarray]:
+    """One row each, or where users are protected all rows of a user, filled up with its first one."""
+    if rows.users is None:
+        return {"x": rows.x, "y": rows.y}
+    places, is_row = user_table(rows.users, rows.rows_per_user)
+    return {"x": rows.x[places], "y": rows.y[places], "has rows": is_row.sum(axis=1)}
+
+
+def _rows_of_batch(
+    rows: AdditiveRows, batch: dict[str, np.ndarray]
+) -> tuple[AdditiveRows, np.ndarray | None]:
+    """The rows of all units of a batch, and how many the user of each has."""
+    if rows.users is None:
+        return rows._replace(x=batch["x"], y=batch["y"]), None
+    count = batch["has rows"]
+    is_row = np.arange(rows.rows_per_user) < count[:, None]
+    given = rows._replace(x=batch["x"][is_row], y=batch["y"][is_row], users=None)
+    return given, sums.rows_of_own_user(np.repeat(np.arange(len(count)), count))
 
 
 def _places(rows: AdditiveRows, features: Sequence[CurveFeatures]) -> list[np.ndarray]:

@@ -3,6 +3,9 @@
 They lie outside the user's data, and are as unlike them as the privacy claim allows. Gradient canaries have a
 gradient that points into one parameter and is longer than the clipping norm, whatever the model (white box).
 Input canaries are records somebody made up, with random labels for instance (black box).
+
+Where a plan protects users, a canary is a whole user: as many rows as a user may have, all alike, so that
+every one of them pulls in the same direction.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from reticent.data.allocation import Allocation
 from reticent.data.dataset import Dataset
 from reticent.data.sampling import FixedSize, FullBatch, Poisson, Shuffled
 from reticent.mechanisms.adjacency import Adjacency
+from reticent.training.contributions import require_named
 from reticent.training.gradients import LossFunction
 from reticent.training.plan import Plan
 
@@ -52,7 +56,8 @@ class Canaries:
         absence: what stands in for a canary whose coin said no. `removed`: nothing; `blank`: a row without
             a gradient, which `train` sums as it sums no row; `opposite`: the opposite gradient, for a claim
             about replacing a record.
-        pull: the length of a gradient canary before clipping.
+        pull: the length of a gradient canary before clipping, and of each of its rows.
+        rows_each: how many rows a canary has: more than one where users are protected.
     """
 
     included: np.ndarray = field(repr=False)
@@ -62,6 +67,7 @@ class Canaries:
     absence: Absence
     pull: float
     nonce: bytes = field(repr=False)
+    rows_each: int = 1
 
     @property
     def count(self) -> int:
@@ -82,22 +88,23 @@ class Canaries:
         return loss_with_canaries
 
     def rows(self, data: Dataset) -> Dataset:
-        """The user's rows, and those of the canaries after them."""
+        """The rows of the data, and those of the canaries after them: users, where the data have users."""
         if set(_RESERVED) & set(data.arrays):
             raise DataError(
                 f"Dataset '{data.name}' already has canaries.", remedy="Audit the data without them."
             )
-        users = len(data)
+        ordinary = len(data)
         arrays = {key: [np.asarray(data[key])] for key in data}
-        marks = {_CANARY: [np.full(users, _NO_CANARY)], _PULL: [np.zeros(users, np.float32)]}
-        marks[_WEIGHT] = [np.ones(users, np.float32)]
+        marks = {_CANARY: [np.full(ordinary, _NO_CANARY)], _PULL: [np.zeros(ordinary, np.float32)]}
+        marks[_WEIGHT] = [np.ones(ordinary, np.float32)]
         for rows, part in (self._gradient_rows(arrays), self._input_rows(arrays)):
             for key, array in rows.items():
-                arrays[key].append(array)
+                arrays[key].append(np.repeat(array, self.rows_each, axis=0))
             for key, array in part.items():
-                marks[key].append(array)
+                marks[key].append(np.repeat(array, self.rows_each, axis=0))
         whole = {key: np.concatenate(parts) for key, parts in {**arrays, **marks}.items()}
-        return Dataset(arrays=whole, name=data.name)
+        users = None if data.users is None else _with_made_up(data.users, whole[_CANARY][ordinary:])
+        return Dataset(arrays=whole, name=data.name, users=users)
 
     def record(self) -> dict[str, Any]:
         """What was drawn: enough to check the guesses, and no seed that would give the coins away before.
@@ -116,6 +123,7 @@ class Canaries:
             "input_canaries": len(self.inputs_included),
             "coins": np.packbits(coins).tobytes().hex(),
             "absence": self.absence,
+            **({"rows_each": self.rows_each} if self.rows_each > 1 else {}),
             "placement": self.placement.sentence,
         }
 
@@ -162,10 +170,6 @@ def draw_canaries(
         among: let gradients point into the model's own parameters instead of parameters apart.
     """
     checks.count(minimum=0, gradients=gradients)
-    if plan.unit != "record":
-        raise InvalidArgument(
-            "Canaries are records, but the plan protects users.", remedy="Audit a plan with unit='record'."
-        )
     inputs = {key: np.asarray(array) for key, array in (inputs or {}).items()}
     others = len(next(iter(inputs.values()))) if inputs else 0
     if gradients + others == 0:
@@ -183,6 +187,7 @@ def draw_canaries(
         absence=_absence(plan, gradients + others),
         pull=plan.clipping.sensitivity * (1.0 if exact else _LONGER),
         nonce=rng.bytes(32),
+        rows_each=plan.rows_per_user or 1,
     )
 
 
@@ -205,7 +210,7 @@ def require_room(count: int, plan: Plan, data: Dataset) -> None:
         InvalidArgument: there are too many.
     """
     row = sum(np.asarray(array[:1]).nbytes for array in data.arrays.values())
-    each = 2 * row + _EACH  # rows are made, and then put behind those of the data
+    each = 2 * row * (plan.rows_per_user or 1) + _EACH  # rows are made, and then put behind those of the data
     most = max(_ROOM // each, plan.sampler.examples // 2)
     if count > most:
         enough = round(_MOST_OF_DELTA / plan.delta)
@@ -259,6 +264,13 @@ def check_pull(canaries: Canaries, loss: LossFunction, params: ArrayTree, data: 
             "row of zeros that it is made from has no finite gradient.",
             remedy="Pass inputs: made-up records with a finite loss.",
         )
+
+
+def _with_made_up(users: np.ndarray, canary: np.ndarray) -> np.ndarray:
+    """Users counted from 0 in the order of their names, and after them a user for each canary."""
+    require_named(users)
+    names, known = np.unique(users, return_inverse=True)
+    return np.concatenate([known, len(names) + canary]).astype(np.int64)
 
 
 def _absence(plan: Plan, count: int) -> Absence:

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from reticent.additive.plan import AdditivePlan
 from reticent.audit.additive import AdditiveAudit, AdditiveRows, arithmetic_additive, audit_additive
 from reticent.audit.arithmetic import Arithmetic
 from reticent.audit.arithmetic_training import arithmetic_plan
 from reticent.audit.canary_training import Audit, train_with_canaries
+from reticent.audit.own_step import by_unit
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
+from reticent.data.dataset import Dataset
 from reticent.runs.methods import table
 from reticent.runs.methods.additive import Additive
 from reticent.runs.methods.descent import Descent
 from reticent.runs.reopen import Again
+from reticent.runs.users import several_rows
 
 
 def audit_run(
@@ -27,6 +32,8 @@ def audit_run(
     keys: Keys | None = None,
 ) -> Audit | AdditiveAudit:
     """Trains as a run was trained, with canaries, and tries to contradict its epsilon.
+
+    A run that protects users is audited with users: each canary has as many rows as a user may have.
 
     What comes out is for whoever holds the data: the model of an audit is thrown away, and neither it nor
     the verdict is covered by the run's guarantee.
@@ -54,7 +61,7 @@ def audit_run(
     return train_with_canaries(
         again.learner.loss,
         again.learner.model.init(keys.take(Stream.INITIALISATION)),
-        again.train_on,
+        Dataset(again.train_on, users=_users(again)),
         recipe.plan,
         optimizer=recipe.optimizer,
         canaries=canaries,
@@ -74,9 +81,8 @@ def audit_run_arithmetic(again: Again, *, confidence: float = 0.95, seed: int = 
         plan, rows = fitted
         return arithmetic_additive(rows, plan, confidence=confidence, seed=seed)
     recipe = _descent(again, "to be replayed")
-    return arithmetic_plan(
-        again.learner.loss, again.params, again.train_on, recipe.plan, confidence=confidence, seed=seed
-    )
+    loss, rows, plan = by_unit(again.learner.loss, again.train_on, _users(again), recipe.plan)
+    return arithmetic_plan(loss, again.params, rows, plan, confidence=confidence, seed=seed)
 
 
 def _descent(again: Again, what_for: str) -> Descent:
@@ -86,8 +92,6 @@ def _descent(again: Again, what_for: str) -> Descent:
             f"The method '{again.record.recipe.method}' has no steps {what_for}.",
             remedy="Audit a run that was trained with sgd, gd or additive.",
         )
-    if recipe.plan.unit == "user":
-        raise _about_users(recipe.plan.rows_per_user)
     return recipe
 
 
@@ -96,13 +100,16 @@ def _additive(again: Again) -> tuple[AdditivePlan, AdditiveRows] | None:
     recipe = table.read(again.record.recipe)
     if not isinstance(recipe, Additive):
         return None
-    if (again.record.request.rows_per_user or 1) > 1:
-        raise _about_users(again.record.request.rows_per_user)
-    return recipe.fitted, AdditiveRows(*recipe.inputs_of(again.problem, again.train_on))
-
-
-def _about_users(rows: int | None) -> InvalidArgument:
-    return InvalidArgument(
-        f"This run protects users with up to {rows} rows; audits are about rows.",
-        remedy="Audit a run that was made with --rows-per-user 1, or without --user.",
+    rows = AdditiveRows(
+        *recipe.inputs_of(again.problem, again.train_on),
+        users=_users(again),
+        rows_per_user=again.record.request.rows_per_user or 1,
     )
+    return recipe.fitted, rows
+
+
+def _users(again: Again) -> np.ndarray | None:
+    """Whose each row to train on is, where users may have several."""
+    if again.users is None or several_rows(again.record.request.rows_per_user) is None:
+        return None
+    return again.users.train_on

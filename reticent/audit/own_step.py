@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -16,13 +17,15 @@ from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.core.trees import ArrayTree
 from reticent.data.sampling import Batch
-from reticent.training.contributions import Contribution, DeviceRows
+from reticent.training.contributions import Contribution, DeviceRows, Several, user_table
 from reticent.training.devices.memory import examples_at_once
 from reticent.training.gradients import LossFunction, Strategy, clipped_gradient_sum
 from reticent.training.plan import Plan
 from reticent.training.step import Blocks, Roots, TrainState, private_step
 
 _ROOM, _MOST_BYTES = 128, 1 << 21  # rows that are there, whoever is in the batch, if not all that may be
+
+_COUNT = "reticent rows of a user"
 
 _STREAMS = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
 
@@ -85,6 +88,28 @@ def own_step(
         return moved.opt_state
 
     return take
+
+
+def by_unit(
+    loss: LossFunction, rows: Mapping[str, np.ndarray], users: np.ndarray | None, plan: Plan
+) -> tuple[LossFunction, Mapping[str, np.ndarray], Plan]:
+    """A plan for users as one for records that hold all rows of a user, filled up with the first one.
+
+    The loss of such a record is that of `train`: the mean over the rows that count. A step of the plan for
+    users clips and adds the same gradients.
+    """
+    if users is None or plan.rows_per_user is None:
+        return loss, rows, plan
+    places, is_row = user_table(users, plan.rows_per_user)
+    of_user = Contribution(rows=plan.rows_per_user).loss(loss)
+
+    def of_record(params: Any, record: Any) -> jax.Array:
+        counts = jnp.arange(plan.rows_per_user or 1) < record[_COUNT]
+        return of_user(params, Several({key: record[key] for key in rows}, counts))
+
+    own = {key: np.asarray(array)[places] for key, array in rows.items()}
+    counted = {_COUNT: is_row.sum(axis=1).astype(np.int32)}
+    return of_record, {**own, **counted}, replace(plan, unit="record", rows_per_user=None)
 
 
 def _pad_batch(batch: Mapping[str, np.ndarray], places: int) -> dict[str, np.ndarray]:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from reticent.accounting.guarantee import Unit
 from reticent.core.errors import CannotMeet
 from reticent.core.keys import Keys
 from reticent.core.observer import NOBODY, Observer
@@ -42,6 +43,7 @@ class Terms(NamedTuple):
         federated: what was asked for about rounds and clients.
         views: of an image, before its gradient is clipped; None to choose.
         has_features: rows are what a public model says, and have length 1.
+        unit: what `rows` and `records` count.
 
     Example:
         >>> terms = Terms(rows=800, records=1000, model="linear", epsilon=1.0, delta=1e-5, beside=None)
@@ -63,6 +65,7 @@ class Terms(NamedTuple):
     federated: Mapping[str, Any] = {}
     views: int | None = None
     has_features: bool = False
+    unit: Unit = "record"
 
 
 class Inputs(NamedTuple):
@@ -170,7 +173,8 @@ def require_enough(terms: Terms) -> None:
         about them. Collect at least 20 rows, and expect little below a thousand.
     """
     if not (terms.rows >= _SMALLEST):
+        counted = "users" if terms.unit == "user" else "rows"
         raise CannotMeet(
-            f"{terms.rows} rows are too few: what is learned from so few people is about them.",
-            remedy=f"Collect at least {_SMALLEST} rows, and expect little below a thousand.",
+            f"{terms.rows} {counted} are too few: what is learned from so few people is about them.",
+            remedy=f"Collect at least {_SMALLEST} {counted}, and expect little below a thousand.",
         )

@@ -17,7 +17,6 @@ from reticent.distributed import collectives
 from reticent.runs.learners import ModelName, auto_for_images
 from reticent.runs.request import Request
 from reticent.runs.source import Source
-from reticent.runs.users import several_rows
 
 _MOST_CELLS = 1 << 26  # rows times columns, above which curves would take too long and too much memory
 _MOST_CLASSES = 51  # of a target whose classes are found privately
@@ -73,8 +72,6 @@ def _against_curves(request: Request, source: Source, counts: list[int], room: i
     """Why a linear model is to be trained instead of an additive one; nothing if there is no reason."""
     if request.method != "auto":
         return f"the method '{request.method}' does not train additive models"
-    if several_rows(request.rows_per_user) is not None:
-        return "additive models are not proved for users with several rows"
     if collectives.count() > 1:
         return "additive models are trained in one process"
     if not counts:

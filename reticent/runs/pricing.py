@@ -31,6 +31,7 @@ def price(source: Source, noise: PreparationNoise | None) -> Recipe:
         federated=request.federated,
         views=request.views,
         has_features=source.features is not None,
+        unit="record" if request.user is None else "user",
     )
     recipe = table.price(request.method, terms)
     if noise is not None and source.table is not None:

@@ -40,6 +40,8 @@ class RowsOfUsers(Table):
         DataError: there is no such column, or a row does not say whose it is.
     """
 
+    unit = "user"
+
     def __init__(self, table: Table, column: str, most: int) -> None:
         checks.count(rows_per_user=most)
         table.require([column])

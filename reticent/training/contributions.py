@@ -186,7 +186,7 @@ def user_table(users: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     ([[0, 2], [1, 1]], [[True, True], [True, False]])
     """
     users = np.asarray(users)
-    _check_named(users)
+    require_named(users)
     _, owner = np.unique(users, return_inverse=True)
     order = np.argsort(owner, kind="stable")
     counts = np.bincount(owner)
@@ -199,7 +199,11 @@ def user_table(users: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     return members.astype(np.int32), np.pad(is_member, ((0, 0), (0, filled)))
 
 
-def _check_named(users: np.ndarray) -> None:
+def require_named(users: np.ndarray) -> None:
+    """
+    Raises:
+        DataError: a row belongs to nobody, or users are named in several ways.
+    """
     if not len(users):
         raise DataError("There is no row, and so no user.", remedy="Give each process rows of at least one.")
     if (is_missing := _is_missing(users)).any():

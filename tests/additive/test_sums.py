@@ -78,8 +78,9 @@ def test_a_row_without_a_target_adds_nothing():
 
 
 @pytest.mark.parametrize("constant", [sums.LEAST_CONSTANT, sums.WEIGHT])
-def test_neighbours_sums_are_no_further_apart_than_the_bound(no_noise: None, constant: int):
-    """Brute force: every row is removed in turn, and the exact sums move by no more than was promised."""
+@pytest.mark.parametrize("most", [1, 7])  # rows of a user: 1, or from 1 to 7, all alike for the longest user
+def test_neighbours_sums_are_no_further_apart_than_the_bound(no_noise: None, constant: int, most: int):
+    """Brute force: every unit is removed in turn, and the exact sums move by no more than was promised."""
     source = np.random.default_rng(2)
     bins = [source.integers(0, 5, 40), source.integers(0, 3, 40)]
     tables = sums.whole_tables(
@@ -89,20 +90,46 @@ def test_neighbours_sums_are_no_further_apart_than_the_bound(no_noise: None, con
     target = NumberTarget((-1.0, 1.0))
     y = np.array((_WORST * 4)[:40])
     residuals, is_inside = target.residuals(y, source.integers(-UNIT, UNIT, (40, 1)), UNIT // 3)
-    everybody = _exact(bins, tables, residuals, is_inside, constant)
+    users = (
+        np.arange(40) if most == 1 else np.array([*source.permutation(np.repeat(range(9), 4))[:33], *[9] * 7])
+    )
+    if most > 1:
+        alike = int(np.abs(residuals[:, 0]).argmax())
+        for part in (*bins, residuals, is_inside):
+            part[33:] = part[alike]
+
+    def exact(rows: np.ndarray) -> np.ndarray:
+        siblings = None if most == 1 else sums.rows_of_own_user(users[rows])
+        own = [part[rows] for part in bins]
+        return _exact(own, tables, residuals[rows], is_inside[rows], constant, siblings)
+
+    everybody = exact(np.arange(40))
     bound, longest = MOST * sums.longest_row(tables, constant), 0.0
-    for row in range(40):
-        others = np.arange(40) != row
-        without = _exact(
-            [part[others] for part in bins], tables, residuals[others], is_inside[others], constant
-        )
+    for user in np.unique(users):
+        without = exact(np.flatnonzero(users != user))
         longest = max(longest, float(np.linalg.norm(everybody - without)))
     assert 0.5 * bound < longest <= bound
 
 
-def _exact(bins: Any, tables: Any, residuals: np.ndarray, is_inside: Any, constant: int) -> np.ndarray:
+def test_a_user_is_counted_once_in_each_column_and_starts_as_one_row(no_noise: None):
+    """The rows of the worst user are all alike; without them every sum moves by no more than one row's."""
+    source = np.random.default_rng(0)
+    for rows in (1, 3, 1000):
+        siblings = sums.rows_of_own_user(np.zeros(rows))
+        place = [np.full(rows, 2), np.full(rows, 4)]
+        counted = sums.release_counts(source, place, [3, 5], 1.0, siblings)
+        length = math.hypot(*(float(np.linalg.norm(part.values)) for part in counted))
+        assert 0.7 * math.sqrt(2) < length <= math.sqrt(2)
+        start = sums.release_start(source, np.full((rows, 1), MOST), 1.0, siblings).values
+        assert 0.7 * MOST < float(start[0]) <= MOST
+
+
+def _exact(
+    bins: Any, tables: Any, residuals: np.ndarray, is_inside: Any, constant: int, siblings: Any = None
+) -> np.ndarray:
     """What a pass would release without noise, in whole numbers."""
-    found = sums.release_pass(np.random.default_rng(0), bins, tables, residuals, is_inside, 1.0, constant)
+    source = np.random.default_rng(0)
+    found = sums.release_pass(source, bins, tables, residuals, is_inside, 1.0, constant, siblings)
     unit = MOST * sums.WEIGHT
     parts = [part.ravel() * unit for part in found.columns]
     parts += [found.constant * MOST * constant, [found.inside * MOST * sums._INSIDE]]

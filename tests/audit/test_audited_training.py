@@ -35,9 +35,10 @@ def plan(epsilon: float = 1.0, **changes) -> rt.Plan:
     return rt.Plan.for_budget(epsilon=epsilon, **{**values, **changes})
 
 
-def audited(recipe: rt.Plan | None = None, **options) -> audit.Audit:
+def audited(recipe: rt.Plan | None = None, data: rt.Dataset | None = None, **options) -> audit.Audit:
     given = {"optimizer": optax.sgd(0.5), "canaries": CANARIES, "keys": rt.Keys.seeded(0), **options}
-    return audit.train_with_canaries(LOSS, MODEL.init(jax.random.key(0)), rows(), recipe or plan(), **given)
+    params = MODEL.init(jax.random.key(0))
+    return audit.train_with_canaries(LOSS, params, data or rows(), recipe or plan(), **given)
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,16 @@ def plant(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
         return jnp.rint(share * right(key, count, **options)).astype(jnp.int32)
 
     monkeypatch.setattr(gaussian, "whole_normals", wrong)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2])
+def test_too_little_noise_for_users_is_contradicted(monkeypatch: pytest.MonkeyPatch, share: float):
+    """Canaries are users with four rows, whose gradients are clipped together."""
+    recipe = plan(unit="user", rows_per_user=4, examples=ROWS // 4, batch_size=None, sampling="full")
+    plant(monkeypatch, share)
+    found = audited(recipe, data=rt.Dataset(rows(), users=np.arange(ROWS) // 4), canaries=400)
+    assert found.plan.rows_per_user == found.record["rows_each"] == 4
+    assert (found.verdict.outcome is Outcome.CONTRADICTED) == (share < 1)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import jax
@@ -93,6 +94,22 @@ def test_ordinary_rows_have_their_own_gradient(among: bool):
         jax.tree.leaves(drawn.placement.model(ours)), jax.tree.leaves(wanted), strict=True
     ):
         assert np.allclose(found, want, atol=1e-5)
+
+
+def test_a_canary_of_a_plan_for_users_is_a_user_with_as_many_rows_as_one_may_have():
+    recipe = plan(sampler=Poisson(examples=ROWS // 2, batch_size=9), unit="user", rows_per_user=3)
+    drawn = some(recipe=recipe, inputs=inputs())
+    named = Dataset(data().arrays, users=np.array([f"P-{row // 2:02d}" for row in range(ROWS)]))
+    rows = drawn.rows(named)
+    assert drawn.absence == "blank"
+    assert len(rows) == ROWS + 3 * drawn.count
+    assert rows.users is not None
+    assert np.array_equal(rows.users[:ROWS], np.arange(ROWS) // 2)
+    assert np.array_equal(rows.users[ROWS:], ROWS // 2 + np.arange(3 * drawn.count) // 3)
+    assert drawn.record()["rows_each"] == 3
+    named = replace(named, users=np.where(np.arange(ROWS) == 4, np.nan, 1.0))
+    with pytest.raises(DataError, match="Row 4 belongs to no user"):
+        drawn.rows(named)
 
 
 def test_canaries_leave_the_rows_of_the_user_as_they_are():
@@ -222,8 +239,6 @@ def test_a_loss_that_cannot_be_computed_of_zeros_is_refused_before_the_run():
 def test_what_cannot_be_audited_is_refused():
     with pytest.raises(InvalidArgument, match="There are no canaries"):
         some(0)
-    with pytest.raises(InvalidArgument, match="the plan protects users"):
-        some(recipe=plan(unit="user", rows_per_user=2))
     drawn = some()
     with pytest.raises(DataError, match="already has canaries"):
         drawn.rows(drawn.rows(data()))

@@ -15,7 +15,8 @@ from reticent import additive
 from reticent.additive import AdditivePlan, sums
 from reticent.additive.columns import Columns
 from reticent.additive.targets import ClassTarget
-from reticent.audit.additive import AdditiveAudit
+from reticent.audit import from_run
+from reticent.audit.additive import AdditiveAudit, arithmetic_additive, audit_additive
 from reticent.audit.from_run import audit_run, audit_run_arithmetic
 from reticent.audit.verdict import Outcome
 from reticent.core.errors import DataError, InvalidArgument
@@ -214,6 +215,27 @@ def test_an_audit_contradicts_too_little_noise_and_nothing_else(
     monkeypatch.setattr(sums, "parts_of_one", lambda deviation, fine: enough(deviation / 5, fine=fine))
     worse = audit_run(audited, confidence=0.999, keys=Keys.seeded(1))
     assert worse.verdict.outcome is Outcome.CONTRADICTED, str(worse.verdict)
+
+
+def test_an_audit_by_user_contradicts_rows_that_all_count_whole(
+    audited: Again, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Canaries are users with four rows: a fit that forgets whose they are lets each count four times."""
+    found = from_run._additive(audited)
+    assert found is not None
+    plan, rows = found
+    by_user = rows._replace(users=np.arange(len(rows.x)) // 4, rows_per_user=4)
+
+    def audited_again() -> AdditiveAudit:
+        return audit_additive(by_user, plan, delta=1e-4, confidence=0.999, keys=Keys.seeded(2))
+
+    right = audited_again()
+    assert right.verdict.outcome is Outcome.CONSISTENT, str(right.verdict)
+    assert "one user with up to 4 rows" in str(right.promise)
+    assert arithmetic_additive(by_user, plan).outcome is Outcome.CONSISTENT
+    monkeypatch.setattr(sums, "rows_of_own_user", np.ones_like)
+    assert audited_again().verdict.outcome is Outcome.CONTRADICTED
+    assert arithmetic_additive(by_user, plan).outcome is Outcome.CONTRADICTED
 
 
 @pytest.mark.parametrize(("release", "least"), [("each_pass", 5.0), ("second_count", 40.0)])

@@ -40,6 +40,7 @@ class Table(ABC):
         names: the columns in their order.
         unsupported: columns that hold neither text nor numbers, and the type they have instead.
         dialect: what was detected about the file.
+        unit: what a message counts: rows, or the users they belong to.
         made: columns of which a public model makes numbers: read only where they are asked for by name.
     """
 
@@ -48,6 +49,7 @@ class Table(ABC):
     dialect: Dialect
     unsupported: dict[str, str]
     made: frozenset[str] = frozenset()
+    unit: str = "row"
     _row_count: int | None = None
     _first_row: int = 0  # of a shard: how many rows of the file come before it, where that is known
     _part: str = ""  # of a shard: what messages call it, where that is not

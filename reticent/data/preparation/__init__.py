@@ -137,8 +137,8 @@ def require_enough_rows(
     every, needed = len(columns), _needed_rows(noise, len(columns))
     if needed > rows:
         raise CannotMeet(
-            f"{table.label}: {rows} rows are too few to find out privately what {every} columns hold. "
-            f"At this price that takes about {needed:,.0f}.",
+            f"{table.label}: {rows} {table.unit}s are too few to find out privately what {every} columns "
+            f"hold. At this price that takes about {needed:,.0f}.",
             remedy="Take what the table shows as public, which the guarantee then says: --prepare "
             f"assume-public. Or declare it: reticent domain {table.label} -o domain.toml, then --domain.",
         )

@@ -55,8 +55,9 @@ def pool_of(again: Again) -> Pool:
     )
     count = min(len(inside), len(outside), MOST)
     if count < FEWEST:
+        counted = "rows" if again.users is None else "users"
         raise DataError(
-            f"{len(inside)} rows to train on and {len(outside)} held out are too few to attack with.",
+            f"{len(inside)} {counted} to train on and {len(outside)} held out are too few to attack with.",
             remedy=f"Attack a run with at least {FEWEST} of each.",
         )
     chance = np.random.default_rng(0)

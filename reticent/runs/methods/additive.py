@@ -17,12 +17,17 @@ from reticent.runs.problem import Problem
 
 
 class Additive(NamedTuple):
-    """One fit of an additive model, for what preparation leaves of the budget."""
+    """One fit of an additive model, for what preparation leaves of the budget.
+
+    Args:
+        rows_per_user: the most rows of a user; with more than one, all of them together count as one.
+    """
 
     passes: int
     noise_multiplier: float
     numbers: int
     delta: float
+    rows_per_user: int = 1
 
     @property
     def event(self) -> Event:
@@ -30,13 +35,18 @@ class Additive(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        return self.fitted.in_words
+        each = ", the rows of a user counting as one" if self.rows_per_user > 1 else ""
+        return f"{self.fitted.in_words}{each}"
 
     def to_json(self) -> dict[str, Any]:
-        return self._asdict()
+        return {
+            name: value for name, value in self._asdict().items() if value != 1 or name != "rows_per_user"
+        }
 
     def follow(self, inputs: Inputs) -> Trained:
         problem = inputs.problem
+        if (inputs.users is None) != (self.rows_per_user == 1):
+            raise AssertionError("the recipe and the rows differ in whether users have several rows")
         x, y, target, columns = self.inputs_of(problem, inputs.train_on)
         with inputs.observer.watch("passes over the rows") as on_progress:
             found = additive.fit(
@@ -49,6 +59,7 @@ class Additive(NamedTuple):
                 delta=self.delta,
                 keys=inputs.keys,
                 on_progress=on_progress,
+                users=inputs.users,
             )
         return Trained(_params(problem, found.model), found.guarantee.assumptions)
 
@@ -73,6 +84,7 @@ def method() -> Method:
         price=_price,
         read=_read,
         has_shadows=True,
+        is_for_users=True,
         sampler_share=TRAINING,
     )
 
@@ -91,12 +103,16 @@ def _price(terms: Terms) -> Additive:
         beside=terms.beside,
         sampler_share=TRAINING,
     )
-    return Additive(plan.passes, plan.noise_multiplier, plan.numbers, terms.delta)
+    return Additive(plan.passes, plan.noise_multiplier, plan.numbers, terms.delta, terms.rows_per_user or 1)
 
 
 def _read(value: Mapping[str, Any]) -> Additive:
     return Additive(
-        int(value["passes"]), float(value["noise_multiplier"]), int(value["numbers"]), float(value["delta"])
+        int(value["passes"]),
+        float(value["noise_multiplier"]),
+        int(value["numbers"]),
+        float(value["delta"]),
+        int(value.get("rows_per_user", 1)),
     )
 
 

@@ -56,10 +56,11 @@ def price(name: str, terms: Terms) -> Recipe:
             remedy="Choose a target with classes, or another --method.",
         )
     if terms.rows_per_user is not None and not chosen.is_for_users:
-        able = [known for known, method in METHODS.items() if method.is_for_users]
+        able = [known for known, method in METHODS.items() if method.is_for_users and known != "federated"]
         raise InvalidArgument(
-            f"The method '{name}' is not proved for users with {terms.rows_per_user} rows each.",
-            remedy=f"Pass --rows-per-user 1, or choose --method {', '.join(able)}.",
+            f"The method '{name}' is not proved for users with {terms.rows_per_user} rows each, but for one.",
+            remedy=f"Leave out --method {name}, or choose one of {', '.join(able)}; or pass "
+            "--rows-per-user 1, which trains on the first row of each user.",
         )
     return chosen.price(terms)
 
