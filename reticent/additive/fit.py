@@ -113,17 +113,9 @@ def fit(
     )
     places = [part.of_cell[cell] for part, cell in zip(curves, cells.T, strict=True)]
     for at in range(plan.passes):
-        residuals, is_inside = target.residuals(y, descent.scores(places), descent.reach)
-        released = releases.one_pass(
-            source,
-            places,
-            descent.tables,
-            residuals,
-            is_inside,
-            plan.each_pass,
-            descent.constant_weight,
-            siblings,
-        )
+        added = target.residuals(y, descent.scores(places), descent.reach)
+        priced = plan.each_pass, descent.constant_weight, siblings
+        released = releases.one_pass(source, places, descent.tables, *added, *priced)
         descent.step(released)
         on_progress((at + 1) / plan.passes)
     unit: Unit = "record" if users is None else "user"

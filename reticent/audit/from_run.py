@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from reticent.additive.plan import AdditivePlan
-from reticent.audit.additive import AdditiveAudit, AdditiveRows, arithmetic_additive, audit_additive
+from reticent.audit.additive import AdditiveAudit, AdditiveRows, audit_additive
 from reticent.audit.arithmetic import Arithmetic
+from reticent.audit.arithmetic_additive import arithmetic_additive
 from reticent.audit.arithmetic_training import arithmetic_plan
 from reticent.audit.canary_training import Audit, train_with_canaries
 from reticent.audit.own_step import by_unit

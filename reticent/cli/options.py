@@ -91,6 +91,17 @@ Buckets = Annotated[
         show_default="frequent words are found privately",
     ),
 ]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(help="Columns to leave out, as in id,notes. May be repeated.", show_default=False),
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        help='A cell that means "not known", as in --missing -999. May be repeated.',
+        show_default="an empty cell, ?, NA and the like",
+    ),
+]
 HeldOut = Annotated[float, typer.Option(help="The share of rows to hold out for testing.")]
 
 User = Annotated[
@@ -138,6 +149,15 @@ def classes_of(text: str | None) -> tuple[str, ...] | str:
     if text is None or text in ("public", "private"):
         return text or "public"
     return tuple(word.strip() for word in text.split(","))
+
+
+def names_of(typed: list[str] | None) -> tuple[str, ...]:
+    """Names of columns.
+
+    >>> names_of(["id, notes", "code"])
+    ('id', 'notes', 'code')
+    """
+    return tuple(name.strip() for name in ",".join(typed or ()).split(",") if name.strip())
 
 
 def buckets_of(typed: list[str] | None) -> dict[str, int]:

@@ -43,9 +43,6 @@ From = Annotated[
 ]
 How = Annotated[str, typer.Option(help="auto; mst or aim (tables), embedding or gan (images).")]
 Target = Annotated[str | None, typer.Option(help="The column that matters most.", show_default=False)]
-Ignore = Annotated[
-    str | None, typer.Option(help="Columns to leave out, separated by commas.", show_default=False)
-]
 DomainFile = Annotated[Path | None, typer.Option(help="What is public about the table.", show_default=False)]
 Evaluate = Annotated[
     bool, typer.Option("--evaluate", help="Hold out a fifth of the rows, and evaluate on them.")
@@ -63,7 +60,8 @@ def run(
     take_from: From = None,
     method: How = "auto",
     target: Target = None,
-    ignore: Ignore = None,
+    ignore: options.Ignore = None,
+    missing: options.Missing = None,
     domain: DomainFile = None,
     prepare: options.Prepare = "private",
     evaluate: Evaluate = False,
@@ -99,7 +97,8 @@ def run(
             "delta": delta,
             "method": method,
             "target": target,
-            "ignore": tuple(name.strip() for name in ignore.split(",")) if ignore else (),
+            "ignore": options.names_of(ignore),
+            "missing": tuple(missing or ()),
             "domain": str(domain) if domain else None,
             "prepare": prepare,
             "test": _HELD_OUT if evaluate else 0.0,

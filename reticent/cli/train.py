@@ -122,6 +122,8 @@ def run(
     classes: options.Classes = None,
     bounds: options.Bounds = None,
     buckets: options.Buckets = None,
+    ignore: options.Ignore = None,
+    missing: options.Missing = None,
     test: HeldOutShare = 0.2,
     ledger: LedgerFile = None,
     dataset: DatasetName = None,
@@ -186,6 +188,8 @@ def _wanted(typed: dict[str, Any]) -> dict[str, Any]:
         "classes": options.classes_of(typed["classes"]),
         "bounds": options.bounds_of(typed["bounds"]),
         "buckets": options.buckets_of(typed["buckets"]),
+        "ignore": options.names_of(typed["ignore"]),
+        "missing": tuple(typed["missing"] or ()),
         "class_weights": class_weights_of(typed["class_weight"]),
         "ledger": typed["ledger"] or None,
         "layout": layout_of(

@@ -10,6 +10,7 @@ may be written as people write them:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ class Reading(NamedTuple):
 PLAIN = Reading()
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_MARKER = re.compile(_NUMBER)
 _PLAIN_NUMBER = {".": _NUMBER, ",": r"^[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?$"}
 _GAPS = " \u00a0\u2009\u202f"  # blanks, some of which do not break a line
 _MAYBE_NUMBER = rf"^[+-]?{CURRENCY}?[{_GAPS}]?[+-]?[\d.,][\d.,'’{_GAPS}]*(?:%|{CURRENCY})?$"
@@ -57,13 +59,21 @@ def is_text(column: pa.Array) -> bool:
 
 
 def missing_cells(column: pa.Array, markers: Collection[str]) -> np.ndarray:
-    """Which cells say "not known": nulls, the markers, and a float's NaN if "nan" is a marker."""
+    """Which cells say "not known": nulls, and the markers.
+
+    In a column of numbers, these are markers that write a number, and a float's NaN if "nan" is one.
+
+    >>> missing_cells(pa.array([-999, 5]), ["", "-999"]).tolist()
+    [True, False]
+    """
     if is_text(column):
         marked = compute.is_in(column, value_set=pa.array(list(markers), type=pa.string()))
-    elif pa.types.is_floating(column.type) and {"nan", "NaN"} & set(markers):
-        marked = compute.is_nan(column)
     else:
-        marked = compute.is_null(column)
+        written = [float(marker) for marker in markers if _MARKER.fullmatch(marker)]
+        numbers = compute.cast(column, pa.float64(), safe=False)
+        marked = compute.is_in(numbers, value_set=pa.array(written, pa.float64()))
+        if {"nan", "NaN"} & set(markers):
+            marked = compute.or_kleene(marked, compute.is_nan(numbers))
     return compute.or_kleene(marked, compute.is_null(column)).to_numpy(zero_copy_only=False)
 
 

@@ -52,11 +52,18 @@ MOST_CLASSES = 50  # different whole numbers of a label
 _MARKS = frozenset({"kind", "bounds", "missing"})  # of a number
 
 
-def draft(table: Table, target: str | None = None, *, on_progress: OnProgress = lambda done: None) -> Domain:
+def draft(
+    table: Table,
+    target: str | None = None,
+    *,
+    markers: tuple[str, ...] = MISSING_MARKERS,
+    on_progress: OnProgress = lambda done: None,
+) -> Domain:
     """A domain for a table, in one scan of it; every value and kind found in the data is marked as looked up.
 
     Args:
         target: the column to predict.
+        markers: cells that mean "not known".
         on_progress: called with the fraction of the file read, from 0 to 1.
 
     Raises:
@@ -81,8 +88,8 @@ def draft(table: Table, target: str | None = None, *, on_progress: OnProgress = 
     }
     for rows in table.batches():
         for name, column in zip(rows.batch.schema.names, rows.batch.columns, strict=True):
-            markers = markers_of_target(MISSING_MARKERS) if name == target else MISSING_MARKERS
-            _look(seen[name], column, rows, table, markers)
+            own = markers_of_target(markers) if name == target else markers
+            _look(seen[name], column, rows, table, own)
         on_progress(rows.done)
     identifiers = identifiers_among(table.names, target)
     columns: dict[str, Column] = {}
@@ -97,7 +104,7 @@ def draft(table: Table, target: str | None = None, *, on_progress: OnProgress = 
             columns[name] = _kind(seen.get(name), table, name)
     written = table.dialect.describe_format() if table.dialect.format == "csv" else None
     source = f"the draft for {name_of_place(table.label)}"
-    return Domain(columns=columns, target=target, format=written, source=source)
+    return Domain(columns=columns, target=target, missing_markers=markers, format=written, source=source)
 
 
 @dataclass

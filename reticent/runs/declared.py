@@ -8,7 +8,7 @@ of a budget. The sentence of the guarantee says so.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -63,6 +63,8 @@ def declare_as_asked(request: Request, target: str, table: Table, domain: Domain
         classes=request.classes,
         bounds=request.bounds,
         buckets=request.buckets,
+        ignore=request.ignore,
+        missing=request.missing,
         assumes_public=request.prepare == "assume-public",
     )
 
@@ -76,29 +78,30 @@ def declare(
     classes: ClassesChoice = "public",
     bounds: Mapping[str, tuple[float, float]] | None = None,
     buckets: Mapping[str, int] | None = None,
+    ignore: Collection[str] = (),
+    missing: Collection[str] = (),
     assumes_public: bool = False,
 ) -> Declared:
     """The domain of a request, with what its options and its target add.
 
     Args:
+        ignore: columns to leave out.
+        missing: cells that mean "not known", beside the usual ones.
         assumes_public: what no file declares is read off the data, all of it.
 
     Raises:
         InvalidArgument, DataError: an option contradicts the table.
     """
-    table.require([target, *(bounds or {}), *(buckets or {})])
-    if target in (buckets or {}):
-        raise InvalidArgument(
-            f"The target '{target}' cannot be sorted into buckets.",
-            remedy="Name its classes with --classes, or choose another target.",
-        )
+    _check_columns(table, target, bounds or {}, buckets or {}, ignore)
+    is_bare = domain is None  # no file declares anything
+    domain = with_missing(table, domain, missing)
     if domain is not None and target in domain.columns and not _is_open(domain.columns[target]):
         domain = domain.with_target(target)
     found = Declared(domain)
     if domain is None or _is_open(domain.columns.get(target)):
         found = _public_target(table, domain, target, task, classes)
     if assumes_public:
-        found = _assume_public_beside(found, table, domain, target)
+        found = _assume_public_beside(found, table, domain, target, is_bare=is_bare)
     known = found.domain
     if isinstance(classes, tuple):
         known = with_column(table, known, target, Label(values=classes, lenient=True))
@@ -108,9 +111,38 @@ def declare(
         )
     for name, count in (buckets or {}).items():
         known = with_column(table, known, name, Category(buckets=count, missing=True))
+    for name in ignore:
+        known = with_column(table, known, name, Ignored(reason="left out by --ignore"))
     if known is not None and not _is_open(known.columns.get(target)):
         known = known.with_target(target)
     return found._replace(domain=known)
+
+
+def _check_columns(
+    table: Table,
+    target: str,
+    bounds: Mapping[str, tuple[float, float]],
+    buckets: Mapping[str, int],
+    ignore: Collection[str],
+) -> None:
+    """
+    Raises:
+        InvalidArgument, DataError: an option names a column that is not there, or one that it is not for.
+    """
+    table.require([target, *bounds, *buckets, *(name for name in ignore if name not in table.unsupported)])
+    if target in buckets:
+        raise InvalidArgument(
+            f"The target '{target}' cannot be sorted into buckets.",
+            remedy="Name its classes with --classes, or choose another target.",
+        )
+    if target in ignore:
+        raise InvalidArgument(
+            f"'{target}' is the target, and cannot be left out.", remedy="Pass another --ignore or --target."
+        )
+    if twice := [name for name in ignore if name in bounds or name in buckets]:
+        raise InvalidArgument(
+            f"'{twice[0]}' is left out and declared at once.", remedy="Pass --ignore, or the other option."
+        )
 
 
 def _is_open(column: Column | None) -> bool:
@@ -125,13 +157,25 @@ def _is_open(column: Column | None) -> bool:
 
 def with_column(table: Table, domain: Domain | None, name: str, column: Column) -> Domain:
     """The domain with another column in it; of columns that nobody declared, kinds have to be found."""
-    if domain is None:
-        unknown: dict[str, Column] = {name: Ignored(looked_up=frozenset({"kind"})) for name in table.names}
-        domain = Domain(
-            columns=unknown, ignore_case=True, source=f"what is declared of {name_of_place(table.label)}"
-        )
+    domain = _open_domain(table) if domain is None else domain
     target = name if isinstance(column, Label) else domain.target
     return replace(domain, columns={**domain.columns, name: column}, target=target)
+
+
+def with_missing(table: Table, domain: Domain | None, missing: Collection[str]) -> Domain | None:
+    """The domain with more cells that mean "not known"."""
+    if not missing:
+        return domain
+    domain = _open_domain(table) if domain is None else domain
+    return replace(domain, missing_markers=tuple(dict.fromkeys((*domain.missing_markers, *missing))))
+
+
+def _open_domain(table: Table) -> Domain:
+    """A domain that declares nothing: of every column it has to be found what it holds."""
+    unknown: dict[str, Column] = {name: Ignored(looked_up=frozenset({"kind"})) for name in table.names}
+    return Domain(
+        columns=unknown, ignore_case=True, source=f"what is declared of {name_of_place(table.label)}"
+    )
 
 
 def _with_bounds(domain: Domain | None, name: str, low: float, high: float, *, is_target: bool) -> Column:
@@ -147,7 +191,7 @@ def _with_bounds(domain: Domain | None, name: str, low: float, high: float, *, i
 
 def assume_public(table: Table, domain: Domain | None, target: str | None) -> Declared:
     """Everything that a draft reads off the data, taken as public; what a file declares goes first."""
-    drafted = draft(table, target)
+    drafted = draft(table, target, markers=MISSING_MARKERS if domain is None else domain.missing_markers)
     columns = {name: _as_public(column) for name, column in drafted.columns.items()}
     if domain is not None:
         declared = {name: column for name, column in domain.columns.items() if not column.looked_up}
@@ -161,7 +205,9 @@ def assume_public(table: Table, domain: Domain | None, target: str | None) -> De
     return Declared(replace(drafted, columns=columns, target=target), (sentence,))
 
 
-def _assume_public_beside(chosen: Declared, table: Table, domain: Domain | None, target: str) -> Declared:
+def _assume_public_beside(
+    chosen: Declared, table: Table, domain: Domain | None, target: str, *, is_bare: bool
+) -> Declared:
     """The rest of a table taken as public, beside a target that is chosen by the same rule as without that.
 
     A draft alone would take a few whole numbers for classes, whatever the task.
@@ -176,9 +222,9 @@ def _assume_public_beside(chosen: Declared, table: Table, domain: Domain | None,
         columns[target] = replace(read, missing=False, lenient=True)
     elif isinstance(column, Label) and not _is_open(column):
         columns[target] = column
-    if domain is None:  # as where words are found privately
+    if is_bare:  # as where words are found privately
         columns = {name: _in_one_spelling(each) for name, each in columns.items()}
-    known = replace(drafted.domain, columns=columns, target=target, ignore_case=domain is None)
+    known = replace(drafted.domain, columns=columns, target=target, ignore_case=is_bare)
     return chosen._replace(domain=known, assumptions=(*chosen.assumptions, *drafted.assumptions))
 
 

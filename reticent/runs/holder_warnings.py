@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -141,7 +142,7 @@ def _about_sentinels(name: str, numbers: np.ndarray) -> Iterator[str]:
         if is_far or is_only_negative:
             yield (
                 f"{times:,} of {len(numbers):,} cells of {quote(name)} are {value:g}, and no other is near: "
-                f'a mark for missing cells? Add "{value:g}" to missing_markers in a domain file.'
+                f"a mark for missing cells? If so: --missing {value:g}."
             )
 
 
@@ -155,7 +156,7 @@ def _about_identifier(name: str, numbers: np.ndarray) -> Iterator[str]:
     if is_dense or _IDENTIFIER.search(name):
         yield (
             f"{quote(name)} is a whole number that no two rows share: an identifier? It tells nothing about "
-            'new rows. Declare kind = "ignored" for it in a domain file, or, if it names users, pass --user.'
+            f"new rows. Leave it out: --ignore {shlex.quote(name)}. If it names users, pass it as --user."
         )
 
 
@@ -167,8 +168,8 @@ def _about_unknown(column: FirstCells) -> Iterator[str]:
         share = float(np.mean(column.codes == code)) if word.strip().lower() in _UNKNOWN else 0.0
         if share >= _UNKNOWN_SHARE:
             yield (
-                f"{share:.0%} of the cells of {quote(column.name)} say {quote(word)}. If that means missing, "
-                f'add "{word}" to missing_markers in a domain file.'
+                f"{share:.0%} of the cells of {quote(column.name)} say {quote(word)}. If that means missing: "
+                f"--missing {shlex.quote(word)}."
             )
 
 
@@ -216,7 +217,7 @@ def _about_leak(column: FirstCells, target: FirstCells) -> Iterator[str]:
     if _gives_away(column, target):
         yield (
             f"{quote(column.name)} alone determines {quote(target.name)}: does it hold the "
-            'answer? If so, declare kind = "ignored" for it in a domain file.'
+            f"answer? If so, leave it out: --ignore {shlex.quote(column.name)}."
         )
 
 

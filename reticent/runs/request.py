@@ -39,6 +39,8 @@ class Request:
         classes: of the target: a list, `public` to read them off the data, or `private` to find them.
         bounds: of columns, by name: public.
         buckets: of columns of very many words, by name: into how many a public hash sorts them.
+        ignore: columns to leave out.
+        missing: cells that mean "not known", beside the usual ones.
         test: the share of rows that is held out and scored: the probability of each row's own coin. With 0
             all rows are trained on, and there is no score.
         layout: how a text file is to be read, where it is not as detected.
@@ -86,6 +88,8 @@ class Request:
     classes: ClassesChoice = "public"
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     buckets: dict[str, int] = field(default_factory=dict)
+    ignore: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     test: float = 0.2
     ledger: str | None = None
     dataset: str | None = None
@@ -125,6 +129,8 @@ class Request:
             )
         pairs = {name: (float(low), float(high)) for name, (low, high) in self.bounds.items()}
         object.__setattr__(self, "bounds", pairs)
+        for name in ("ignore", "missing"):
+            object.__setattr__(self, name, tuple(map(str, getattr(self, name))))
         checks.one_of(("auto", *METHODS), method=self.method)
         checks.one_of(get_args(ModelName), model=self.model)
         _settle_additive(self)

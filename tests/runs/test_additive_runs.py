@@ -16,7 +16,8 @@ from reticent.additive import AdditivePlan, sums
 from reticent.additive.columns import Columns
 from reticent.additive.targets import ClassTarget
 from reticent.audit import from_run
-from reticent.audit.additive import AdditiveAudit, arithmetic_additive, audit_additive
+from reticent.audit.additive import AdditiveAudit, audit_additive
+from reticent.audit.arithmetic_additive import arithmetic_additive
 from reticent.audit.from_run import audit_run, audit_run_arithmetic
 from reticent.audit.verdict import Outcome
 from reticent.core.errors import DataError, InvalidArgument

@@ -61,7 +61,7 @@ def test_a_mark_for_missing_cells_is_named(tmp_path: Path, value: int, usual: tu
         tmp_path, lambda row, random: value if random.random() < 0.05 else random.integers(*usual)
     )
     assert f"are {value}, and no other is near" in said
-    assert f'Add "{value}" to missing_markers' in said
+    assert f"--missing {value}" in said
     assert said.startswith("For you only")
 
 
