@@ -114,17 +114,8 @@ def run(
     """
     if resume is not None:
         train.refuse_beside_resume(context)
-    elif users is None and clients is None:
-        raise InvalidArgument(
-            "Federated learning needs the column that names each row's user.",
-            remedy="Pass it: reticent federate TABLE --users COLUMN --target COLUMN --epsilon 4 -o FOLDER. "
-            "For a named dataset, make clients up: --clients 100 --dirichlet 0.5.",
-        )
-    elif users is not None and clients is not None:
-        raise InvalidArgument(
-            "Clients are either the users of a column, or made up.",
-            remedy="Pass --users COLUMN or --clients 100, not both.",
-        )
+    else:
+        _require_clients(users, clients)
     given = context.params
     asked = {name: given[name] for name in _OF_ROUNDS if given[name] is not None}
     wanted = {
@@ -145,3 +136,21 @@ def run(
         return
     done = train.trained(resume, write, **wanted, data=data)
     train.show(done, as_json=as_json)
+
+
+def _require_clients(users: str | None, clients: int | None) -> None:
+    """
+    Raises:
+        InvalidArgument: nothing says who the clients are, or two things do.
+    """
+    if users is None and clients is None:
+        raise InvalidArgument(
+            "Federated learning needs the column that names each row's user.",
+            remedy="Pass it: reticent federate TABLE --users COLUMN --target COLUMN --epsilon 4 -o FOLDER. "
+            "For a named dataset, make clients up: --clients 100 --dirichlet 0.5.",
+        )
+    if users is not None and clients is not None:
+        raise InvalidArgument(
+            "Clients are either the users of a column, or made up.",
+            remedy="Pass --users COLUMN or --clients 100, not both.",
+        )

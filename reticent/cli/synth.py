@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 EPILOG = "Example:  reticent synth patients.csv --epsilon 1 --rows 10000 -o synthetic.csv"
 
+# Options that are fields of a request as they are typed.
+_AS_TYPED = ("source", "epsilon", "delta", "method", "target", "prepare", "dataset", "user", "rows_per_user")
 _HELD_OUT = 0.2  # of the rows, with --evaluate
 
 
@@ -92,21 +94,13 @@ def run(
     _check_rows(rows)
     if take_from is None:
         wanted = {
-            "source": source,
-            "epsilon": epsilon,
-            "delta": delta,
-            "method": method,
-            "target": target,
+            **{name: context.params[name] for name in _AS_TYPED},
             "ignore": options.names_of(ignore),
             "missing": tuple(missing or ()),
             "domain": str(domain) if domain else None,
-            "prepare": prepare,
             "test": _HELD_OUT if evaluate else 0.0,
             "ledger": ledger or None,
-            "dataset": dataset,
             "layout": train.layout_of(written, delimiter, header, encoding, query, sheet),
-            "user": user,
-            "rows_per_user": rows_per_user,
         }
         take_from = _make_or_resume(wanted, resume, write, generator, data).folder
     found = Generator(take_from)

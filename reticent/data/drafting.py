@@ -221,7 +221,7 @@ def _kind(seen: _ColumnSummary | None, table: Table, name: str) -> Column:
         return Category(values=tuple(sorted(seen.words)), missing=seen.has_missing, looked_up=marks)
     return Ignored(
         reason=f"free text or an identifier: more than {MOST_WORDS} different words "
-        f"({seen.first_word} is not a number). To use it, sort its words into buckets: buckets = 64.",
+        f"({seen.first_word} is not a number). To use it, sort its words into buckets: buckets = 256.",
         looked_up=frozenset({"kind"}),
     )
 

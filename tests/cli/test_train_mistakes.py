@@ -282,7 +282,7 @@ def test_a_column_of_identifiers_is_left_out_with_a_warning(reticent, tmp_path: 
     assert code == 0, err
     said = [line for line in err.splitlines() if line.startswith("warning: ")]
     (warning,) = (line for line in said if "'patient' is not used: no word of it is frequent" in line)
-    assert "domain file" in warning
+    assert "--buckets patient=256" in warning
     assert "P-0" not in err  # no cell is shown
 
 

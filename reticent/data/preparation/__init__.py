@@ -12,6 +12,8 @@ counts its own shard; what they counted is added up before the noise, which all 
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,11 +26,13 @@ from reticent.data.files import Table
 from reticent.data.kinds import MISSING_MARKERS, format_bound, identifiers_among, quote
 from reticent.data.preparation import categories, numbers
 from reticent.data.preparation.noise import PreparationNoise, PreparationRelease
-from reticent.data.preparation.scan import Scan, lacks
+from reticent.data.preparation.scan import TOO_RARE, Scan, lacks
+
+_BUCKETS = 256  # that are suggested for columns of very many words
 
 
 class Prepared(NamedTuple):
-    """A public domain; what the budget found for it, in words; and which columns are not used."""
+    """A public domain; what the budget found for it, in words; and what of the columns is not used."""
 
     domain: Domain
     found: tuple[str, ...]
@@ -99,7 +103,8 @@ def prepare(
     )
     result.require_public()
     names = list(dict.fromkeys([*open_words, *open_bounds, *open_kinds]))
-    return Prepared(result, tuple(_describe(result, names)), tuple(_describe_ignored(result, names)))
+    left_out = [*_describe_ignored(result, names), *_describe_unseen(result, scan.unseen)]
+    return Prepared(result, tuple(_describe(result, names)), tuple(left_out))
 
 
 def releases_for(domain: Domain | None, target: str | None = None) -> tuple[PreparationRelease, ...]:
@@ -179,10 +184,29 @@ def _describe_ignored(domain: Domain, names: list[str]) -> list[str]:
     """Uses the domain alone, which is public."""
     columns = [(name, domain.columns[name]) for name in names]
     return [
-        f"{quote(name)} is not used: {column.reason}. Declare it in a domain file if it matters."
+        f"{quote(name)} is not used: {column.reason}. {_how_to_use(name, column)}"
         for name, column in columns
         if isinstance(column, Ignored)
     ]
+
+
+def _how_to_use(name: str, column: Ignored) -> str:
+    if column.reason == TOO_RARE:
+        return f"If its words repeat, a public hash can sort them: --buckets {shlex.quote(name)}={_BUCKETS}."
+    return "Declare it in a domain file if it matters."
+
+
+def _describe_unseen(domain: Domain, unseen: Mapping[str, float]) -> list[str]:
+    """Columns of very many words. All that is said follows from what was released."""
+    said = []
+    for name, share in unseen.items():
+        words = len(getattr(domain.columns[name], "values", None) or ())
+        said.append(
+            f"{quote(name)}: {words} of its words are frequent enough to be shown, and about {share:.0%} of "
+            "the rows have others, which count as one word. To tell them apart by a public hash: "
+            f"--buckets {shlex.quote(name)}={_BUCKETS}."
+        )
+    return said
 
 
 def _describe(domain: Domain, names: list[str]) -> list[str]:

@@ -26,12 +26,10 @@ from reticent.distributed import collectives
 _MOST_CLASSES = 50
 _FEW_PARTS = 0.01  # beside whole numbers, with which a column still counts as whole
 _RARE = 0.01  # the share of rows that may have none of a numeric target's classes
+_MANY = 0.5  # the share of rows with words that are not shown, from which on a column has very many
 _SEEN = 3.0  # deviations of the noise above which a count is taken for rows
 _MISSING = ""  # stands for missing cells among the words of a column; no word is empty
-_TOO_RARE = (
-    "no word of it is frequent enough to be shown: free text, an identifier, or too few rows. Very many "
-    "words can be sorted into buckets: --buckets NAME=64"
-)
+TOO_RARE = "no word of it is frequent enough to be shown: free text, an identifier, or too few rows"
 
 
 def lacks(column: Column, field: str) -> bool:
@@ -55,7 +53,11 @@ class _Words(NamedTuple):
 
 
 class Scan:
-    """The passes over a table, one per release, and the noise on what they count."""
+    """The passes over a table, one per release, and the noise on what they count.
+
+    Attributes:
+        unseen: of each column of very many words, about which share of the rows has one that is not shown.
+    """
 
     def __init__(
         self,
@@ -70,6 +72,7 @@ class Scan:
         target: str | None,
         tail: float = numbers.TAIL,
     ) -> None:
+        self.unseen: dict[str, float] = {}
         self._table, self._noise, self._root = table, noise, root
         self._markers, self._on_progress = markers, on_progress
         self._ignore_case, self._keeps_rest = ignore_case, keeps_rest
@@ -137,7 +140,9 @@ class Scan:
 
     def _category(self, column: Column, found: _Words) -> Column:
         if not found.counts:
-            return Ignored(reason=_TOO_RARE)
+            return Ignored(reason=TOO_RARE)
+        if found.rest > _MANY * self.rows:
+            self.unseen[found.name] = min(found.rest / self.rows, 1.0)
         known = replace(column, values=tuple(found.counts))
         if self._keeps_rest or not isinstance(known, Category):
             return known
