@@ -116,6 +116,12 @@ class Journal:
             )
         self.entries = {at: entry for at, entry in self.entries.items() if at < number}
 
+    def confirm_before(self, number: int) -> None:
+        """The checkpoint has the model of every earlier round, also where a crash came before the journal."""
+        for at, entry in self.entries.items():
+            if at < number and not entry.is_over:
+                self.note(at, asked=entry.asked, finished=entry.finished, is_over=True)
+
     def _read(self, path: Path) -> None:
         try:
             found = strict_json.parse_object(read_inside(path.parent, path.name, most=_MOST))

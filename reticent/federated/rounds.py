@@ -223,6 +223,7 @@ class Rounds:
             self._open.is_open = False
             self._open = replace(self._open, updates={}, is_open=True)
             return self._open
+        self.journal.confirm_before(number)  # a note that failed is made up for before the model is sent
         drawn = self._schedule.draw(number, there)
         root = self._keys.take(Stream.LOSS, steps=range(number, number + 1))
         shape = (self.plan.server.sampler.capacity, 1, 2)
@@ -275,6 +276,7 @@ class Rounds:
         state = fresh if saved is None else saved
         before = int(state.step)
         self.journal.forget_from(before)
+        self.journal.confirm_before(before)
         if saved is not None:
             again = first_fresh_step(self.plan.server, int(saved.step))
             state = saved._replace(step=jnp.int32(again))

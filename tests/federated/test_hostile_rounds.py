@@ -121,6 +121,23 @@ def test_a_second_server_and_an_older_checkpoint_release_nothing_twice(tmp_path:
         Rounds(plan_for(), start(), NAMES, folder=tmp_path)
 
 
+@pytest.mark.usefixtures("rounds_without_sums")
+def test_a_model_that_was_saved_when_its_journal_failed_counts_as_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = Rounds(plan_for(), start(), NAMES, folder=tmp_path)
+    shutil.copy(tmp_path / "checkpoint", tmp_path / "old")
+    current = rounds.begin()
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds.journal, "note", lambda *given, **more: 1 / 0)  # the server dies here
+        with pytest.raises(ZeroDivisionError):
+            rounds.finish(current)
+    assert Rounds(plan_for(), start(), NAMES, folder=tmp_path).number == 1  # and its model is sent
+    shutil.copy(tmp_path / "old", tmp_path / "checkpoint")
+    with pytest.raises(IntegrityError, match="Round 0 is over, and the checkpoint"):
+        Rounds(plan_for(), start(), NAMES, folder=tmp_path)
+
+
 @pytest.mark.parametrize("sampling", ["shuffled", "parts"])
 @pytest.mark.usefixtures("rounds_without_sums")
 def test_clients_are_in_no_more_rounds_however_often_the_server_is_killed(

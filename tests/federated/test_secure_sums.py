@@ -14,15 +14,17 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from reticent.core.errors import DataError, IntegrityError, InvalidArgument
+from reticent.core.errors import DataError, IntegrityError, InvalidArgument, KeyReuse
 from reticent.core.keys import Keys
 from reticent.core.whole_normals import floor_deviation, largest
 from reticent.federated.secure import masks, protocol, shamir
+from reticent.federated.secure.plan import SecurePlan
 from reticent.federated.secure.protocol import Client, PublicKeys, Revealed, Server, secure_sum
 from reticent.federated.secure.shares import NoiseShares
 from reticent.federated.secure.sums import private_sum
 from reticent.federated.secure.turns import Turns
 from reticent.mechanisms.events import Gaussian, Repeated
+from reticent.training.local_training import LocalTraining
 
 SECRET = bytes(range(32))
 
@@ -235,6 +237,17 @@ def test_sealed_shares_that_were_changed_or_are_of_another_round_do_not_open():
         round_.clients[1].masked(np.zeros(5, np.uint32), inbox)
 
 
+def test_two_messages_that_are_sealed_with_one_key_show_no_difference():
+    key, one, two = bytes(32), bytes(40), bytes(range(40))
+    first, second = (np.frombuffer(masks.sealed(key, each), np.uint8) for each in (one, two))
+    bits = np.frombuffer(one, np.uint8) ^ np.frombuffer(two, np.uint8)
+    assert not np.array_equal((first ^ second)[-56:-16], bits)  # as it would be with one stream for both
+    assert masks.opened(key, bytes(second)) == two
+    for wrong in (b"", b"short", bytes(second[:-1])):
+        with pytest.raises(IntegrityError, match="does not open"):
+            masks.opened(key, wrong)
+
+
 def test_keys_that_are_copied_or_no_keys_are_refused_before_they_cost_others_the_round():
     server, one = Server("r", threshold=3, numbers=5), Client(1, "r").keys()
     server.take_keys(1, one)
@@ -257,6 +270,11 @@ def test_a_client_counts_its_rounds_over_all_runs_and_never_uses_masks_twice(tmp
     with pytest.raises(DataError, match="masks were used"):
         Turns(tmp_path, plan="a plan", client="ann").take(b"one", 9)
     Turns(tmp_path, plan="a plan", client="bob").take(b"one", 2)
+    # Two processes of one client that are asked to reveal at once both find a round that told nothing.
+    Turns(tmp_path, plan="a plan", client="bob").tell(b"one")
+    for key in (b"one", b"of a round without numbers"):
+        with pytest.raises(DataError, match="could open a single update"):
+            Turns(tmp_path, plan="a plan", client="bob").tell(key)
     for path in tmp_path.glob("*.json"):
         assert path.stat().st_mode & 0o77 == 0
         path.write_text("{}")
@@ -271,6 +289,19 @@ def test_thresholds_that_half_reach_and_keys_that_two_share_are_refused():
         client.shares({1: client.keys(), **keys}, 2)
     with pytest.raises(IntegrityError, match="same key"):
         client.shares({1: client.keys(), 2: keys[2], 3: keys[2]}, 2)
+    half = NoiseShares(clients=6, least=3, noise_multiplier=2.0, max_norm=0.5)
+    with pytest.raises(InvalidArgument, match="opened by 3, which is not more than half"):
+        SecurePlan(shares=half, rounds=1, rows_per_client=1, local=LocalTraining(learning_rate=0.1))
+
+
+def test_clients_with_one_source_of_noise_between_them_are_refused():
+    """Their shares would be one number, as often as there are clients: whoever knows one knows all."""
+    keys = Keys.from_os()
+    shares = NoiseShares(clients=3, least=2, noise_multiplier=1.0, max_norm=1.0)
+    with pytest.raises(KeyReuse):
+        private_sum(
+            {at: np.zeros(4) for at in (1, 2, 3)}, shares, dict.fromkeys((1, 2, 3), keys), round_number=0
+        )
 
 
 # Noise

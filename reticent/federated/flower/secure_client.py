@@ -88,13 +88,16 @@ def secure_client_app(
             LOG.exception("This client has no update: it sends zeros with noise")
             return np.zeros(trees.size(params))
 
+    def own_turns(context: Any) -> Turns:
+        own = (name or configured_name)(context)
+        return Turns(Path(turns).expanduser(), plan=plan.digest, client=own)
+
     def masked(message: Any, context: Any) -> dict[str, Any]:
         said, client = said_in(message), _client_in(context)
         model = from_record(message.content.array_records[MODEL], params, "The server")
         encoded = plan.shares.encoded(own_update(model, context), Keys.from_os(), 0)
         inbox = {peer: sealed for peer, (sealed,) in by_place(said, "sealed").items()}
-        own = Turns(Path(turns).expanduser(), plan=plan.digest, client=(name or configured_name)(context))
-        own.take(client.keys().of_masks, plan.rounds)  # before anything is sent
+        own_turns(context).take(client.keys().of_masks, plan.rounds)  # before anything is sent
         numbers = client.masked(encoded, inbox)
         _keep(context, client)
         return {NUMBERS: numbers_record(numbers)}
@@ -102,7 +105,7 @@ def secure_client_app(
     on(KEYS, lambda message, context: _begin(message, context, plan))
     on(SHARES, lambda message, context: _share(message, context, plan))
     on(MASKED, masked)
-    on(REVEAL, _reveal)
+    on(REVEAL, lambda message, context: _reveal(message, context, own_turns(context)))
     return found
 
 
@@ -126,9 +129,10 @@ def _share(message: Any, context: Any, plan: SecurePlan) -> dict[str, Any]:
     return {SAID: app.ConfigRecord(columns)}
 
 
-def _reveal(message: Any, context: Any) -> dict[str, Any]:
+def _reveal(message: Any, context: Any, turns: Turns) -> dict[str, Any]:
     client = _client_in(context)
     told = client.reveal({int(place) for place in said_in(message)["finished"]})
+    turns.tell(client.keys().of_masks)  # two processes that are asked at once know nothing of each other
     _keep(context, client)
     return {SAID: app.ConfigRecord(columns_of_revealed(told))}
 

@@ -7,6 +7,7 @@ is used twice, and a message of another round does not open.
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from jaxtyping import UInt32
 from reticent.core.errors import IntegrityError, InvalidArgument, Unavailable
 
 KEY_BYTES = 32
+_NONCE_BYTES = 12
 _ZEROS = memoryview(bytes(4 << 16))  # a piece of a stream, encrypted to get the stream itself
 
 
@@ -119,8 +121,12 @@ def add_stream(total: UInt32[np.ndarray, " count"], key: bytes, *, sign: int = 1
 
 
 def sealed(key: bytes, message: bytes) -> bytes:
-    """A message that only a holder of the key reads or makes; the key must be used for nothing else."""
-    return _cryptography().ChaCha20Poly1305(key).encrypt(bytes(12), message, None)
+    """A message that only a holder of the key reads or makes; the key must be used for nothing else.
+
+    A client that two processes run at once may seal two messages with one key: each has a nonce of its own.
+    """
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    return nonce + _cryptography().ChaCha20Poly1305(key).encrypt(nonce, message, None)
 
 
 def opened(key: bytes, message: bytes) -> bytes:
@@ -130,8 +136,9 @@ def opened(key: bytes, message: bytes) -> bytes:
     """
     library = _cryptography()
     try:
-        return library.ChaCha20Poly1305(key).decrypt(bytes(12), message, None)
-    except library.InvalidTag as error:
+        nonce, rest = message[:_NONCE_BYTES], message[_NONCE_BYTES:]
+        return library.ChaCha20Poly1305(key).decrypt(nonce, rest, None)
+    except (library.InvalidTag, ValueError) as error:  # of a message that is too short, too
         raise IntegrityError(
             "A message does not open: it was changed, or belongs to another round or another client.",
             remedy="Leave out the client that sent it, and start the round again.",

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from reticent.accounting.guarantee import Guarantee
 from reticent.core import checks
+from reticent.core.errors import InvalidArgument
 from reticent.core.files import digest_of
 from reticent.federated.secure.shares import NoiseShares
 from reticent.mechanisms.events import Event
@@ -38,6 +39,12 @@ class SecurePlan:
 
     def __post_init__(self) -> None:
         checks.count(rounds=self.rounds, rows_per_client=self.rows_per_client)
+        if not self.shares.least > self.shares.clients // 2:
+            raise InvalidArgument(
+                f"Rounds of {self.shares.clients} clients are opened by {self.shares.least}, which is not "
+                "more than half of them: every client would refuse.",
+                remedy=f"Choose least={self.shares.clients // 2 + 1} or more.",
+            )
 
     @property
     def event(self) -> Event:
