@@ -9,8 +9,8 @@ import errno
 import json
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,19 @@ def read_unreleased(folder: Path, number: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("not an object")
     return found if found.get("number") == number else {}
+
+
+@contextmanager
+def without_leftovers(folder: Path, pattern: str) -> Iterator[None]:
+    """What an error leaves of these files in the private part is removed; those that were there stay."""
+    private = folder / PRIVATE
+    before = set(private.glob(pattern))
+    try:
+        yield
+    except BaseException:
+        for path in set(private.glob(pattern)) - before:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def discard(folder: Path) -> None:

@@ -11,12 +11,13 @@ from reticent.core.errors import DataError, IntegrityError
 from reticent.core.observer import NOBODY, Observer
 from reticent.data.domain import Domain
 from reticent.data.held_out import Split
+from reticent.features.computing import PREFIX
 from reticent.runs import folder as folders
-from reticent.runs.arrays import Arrays, UsersOfRows, divided_by, inputs_of, with_public
+from reticent.runs.arrays import Arrays, DividedRows, UsersOfRows, divided_by, inputs_of, with_public
 from reticent.runs.learners import Learner
 from reticent.runs.origin import require_own
 from reticent.runs.predict import Predictor
-from reticent.runs.private_part import read_split
+from reticent.runs.private_part import read_split, without_leftovers
 from reticent.runs.problem import Problem
 from reticent.runs.record import RunRecord
 from reticent.runs.request import request_of
@@ -74,16 +75,8 @@ def reopened(folder: Path, *, observer: Observer = NOBODY, data: Path | str | No
     if not source.has_test:
         source.split = read_split(folder, source.request.test)
     domain = folders.read_domain(folder)
-    try:
-        divided, public = with_public(source, domain, divided_by(source, domain, observer), observer)
-    except DataError as error:
-        raise DataError(
-            f"The data of {folder} cannot be read again: {error.happened}", remedy=error.remedy
-        ) from error
-    if known is None:
-        warn_unchecked(folder, source.request.source, observer)
-    else:
-        known.require_same(known.digest.total(), source.request.source)
+    with without_leftovers(folder, f"{PREFIX}*.npy"):  # features of rows that turn out to be others
+        divided, public = _rows_again(folder, source, domain, known, observer)
     if divided.problem != predictor.problem:
         raise _changed_data(folder)
     learner = predictor.learner
@@ -104,6 +97,23 @@ def reopened(folder: Path, *, observer: Observer = NOBODY, data: Path | str | No
         source.split,
         divided.users,
     )
+
+
+def _rows_again(
+    folder: Path, source: Source, domain: Domain | None, known: KnownRows | None, observer: Observer
+) -> tuple[DividedRows, np.ndarray | None]:
+    """The rows of the run as they were divided, compared with those that it was made from."""
+    try:
+        found = with_public(source, domain, divided_by(source, domain, observer), observer)
+    except DataError as error:
+        raise DataError(
+            f"The data of {folder} cannot be read again: {error.happened}", remedy=error.remedy
+        ) from error
+    if known is None:
+        warn_unchecked(folder, source.request.source, observer)
+    else:
+        known.require_same(known.digest.total(), source.request.source)
+    return found
 
 
 def _changed_data(folder: Path) -> IntegrityError:

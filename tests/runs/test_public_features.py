@@ -125,6 +125,18 @@ def test_new_images_are_predicted_by_the_same_model_only(run, images, model, tmp
         Predictor(stranger).open(images, features=str(model))
 
 
+def test_other_images_in_their_place_are_noticed_and_leave_nothing(run, images):
+    before, first = sorted((run / "private").iterdir()), images / "cat" / "0.png"
+    kept = first.read_bytes()
+    try:
+        paint(first, 90)
+        with pytest.raises(IntegrityError, match="at least one cell differs"):
+            reopened(run)
+    finally:
+        first.write_bytes(kept)
+    assert sorted((run / "private").iterdir()) == before
+
+
 def test_another_model_in_its_place_is_noticed(run, model, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
