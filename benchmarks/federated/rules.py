@@ -99,7 +99,7 @@ def rules(options: Options) -> Iterator[dict[str, Any]]:
 
 
 def aggregator(rule: RuleName) -> Callable[[np.ndarray], np.ndarray]:
-    tolerated = min(MALICIOUS, robust.tolerated(rule, CLIENTS))
+    tolerated = min(MALICIOUS, robust.most_tolerated(rule, CLIENTS))
     bound = NORM if rule == "norm_bound" else None
     return robust.robust_rule(rule, clients=CLIENTS, malicious=tolerated, max_norm=bound)
 

@@ -150,10 +150,10 @@ def _attack_run(folder: Path, request: AttackRequest, data: str | None) -> list[
     from reticent.runs.attacks.leakage import reconstruct_from_gradients
     from reticent.runs.attacks.membership import attack_run, infer_column
     from reticent.runs.attacks.property import infer_run_property
-    from reticent.runs.reopen import reopened
+    from reticent.runs.reopen import open_again
 
     observer = output.observer()
-    again = reopened(folder, observer=observer, data=data)
+    again = open_again(folder, observer=observer, data=data)
     column = _require_column(again, request.column) if "attribute" in request.kinds else ""
     wanted: Any = _require_property(again, request.property_) if "property" in request.kinds else None
     effort = {"shadows": request.shadows, "minutes": request.minutes, "observer": observer}

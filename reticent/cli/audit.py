@@ -61,14 +61,14 @@ def run(
     """
     from reticent.audit.from_run import audit_run, audit_run_arithmetic
     from reticent.runs import private_part
-    from reticent.runs.reopen import reopened
+    from reticent.runs.reopen import open_again
 
     chosen = _require_one_run(folder, train_like)
     count = _parse_canaries(canaries, has_canaries=not arithmetic)
     paths.require_folder(chosen)
     if write is not None:
         paths.require_new(write)
-    again = reopened(chosen, observer=output.observer(), data=data)
+    again = open_again(chosen, observer=output.observer(), data=data)
     if arithmetic:
         bits = audit_run_arithmetic(again, confidence=confidence)
         result, code, show = bits.to_json(), bits.exit_code, partial(_show_arithmetic, bits)

@@ -35,7 +35,7 @@ from reticent.report.render.html import page
 from reticent.runs import private_part
 from reticent.runs.attacks.membership import attack_run
 from reticent.runs.fit import fit
-from reticent.runs.reopen import Again, reopened
+from reticent.runs.reopen import Again, open_again
 from reticent.runs.request import Request
 from reticent.runs.scoring import predict_scores, softmax
 
@@ -94,7 +94,7 @@ def demonstrate(
     observer.say(f"Training with and without privacy on '{source}', with {PLANTED} made-up records planted.")
     run = folder / "run"
     record = fit(_request(source, epsilon, ledger), run, observer=replace_say(observer)).record
-    again = reopened(run, observer=observer)
+    again = open_again(run, observer=observer)
     planted = _plant(again)
     audited = audit_run(again, inputs=planted)
     assert isinstance(audited, Audit)

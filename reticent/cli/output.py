@@ -16,7 +16,7 @@ import typer
 
 from reticent.core.errors import DataError
 from reticent.core.printable import printable, printable_json
-from reticent.core.watching_program import is_watched, tell, told_bar
+from reticent.core.watching_program import is_watched, json_bar, tell
 
 if TYPE_CHECKING:
     from reticent.core.observer import Observer
@@ -87,7 +87,7 @@ def progress(description: str, total: float | None, *, unit: str = "bytes") -> I
     Yields a function to call with how much more was done.
     """
     if is_watched():
-        yield told_bar(description, total)
+        yield json_bar(description, total)
         return
     from rich import progress as bars
 

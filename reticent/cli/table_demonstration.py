@@ -17,7 +17,7 @@ from reticent.ledger.ledger import Ledger
 from reticent.report.from_run import collect_facts
 from reticent.runs.attacks.membership import attack_run
 from reticent.runs.fit import fit
-from reticent.runs.reopen import reopened
+from reticent.runs.reopen import open_again
 from reticent.runs.request import Request
 from reticent.synthetic.generators import Generator
 from reticent.synthetic.pipeline import make
@@ -70,7 +70,7 @@ def demonstrate_table(
     )
     observer.say(f"1 of 4  Trained: {trained}. Nothing but {domain} is taken as public.")
 
-    found = attack_run(reopened(run, observer=quiet), shadows=_SHADOWS, observer=quiet)
+    found = attack_run(open_again(run, observer=quiet), shadows=_SHADOWS, observer=quiet)
     save_attacks(run, found)
     area = found.strongest.measured.auc
     attacked = (

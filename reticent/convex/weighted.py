@@ -13,7 +13,7 @@ from reticent.convex.losses import Array, Loss
 from reticent.core.errors import DataError
 
 
-def weighted(loss: Loss) -> Loss:
+def weigh(loss: Loss) -> Loss:
     """A loss whose labels are pairs, (rows, 2): the label of a record, and its weight.
 
     Guarantee:

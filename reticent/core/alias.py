@@ -73,10 +73,10 @@ def alias_table(masses: Sequence[int]) -> AliasTable:
     """The table of a law given in units of 2^-96, exactly."""
     if len(masses) != CELLS or sum(masses) != CELLS * _CELL or min(masses) < 0:
         raise AssertionError("a law has 8192 masses that add up to 2^96")
-    return _packed(*_aliased(masses, _CELL), FIRST_BITS)
+    return _pack(*_find_aliases(masses, _CELL), FIRST_BITS)
 
 
-def _aliased(masses: Sequence[int], cell_mass: int) -> tuple[list[int], list[int]]:
+def _find_aliases(masses: Sequence[int], cell_mass: int) -> tuple[list[int], list[int]]:
     """The alias and the threshold of each cell; all masses together fill the cells."""
     left = list(masses)
     alias, threshold = list(range(len(left))), [cell_mass - 1] * len(left)  # a whole cell is its own alias
@@ -91,7 +91,7 @@ def _aliased(masses: Sequence[int], cell_mass: int) -> tuple[list[int], list[int
     return alias, threshold
 
 
-def _packed(alias: Sequence[int], threshold: Sequence[int], first_bits: int) -> AliasTable:
+def _pack(alias: Sequence[int], threshold: Sequence[int], first_bits: int) -> AliasTable:
     words = [(t >> 64, (t >> 32) & 0xFFFFFFFF, t & 0xFFFFFFFF) for t in threshold]
     first, second, third = (np.array(part, np.uint64) for part in zip(*words, strict=True))
     packed = (np.array(alias, np.uint64) << np.uint64(first_bits)) | first
@@ -137,7 +137,7 @@ def rounding_table() -> AliasTable:
     alias: list[int] = []
     threshold: list[int] = []
     for fraction in range(1 << FRACTION_BITS):
-        own_alias, own_threshold = _aliased(rounding_masses(fraction), 1 << (96 - OUTCOME_BITS))
+        own_alias, own_threshold = _find_aliases(rounding_masses(fraction), 1 << (96 - OUTCOME_BITS))
         alias += own_alias
         threshold += own_threshold
-    return _packed(alias, threshold, OUTCOME_FIRST_BITS)
+    return _pack(alias, threshold, OUTCOME_FIRST_BITS)

@@ -29,7 +29,7 @@ def tell(**said: Any) -> None:
     print(printable_json(json.dumps(said, ensure_ascii=False)), file=sys.stderr, flush=True)
 
 
-def told_bar(description: str, total: float | None) -> Callable[..., None]:
+def json_bar(description: str, total: float | None) -> Callable[..., None]:
     """A bar for a program: a line when it starts, at most ten in a second, and one when all is done.
 
     Returns a function to call with how much more was done, and what is worth saying.

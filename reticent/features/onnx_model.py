@@ -83,9 +83,9 @@ def from_onnx(
         try:
             (found,) = session.run([wanted], {takes.name: batch})
         except Exception as error:  # noqa: BLE001  # the runtime's own errors have no public base
-            raise _not_taken(path, given.shape, error) from None
+            raise _refusal(path, given.shape, error) from None
         row = np.asarray(found, np.float32)[0]
-        return _pooled(row, takes.layout)
+        return _pool(row, takes.layout)
 
     return Extractor(
         name=path.name,
@@ -151,14 +151,14 @@ def _row_of_numbers(takes: _Input) -> Callable[[Any], np.ndarray]:
 
 def _image(takes: _Input, size: tuple[int, int], pixels: Pixels) -> Callable[[Any], np.ndarray]:
     def prepare(record: Any) -> np.ndarray:
-        image = resized(np.asarray(record), size, takes.channels)  # (height, width, colours), bytes
-        given = image if takes.dtype == np.uint8 else scaled(image, pixels)
+        image = resize(np.asarray(record), size, takes.channels)  # (height, width, colours), bytes
+        given = image if takes.dtype == np.uint8 else scale_pixels(image, pixels)
         return np.ascontiguousarray(given.transpose(2, 0, 1) if takes.layout == "NCHW" else given)
 
     return prepare
 
 
-def resized(image: np.ndarray, size: tuple[int, int], channels: int = 3) -> np.ndarray:
+def resize(image: np.ndarray, size: tuple[int, int], channels: int = 3) -> np.ndarray:
     """One image as bytes of another size, (height, width, channels): interpolated, each by itself.
 
     Example:
@@ -182,7 +182,7 @@ def resized(image: np.ndarray, size: tuple[int, int], channels: int = 3) -> np.n
     return np.asarray(picture).reshape(*size, channels)
 
 
-def scaled(image: np.ndarray, pixels: Pixels) -> np.ndarray:
+def scale_pixels(image: np.ndarray, pixels: Pixels) -> np.ndarray:
     """Bytes as the numbers that a model was trained on: by public constants."""
     found = image.astype(np.float32)
     if pixels == "bytes":
@@ -196,14 +196,14 @@ def scaled(image: np.ndarray, pixels: Pixels) -> np.ndarray:
     return (found - (_MEAN.mean() if grey else _MEAN)) / (_DEVIATION.mean() if grey else _DEVIATION)
 
 
-def _pooled(row: np.ndarray, layout: str) -> np.ndarray:
+def _pool(row: np.ndarray, layout: str) -> np.ndarray:
     """What a model says of one record as one row: maps by their mean over all places."""
     if row.ndim == 3:
         return row.mean(axis=(0, 1) if layout == "NHWC" else (1, 2))
     return row.mean(axis=0) if row.ndim == 2 else row
 
 
-def _not_taken(path: Path, shape: tuple[int, ...], error: Exception) -> DataError:
+def _refusal(path: Path, shape: tuple[int, ...], error: Exception) -> DataError:
     return DataError(
         f"{path} does not take a record of shape {shape}: {first_line(error)}",
         remedy="Choose the size of images that the model was made for, or export it for any.",

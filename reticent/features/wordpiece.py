@@ -67,7 +67,7 @@ class WordPieces(NamedTuple):
         return np.array([self.first, *found[: self.most - 2], self.last], np.int64)
 
     def _words(self, text: str) -> Iterator[str]:
-        for word in _spaced(text).split():
+        for word in _space_out(text).split():
             if self.lowers:
                 word = word.lower()
             if self.strips_accents:
@@ -153,7 +153,7 @@ def _ends(said: Any, vocabulary: Mapping[str, int]) -> tuple[int, int]:
     return vocabulary["[CLS]"], vocabulary["[SEP]"]
 
 
-def _spaced(text: str) -> str:
+def _space_out(text: str) -> str:
     """Without control signs, blanks of all kinds as one, and ideographs each a word."""
     kept = []
     for sign in text:

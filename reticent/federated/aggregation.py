@@ -35,7 +35,7 @@ class Aggregation:
     ) -> None:
         self._plan, self._leaves = plan, [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
         if microbatch is None:
-            example = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in self._named().items()}
+            example = {name: jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in self._by_name().items()}
             fitting = examples_at_once(_against, params, example, "vmap")
             microbatch = min(fitting, clients_at_once(trees.size(params)))  # as in the simulator
         blocks = Blocks.of(plan, microbatch)
@@ -55,7 +55,7 @@ class Aggregation:
         """
         slots = sorted(updates)
         room = self._room(int(batch.drawn))  # who came decides about no shape: others would be rounded anew
-        rows = {name: np.zeros((room, *leaf.shape), leaf.dtype) for name, leaf in self._named().items()}
+        rows = {name: np.zeros((room, *leaf.shape), leaf.dtype) for name, leaf in self._by_name().items()}
         for row, slot in enumerate(slots):
             for name, leaf in zip(rows, updates[slot], strict=True):
                 rows[name][row] = leaf
@@ -65,7 +65,7 @@ class Aggregation:
         arrived = Batch(jnp.asarray(indices), jnp.asarray(has_come), end=drawn)
         return jax.block_until_ready(self._step(state, rows, arrived, roots))
 
-    def _named(self) -> dict[str, np.ndarray]:
+    def _by_name(self) -> dict[str, np.ndarray]:
         return {f"{at:04d}": leaf for at, leaf in enumerate(self._leaves)}
 
     def _room(self, count: int) -> int:

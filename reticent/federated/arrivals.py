@@ -22,8 +22,8 @@ def leaves_of(client: str, update: Any, like: ArrayTree) -> list[np.ndarray]:
     Raises:
         DataError: it has other leaves, in another order, or of another shape or type.
     """
-    expected = _described("the server", like)[1]
-    leaves, found = _described(client, update)
+    expected = _describe("the server", like)[1]
+    leaves, found = _describe(client, update)
     for ours, theirs in zip_longest(expected, found, fillvalue=("", None)):
         if ours != theirs:
             name = ours[0] or theirs[0]
@@ -36,7 +36,7 @@ def leaves_of(client: str, update: Any, like: ArrayTree) -> list[np.ndarray]:
     return leaves
 
 
-def _described(client: str, tree: ArrayTree) -> tuple[list[np.ndarray], list[tuple[str, _Kind | None]]]:
+def _describe(client: str, tree: ArrayTree) -> tuple[list[np.ndarray], list[tuple[str, _Kind | None]]]:
     try:
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
         kinds: list[_Kind | None] = [(leaf.shape, leaf.dtype) for leaf in leaves]

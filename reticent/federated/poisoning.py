@@ -123,7 +123,7 @@ def sign_flip(updates: Sent, is_malicious: Malicious, scale: float = 1.0) -> Sen
         >>> sign_flip(np.array([[1.0], [2.0]]), np.array([False, True])).tolist()
         [[1.0], [-2.0]]
     """
-    found, is_bad = _checked(updates, is_malicious)
+    found, is_bad = _check(updates, is_malicious)
     return np.where(is_bad[:, None], -scale * found, found)
 
 
@@ -135,7 +135,7 @@ def gaussian(updates: Sent, is_malicious: Malicious, random: np.random.Generator
         >>> gaussian(np.zeros((2, 1)), np.array([False, True]), random, deviation=3.0).round(2).tolist()
         [[0.0], [0.38]]
     """
-    found, is_bad = _checked(updates, is_malicious)
+    found, is_bad = _check(updates, is_malicious)
     checks.positive(deviation=deviation)
     sent = found.copy()
     sent[is_bad] += deviation * random.standard_normal((int(is_bad.sum()), found.shape[1]))
@@ -155,7 +155,7 @@ def alie(updates: Sent, is_malicious: Malicious, z: float | None = None) -> Sent
         >>> alie(np.array([[1.0], [3.0], [9.0]]), np.array([False, False, True]), z=0.5).tolist()
         [[1.0], [3.0], [1.5]]
     """
-    found, is_bad = _checked(updates, is_malicious)
+    found, is_bad = _check(updates, is_malicious)
     honest = found[~is_bad]
     if z is None:
         z = hidden_deviations(len(found), int(is_bad.sum()))
@@ -194,7 +194,7 @@ def min_max(updates: Sent, is_malicious: Malicious) -> Sent:
         >>> sent.round(3).tolist()  # no further from 3 than 1 is
         [[1.0], [3.0], [1.0]]
     """
-    found, is_bad = _checked(updates, is_malicious)
+    found, is_bad = _check(updates, is_malicious)
     honest = found[~is_bad]
     centre, way = honest.mean(axis=0), -honest.std(axis=0)
     from_centre = centre - honest
@@ -230,7 +230,7 @@ def against_krum(updates: Sent, is_malicious: Malicious, least: float = 1e-5) ->
         >>> bool(sent[5, 0] < 0 < sent[5, 1])
         True
     """
-    found, is_bad = _checked(updates, is_malicious)
+    found, is_bad = _check(updates, is_malicious)
     honest, count = found[~is_bad], int(is_bad.sum())
     way, sent = -np.sign(honest.mean(axis=0)), found.copy()
     lengths = np.linalg.norm(honest, axis=1)
@@ -267,12 +267,12 @@ def replace_model(updates: Sent, is_malicious: Malicious, clients: int | None = 
         >>> sent.mean(axis=0).tolist()
         [6.0]
     """
-    found, is_bad = _checked(updates, is_malicious)
+    found, is_bad = _check(updates, is_malicious)
     several = (len(found) if clients is None else clients) / max(int(is_bad.sum()), 1)
     return np.where(is_bad[:, None], several * found, found)
 
 
-def _checked(updates: Sent, is_malicious: Malicious) -> tuple[Sent, Malicious]:
+def _check(updates: Sent, is_malicious: Malicious) -> tuple[Sent, Malicious]:
     found, is_bad = np.asarray(updates, np.float64), np.asarray(is_malicious)
     if found.ndim != 2 or is_bad.shape != found.shape[:1] or is_bad.dtype != np.bool_:
         raise InvalidArgument(

@@ -77,7 +77,7 @@ def robust_rule(
             "sum alone.",
             remedy="Use the mean with clipping by the clients, or let the server see updates.",
         )
-    if not malicious <= (most := tolerated(name, clients)):
+    if not malicious <= (most := most_tolerated(name, clients)):
         raise InvalidArgument(
             f"{name} with {clients} clients tolerates at most {most} malicious, not {malicious}.",
             remedy="Use another rule, or more clients in a round.",
@@ -94,7 +94,7 @@ def robust_rule(
     return _RULES[name]
 
 
-def tolerated(name: RuleName, clients: int) -> int:
+def most_tolerated(name: RuleName, clients: int) -> int:
     """The most malicious clients for which a rule's authors prove anything.
 
     Example:

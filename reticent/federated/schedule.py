@@ -44,7 +44,7 @@ class Schedule:
         self._plan, self._journal, self._keys = plan.server, journal, keys
         require_declared(plan.server, len(journal.clients))
         self._places = places_for(plan.server, len(journal.clients), keys.place_key())
-        self._declared = _declared(plan)
+        self._declared = _declared_turns(plan)
         self._limited = plan.server.sampler if isinstance(plan.server.sampler, Limited) else None
 
     def require_known(self, rounds: int) -> None:
@@ -101,7 +101,7 @@ class Schedule:
         return batch, {slot: int(unit_at[slot]) for slot in np.flatnonzero(is_real).tolist()}
 
 
-def _declared(plan: FederatedPlan) -> Participation | None:
+def _declared_turns(plan: FederatedPlan) -> Participation | None:
     """How often a client may take part; None where coins decide and any number of rounds is paid for."""
     server = plan.server
     try:

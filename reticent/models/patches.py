@@ -84,7 +84,7 @@ def patches_of(
             remedy="Use larger images, or a smaller side.",
         )
     rng = np.random.default_rng(seed)
-    pieces = _normalised(_drawn(images, side, max(_PIECES, 2 * count), rng))
+    pieces = _normalise(_draw(images, side, max(_PIECES, 2 * count), rng))
     centre = pieces.mean(axis=0)
     variances, directions = np.linalg.eigh(np.cov(pieces - centre, rowvar=False))
     whiten = (directions / np.sqrt(np.maximum(variances, 0) + _SHRINK)) @ directions.T
@@ -138,7 +138,7 @@ def _features(images: jax.Array, filters: jax.Array, shifts: jax.Array, stride: 
     return rows / jnp.maximum(jnp.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
 
 
-def _drawn(images: np.ndarray, side: int, count: int, rng: np.random.Generator) -> np.ndarray:
+def _draw(images: np.ndarray, side: int, count: int, rng: np.random.Generator) -> np.ndarray:
     """Pieces at random places of random images, (count, pixels) from 0 to 1."""
     which = rng.integers(len(images), size=count)
     tops, lefts = (rng.integers(images.shape[axis] - side + 1, size=count) for axis in (1, 2))
@@ -147,7 +147,7 @@ def _drawn(images: np.ndarray, side: int, count: int, rng: np.random.Generator) 
     return found.astype(np.float32) / (255 if images.dtype == np.uint8 else 1)
 
 
-def _normalised(pieces: np.ndarray) -> np.ndarray:
+def _normalise(pieces: np.ndarray) -> np.ndarray:
     away = pieces - pieces.mean(axis=1, keepdims=True)
     return away / np.sqrt(np.mean(np.square(away), axis=1, keepdims=True) + _DIM)
 

@@ -67,7 +67,7 @@ def wide_resnet(
         width: how many times wider than the thin network: 1 to 4 are for patient CPUs.
         groups: of channels that are normalised together.
         stem_stride: of the first convolution; 2 makes all that follows half as high and wide.
-        is_folded: filters are taken as they are; for those that `folded` has standardised for good, so that
+        is_folded: filters are taken as they are; for those that `fold` has standardised for good, so that
             low-rank factors can stand beside them.
 
     Example:
@@ -108,7 +108,7 @@ def wide_resnet_features(
     return jnp.concatenate([quarters(stage).ravel() for stage in last])
 
 
-def folded(params: Params) -> Params:
+def fold(params: Params) -> Params:
     """The parameters of the same network with filters that are standardised already.
 
     Example:

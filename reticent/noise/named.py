@@ -46,7 +46,7 @@ def toeplitz(*, bands: int | None = None, participation: Participation | None = 
     """Coefficients of least error, found when the plan is made. By default, bands fill the gap of a record.
 
     Example:
-        >>> found = toeplitz(bands=4).settled(16, Participation.cyclic(16, parts=4))
+        >>> found = toeplitz(bands=4).settle(16, Participation.cyclic(16, parts=4))
         >>> round(found.error(16, Participation.cyclic(16, parts=4)).rmse, 3)
         3.875
     """
@@ -151,7 +151,7 @@ def from_json(value: Any) -> NoiseStrategy:
     try:
         for name in ("coefficients", "scales", "decays"):
             if name in given:
-                given[name] = tuple(float(each) for each in _listed(given[name]))
+                given[name] = tuple(float(each) for each in _list(given[name]))
         if given.get("participation") is not None:
             given["participation"] = Participation(**given["participation"])
         return _KINDS[kind](**given)
@@ -161,7 +161,7 @@ def from_json(value: Any) -> NoiseStrategy:
         ) from None
 
 
-def _listed(value: Any) -> list[Any]:
+def _list(value: Any) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise TypeError
     return list(value)

@@ -30,7 +30,7 @@ def whole_run(
     """
     if steps == 0:
         return Repeated(event=Gaussian(noise_multiplier=noise_multiplier), times=0)
-    return _divided(noise_multiplier, noise.sensitivity(steps, participation))
+    return _divide(noise_multiplier, noise.sensitivity(steps, participation))
 
 
 def one_turn(noise: NoiseStrategy, noise_multiplier: float, steps: int) -> Event:
@@ -39,7 +39,7 @@ def one_turn(noise: NoiseStrategy, noise_multiplier: float, steps: int) -> Event
     With no more bands than there are parts, a record's turns move disjoint rows of C X. Each turn is then a
     release of its own, sampled as its coin says; with one band, it is that of independent noise.
     """
-    return _divided(noise_multiplier, noise.sensitivity(max(steps, 1), Participation(times=1)))
+    return _divide(noise_multiplier, noise.sensitivity(max(steps, 1), Participation(times=1)))
 
 
 def has_disjoint_turns(noise: NoiseStrategy, steps: int, parts: int) -> bool:
@@ -47,7 +47,7 @@ def has_disjoint_turns(noise: NoiseStrategy, steps: int, parts: int) -> bool:
     return noise.bands(max(steps, 1)) <= parts
 
 
-def _divided(noise_multiplier: float, reach: float) -> Gaussian:
+def _divide(noise_multiplier: float, reach: float) -> Gaussian:
     """The quotient is rounded down."""
     quotient = noise_multiplier if reach == 1 else math.nextafter(noise_multiplier / reach, 0.0)
     return Gaussian(noise_multiplier=quotient)

@@ -46,7 +46,7 @@ class NoiseStrategy(Protocol):
         """What was declared of the batches, if anything; a plan refuses batches that break it."""
         ...
 
-    def settled(self, steps: int, participation: Participation) -> NoiseStrategy:
+    def settle(self, steps: int, participation: Participation) -> NoiseStrategy:
         """The same strategy with every number found that depends on the length of the run."""
         ...
 
@@ -81,7 +81,7 @@ class Independent:
     name = "independent"
     in_words = "independent noise"
 
-    def settled(self, steps: int, participation: Participation) -> Independent:
+    def settle(self, steps: int, participation: Participation) -> Independent:
         return self
 
     def column(self, steps: int) -> np.ndarray:
@@ -126,7 +126,7 @@ class Toeplitz:
                     remedy="Leave out width, or pass as many bands as coefficients.",
                 )
 
-    def settled(self, steps: int, participation: Participation) -> Toeplitz:
+    def settle(self, steps: int, participation: Participation) -> Toeplitz:
         width = min(participation.separation, steps) if self.width is None else self.width
         _require_bands(width, steps)
         if self.coefficients:
@@ -138,7 +138,7 @@ class Toeplitz:
         if not self.coefficients:
             raise InvalidArgument(
                 "The coefficients depend on the length of the run.",
-                remedy="Ask `settled(steps, participation)`.",
+                remedy="Ask `settle(steps, participation)`.",
             )
         return np.array(self.coefficients)[:steps]
 
@@ -170,7 +170,7 @@ class Banded:
     def __post_init__(self) -> None:
         checks.count(bands=self.width)
 
-    def settled(self, steps: int, participation: Participation) -> Banded:
+    def settle(self, steps: int, participation: Participation) -> Banded:
         _require_bands(self.width, steps)
         return self
 
@@ -221,7 +221,7 @@ class Buffered:
                 remedy="Leave them out: a plan finds them.",
             )
 
-    def settled(self, steps: int, participation: Participation) -> Buffered:
+    def settle(self, steps: int, participation: Participation) -> Buffered:
         if self.scales:
             return self
         found = optimal_buffers(self.buffers, steps, participation)
@@ -236,7 +236,7 @@ class Buffered:
     def column(self, steps: int) -> np.ndarray:
         if not self.scales:
             raise InvalidArgument(
-                "The buffers depend on the length of the run.", remedy="Ask `settled(steps, participation)`."
+                "The buffers depend on the length of the run.", remedy="Ask `settle(steps, participation)`."
             )
         return Buffers(np.array(self.scales), np.array(self.decays)).column(steps)[:steps]
 
@@ -272,7 +272,7 @@ class Tree:
         if self.restart is not None:
             checks.count(restart=self.restart)
 
-    def settled(self, steps: int, participation: Participation) -> Tree:
+    def settle(self, steps: int, participation: Participation) -> Tree:
         return self
 
     def _blocks(self, steps: int) -> tuple[int, int]:
@@ -312,7 +312,7 @@ class Dense:
     participation: Participation | None = None
     name = "dense"
 
-    def settled(self, steps: int, participation: Participation) -> Dense:
+    def settle(self, steps: int, participation: Participation) -> Dense:
         if self.width is not None:
             _require_bands(self.width, steps)
         return self

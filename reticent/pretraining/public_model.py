@@ -117,7 +117,7 @@ class PublicModel:
         """The architecture of the network, for so many classes; it takes images as bytes.
 
         Args:
-            is_folded: for parameters that `wide_resnet.folded` has standardised for good.
+            is_folded: for parameters that `wide_resnet.fold` has standardised for good.
         """
         network = wide_resnet(
             **self._size, classes=classes, channels=self.about.shape[2], is_folded=is_folded

@@ -87,7 +87,7 @@ def _divide(source: Source, domain: Domain | None, observer: Observer, scratch: 
         problem = of_table(domain, len(feature_names(domain)), rows)
         learn = learner(source.request.model, problem)
         unclipped = Unclipped(domain, split, first=source.first)
-        train_on, held_out = spill.written(
+        train_on, held_out = spill.write_rows(
             source.table,
             domain,
             split,
@@ -145,7 +145,7 @@ def parts_as_inputs(
         # One record more or less moves no other: see `training.places`.
         room = Poisson(examples=divided.problem.rows, batch_size=1).most
         places = lay(len(train_on["x"]), room, keys.place_key())
-        laid = inputs_of(learn, {"x": places.laid(np.asarray(train_on["x"]))}, observer)["x"]
+        laid = inputs_of(learn, {"x": places.lay(np.asarray(train_on["x"]))}, observer)["x"]
         return laid[places.of_units]
 
     is_laid = learn.rounds_by_place and collectives.count() == 1

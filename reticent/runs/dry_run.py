@@ -108,7 +108,7 @@ def dry_run(request: Request) -> DryRun:
         in_words=recipe.in_words,
         model=asked.model,
         why=source.why_model,
-        expected=_expected(source),
+        expected=_expectation(source),
         preparation=preparation_cost(noise, delta=asked.delta),
         promise=promise,
         public=_public(source),
@@ -126,7 +126,7 @@ def _assumptions(source: Source) -> tuple[str, ...]:
     return (names, *(() if written is None else (written,)), *source.declares.assumptions)
 
 
-def _expected(source: Source) -> str:
+def _expectation(source: Source) -> str:
     """What is known of such models before a row is looked at."""
     said = ""
     if source.table is not None and source.request.model == "additive":

@@ -112,7 +112,7 @@ def discard(folder: Path) -> None:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def hold(folder: Path) -> Iterator[None]:
     """Keeps other processes out: two that resume one run would draw noise for the same steps.
 
     The lock ends with the process, however that ends. Where the system has no such locks, nothing is held.
@@ -226,7 +226,7 @@ def read_record(folder: Path) -> RunRecord:
             remedy="Read it with the version of reticent that wrote it.",
         ) from None
     except (Unreadable, ValueError) as error:
-        raise damaged(folder) from error
+        raise damage_error(folder) from error
     _require_true(folder, record)
     return record
 
@@ -241,18 +241,18 @@ def _require_true(folder: Path, record: RunRecord) -> None:
         return
     said = record.outcome.guarantee
     if len(flatten(record.event)) > _MOST_EVENTS:
-        raise damaged(folder)
+        raise damage_error(folder)
     try:
         least = tight(record.event, said.delta, said.adjacency, group=said.group).upper
     except ReticentError:
-        raise damaged(folder) from None
+        raise damage_error(folder) from None
     if not (least * (1 - 1e-6) <= said.epsilon):
         raise IntegrityError(
             f"{folder / RUN} promises epsilon {said.epsilon:.4g} at delta {said.delta:g}; what it says was "
             f"released costs {least:.4g}: it was changed.",
             remedy="Restore it from a copy.",
         )
-    with misfits_as(damaged(folder)):
+    with misfits_as(damage_error(folder)):
         wrong = contradiction(record)
     if wrong is not None:
         raise IntegrityError(f"{folder / RUN} contradicts itself: {wrong}.", remedy="Restore it from a copy.")
@@ -301,7 +301,7 @@ def require_model(folder: Path, record: RunRecord) -> None:
         )
 
 
-def damaged(folder: Path) -> IntegrityError:
+def damage_error(folder: Path) -> IntegrityError:
     return IntegrityError(f"{folder / RUN} is damaged.", remedy="Restore it from a copy.")
 
 

@@ -81,7 +81,7 @@ def learner(name: ModelName, problem: Problem, start: PublicStart | None = None)
         start: the public weights that it starts from, if it does.
     """
     if start is not None:
-        return _started(start, problem)
+        return _start(start, problem)
     if name == "auto":
         name = auto_for_images(problem.shape) if problem.is_image else "linear"
     match name:
@@ -113,7 +113,7 @@ def learner(name: ModelName, problem: Problem, start: PublicStart | None = None)
             )
 
 
-def _started(start: PublicStart, problem: Problem) -> Learner:
+def _start(start: PublicStart, problem: Problem) -> Learner:
     start.require_images(problem)
     name: tuple[str, ...] = (start.weights.digest, start.learn)
     if start.learn == "dense":

@@ -64,7 +64,7 @@ from reticent.runs.record import (
 )
 from reticent.runs.resumable import require_kind, require_resumable, require_same_data, require_same_rows
 from reticent.runs.row_fingerprint import RowDigest, digest_for, keep_or_compare
-from reticent.runs.source import moved, require_there
+from reticent.runs.source import move, require_there
 from reticent.runs.table_format import TableFormat
 from reticent.runs.users import assumptions_about
 from reticent.runs.work import Learned, Work
@@ -230,7 +230,7 @@ def resume(
         with _hold_by_first(folder), spill.scratch() as scratch:
             return _resume(product, folder, shared_keys(keys), observer, began, scratch, data)
     if collectives.is_first():
-        with suppress(DataError), folders.held(folder):
+        with suppress(DataError), folders.hold(folder):
             folders.tidy(folder)
     observer.say(f"{folder} is finished already.")
     return FinishedRun(folder=folder, record=record)
@@ -284,7 +284,7 @@ def _event_for(product: RunProduct, source: RunSource, epsilon: float) -> Event:
 def _hold_by_first(folder: Path) -> Iterator[None]:
     """The folder, kept by the first process for all."""
     with ExitStack() as stack:
-        by_first(lambda: stack.enter_context(folders.held(folder)))
+        by_first(lambda: stack.enter_context(folders.hold(folder)))
         yield
 
 
@@ -308,7 +308,7 @@ def _resume(
         return FinishedRun(folder=folder, record=record)
     require_resumable(folder, record)
     by_first(lambda: require_own(folder, record))
-    request = moved(product.request_of(record), data)
+    request = move(product.request_of(record), data)
     require_there(request, folder)
     source = product.open(request, folder)
     require_same_rows(folder, record, source)

@@ -64,7 +64,7 @@ class Predictor:
         self._require_threshold(threshold)
         data = encode(table, self._domain(), odd=odd)
         for name, scores in zip(file_names(table), self.scores(data["x"]), strict=False):
-            yield {**name, **self.named(scores, threshold)}
+            yield {**name, **self.name(scores, threshold)}
 
     def open(
         self, path: Path | str, typed: Mapping[str, Any] | None = None, *, features: str | None = None
@@ -135,7 +135,7 @@ class Predictor:
         columns = {name: column for name, column in domain.columns.items() if name != domain.target}
         return replace(domain, columns=columns, target=None)
 
-    def named(self, scores: np.ndarray, threshold: float | None = None) -> dict[str, Any]:
+    def name(self, scores: np.ndarray, threshold: float | None = None) -> dict[str, Any]:
         """The prediction from the scores of a row, and for classes the probability of each."""
         if not self.problem.is_classification:
             return {"prediction": float(scores[0])}

@@ -48,7 +48,7 @@ def domain_of(
         return Domain.from_toml(written, source=str(run.folder / folders.DOMAIN))
     if noise is None:
         return folders.write_domain(run.folder, _with_format(source.public_domain, source.table))
-    return _found(run, source, noise, keys, observer)
+    return _find(run, source, noise, keys, observer)
 
 
 def _with_format(domain: Domain, table: Table) -> Domain:
@@ -58,7 +58,7 @@ def _with_format(domain: Domain, table: Table) -> Domain:
     return replace(domain, format=table.dialect.describe_format())
 
 
-def _found(run: OpenRun, source: Any, noise: PreparationNoise, keys: Keys, observer: Observer) -> Domain:
+def _find(run: OpenRun, source: Any, noise: PreparationNoise, keys: Keys, observer: Observer) -> Domain:
     """Found just now at the price of `noise`; on the disk before it is said."""
     target = source.request.target
     try:

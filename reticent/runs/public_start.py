@@ -18,7 +18,7 @@ import numpy as np
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.trees import ArrayTree
 from reticent.models import Model
-from reticent.models.wide_resnet import folded
+from reticent.models.wide_resnet import fold
 from reticent.pretraining.overlap import count_overlap, row_hashes
 from reticent.pretraining.public_model import PublicModel, read_public
 from reticent.runs.problem import Problem
@@ -125,7 +125,7 @@ def whole_network(start: PublicStart, classes: int) -> StartedModel:
     """The public network with a new last layer of zeros, for these classes."""
     is_folded = start.learn == "lora"  # factors stand beside filters as they are used
     model = start.weights.network(classes, is_folded=is_folded)
-    params = folded(start.weights.params()) if is_folded else start.weights.params()
+    params = fold(start.weights.params()) if is_folded else start.weights.params()
     last = params["dense"]
     params["dense"] = {"w": jnp.zeros((last["w"].shape[0], classes)), "b": jnp.zeros(classes)}
     return StartedModel(

@@ -265,7 +265,7 @@ class RunRecord:
 
 def as_requested(request: Any) -> Requested:
     """A request for a model or for a generator, as its record keeps it."""
-    return _requested(asdict(request) | {"ledger": without_password(request.ledger)})
+    return _request(asdict(request) | {"ledger": without_password(request.ledger)})
 
 
 def _from_3(value: dict[str, Any]) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def _read(value: dict[str, Any]) -> RunRecord:
         kind=kind,
         state=state,
         number=text(value["number"]),
-        request=_requested(mapping(value["request"])),
+        request=_request(mapping(value["request"])),
         records=count(value["records"]),
         rows=count(value["rows"]),
         recipe=RecipeRecord(
@@ -310,7 +310,7 @@ def _read(value: dict[str, Any]) -> RunRecord:
     )
 
 
-def _requested(value: Mapping[str, Any]) -> Requested:
+def _request(value: Mapping[str, Any]) -> Requested:
     shared = {name.name for name in fields(Requested)} - {"options"}
     return Requested(
         source=text(value["source"]),

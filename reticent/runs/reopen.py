@@ -22,7 +22,7 @@ from reticent.runs.problem import Problem
 from reticent.runs.record import RunRecord
 from reticent.runs.request import request_of
 from reticent.runs.row_fingerprint import KnownRows, row_count_differs, warn_unchecked
-from reticent.runs.source import Source, moved, require_there
+from reticent.runs.source import Source, move, require_there
 
 
 class Again(NamedTuple):
@@ -49,7 +49,7 @@ class Again(NamedTuple):
     users: UsersOfRows | None = None
 
 
-def reopened(folder: Path, *, observer: Observer = NOBODY, data: Path | str | None = None) -> Again:
+def open_again(folder: Path, *, observer: Observer = NOBODY, data: Path | str | None = None) -> Again:
     """Reads a finished run, and its data from where they were.
 
     Args:
@@ -64,7 +64,7 @@ def reopened(folder: Path, *, observer: Observer = NOBODY, data: Path | str | No
     predictor = Predictor(folder)
     record = predictor.record
     require_own(folder, record)
-    request = moved(request_of(record), data)
+    request = move(request_of(record), data)
     require_there(request, folder)
     source = Source(request, folder=folder)
     if source.rows != record.records:

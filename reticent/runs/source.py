@@ -344,7 +344,7 @@ class Source:
         return needed
 
 
-def moved(request: Any, data: Path | str | None) -> Any:
+def move(request: Any, data: Path | str | None) -> Any:
     """The same request about a table that is at another place; as it is for None.
 
     Raises:

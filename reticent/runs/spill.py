@@ -54,7 +54,7 @@ def scratch() -> Iterator[Path]:
         yield Path(path)
 
 
-def written(
+def write_rows(
     table: Table,
     domain: Domain,
     split: RowSplit,
@@ -93,7 +93,7 @@ def written(
             take_in({"x": x, "y": y}, first + batch.first)
             inputs = learn.inputs(x)
             is_held_out = split.is_held_out(first + batch.first, count)
-            with _disk_reported(into):
+            with _report_disk_errors(into):
                 for key, array in (("x", inputs[~is_held_out]), ("y", y[~is_held_out])):
                     if key not in outputs:
                         file = stack.enter_context(open_new(paths[key], is_private=True))
@@ -120,7 +120,7 @@ def _begin_file(file: BinaryIO, shape: tuple[int, ...], dtype: Any) -> BinaryIO:
 
 
 @contextmanager
-def _disk_reported(into: Path) -> Iterator[None]:
+def _report_disk_errors(into: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

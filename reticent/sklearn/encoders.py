@@ -49,7 +49,7 @@ class _Encoder(TransformerMixin, PrivateEstimator):
         rows = self.content_mark(table)
         spending = self._open(rows)
         spending.assumptions.append(PUBLIC_TYPES)
-        declared = self._declared(table)
+        declared = self._declaration(table)
         found, ignored = (), ()
         if releases_for(declared):
             table = FrameTable(table.content, examples=declared_examples(self.examples, rows))
@@ -80,7 +80,7 @@ class _Encoder(TransformerMixin, PrivateEstimator):
         digest = hashlib.blake2b(table.content.serialize(), digest_size=16).digest()
         return np.broadcast_to(np.frombuffer(digest, np.uint64), (table.content.num_rows, 2))
 
-    def _declared(self, table: FrameTable) -> Domain:
+    def _declaration(self, table: FrameTable) -> Domain:
         """What is declared of the table's columns; what is not has no value, or a kind to be found."""
         raise NotImplementedError
 
@@ -214,7 +214,7 @@ class PrivateEncoder(_Encoder):
         self.random_state = random_state
         self.budget = budget
 
-    def _declared(self, table: FrameTable) -> Domain:
+    def _declaration(self, table: FrameTable) -> Domain:
         given = self.categories
         if given is None:
             given = {}
@@ -283,7 +283,7 @@ class PrivateTableEncoder(_Encoder):
         self.random_state = random_state
         self.budget = budget
 
-    def _declared(self, table: FrameTable) -> Domain:
+    def _declaration(self, table: FrameTable) -> Domain:
         given = self.columns
         if isinstance(given, (str, os.PathLike)):
             given = Domain.read(given)

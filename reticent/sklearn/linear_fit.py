@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from reticent.convex import Fit, fit
 from reticent.convex.losses import Loss
-from reticent.convex.weighted import weighted
+from reticent.convex.weighted import weigh
 from reticent.core.keys import Keys
 from reticent.mechanisms.events import Event, Repeated
 from reticent.sklearn.private import PrivateEstimator
@@ -49,7 +49,7 @@ class LinearFit(PrivateEstimator):
             weights: of the records, from 0 to 1; None where all count the same.
         """
         if weights is not None:
-            loss = weighted(loss)
+            loss = weigh(loss)
             targets = [np.column_stack([target, weights]) for target in targets]
         x = sparse.csr_matrix(x) if sparse.issparse(x) else x
         times = len(targets)

@@ -155,7 +155,7 @@ class Generator:
             IntegrityError: the record does not say.
         """
         if self.record.written_as is None:
-            raise folders.damaged(self.folder)
+            raise folders.damage_error(self.folder)
         return self.record.written_as
 
     def _npz(self, n: int, seed: int | None) -> bytes:
@@ -167,4 +167,6 @@ class Generator:
     def _write_delimited(self, n: int, seed: int | None) -> bytes:
         source = np.random.default_rng(seed)
         sizes = (min(_AT_ONCE, n - start) for start in range(0, n, _AT_ONCE))
-        return writing.delimited(self._format, self.coder, (self.sample(size, seed=source) for size in sizes))
+        return writing.write_delimited(
+            self._format, self.coder, (self.sample(size, seed=source) for size in sizes)
+        )

@@ -15,7 +15,7 @@ from reticent.data.dataset import Dataset
 from reticent.training.contributions import Contribution, UnitLoss, first_unit
 from reticent.training.devices.memory import examples_at_once
 from reticent.training.execution import Execution
-from reticent.training.given import call_of, explained
+from reticent.training.given import call_of, explain_errors
 from reticent.training.gradients import LossFunction, inputs
 from reticent.training.loss_keys import AnyLoss, key_use
 from reticent.training.plan import Plan
@@ -50,11 +50,11 @@ def checked_loss(
     place, key = jnp.zeros(1, jnp.int32), jax.random.key(0)
     seeds = contribution.seeds(key, 1, key)
     unit, row = first_unit(data, plan), inputs.row_of({name: data[name] for name in data})
-    with explained("augment(key, example)", example=row):
+    with explain_errors("augment(key, example)", example=row):
         found = jax.eval_shape(contribution.fetch, unit, place, seeds)
     example, unit_loss = inputs.row_of(found), contribution.loss(loss)
     inputs.check_parameters(params)
-    with explained(call_of(loss), params=params, example=row):
+    with explain_errors(call_of(loss), params=params, example=row):
         program = inputs.check_loss(unit_loss, params, example)
     at_once = None
     if isinstance(loss, UnitLoss) and loss.of_size is not None:

@@ -85,7 +85,7 @@ class Checkpoints:
         """
         if not force and time.monotonic() - self._last < self.seconds:
             return
-        payload = _packed(state, {"stamp": self.mark, "assumptions": self.assumptions, "began": self._began})
+        payload = _pack(state, {"stamp": self.mark, "assumptions": self.assumptions, "began": self._began})
         write_whole(self.path, _MAGIC + digest_of(payload).encode() + b"\n" + payload)
         self._last = time.monotonic()
 
@@ -109,7 +109,7 @@ class Checkpoints:
         first, _, payload = content.partition(b"\n")
         if first != _MAGIC + digest_of(payload).encode():
             raise _damage_error(self.path)
-        state, said, began = _unpacked(payload, self.mark, like, self.path)
+        state, said, began = _unpack(payload, self.mark, like, self.path)
         self.assume(said)
         self._began, self._paid, self._moments = began, *self._read_private(began)
         return state
@@ -164,7 +164,7 @@ class Checkpoints:
         self.assumptions = tuple(dict.fromkeys((*self.assumptions, *assumptions)))
 
 
-def _packed(state: TrainState, said: dict[str, Any]) -> bytes:
+def _pack(state: TrainState, said: dict[str, Any]) -> bytes:
     from safetensors.numpy import save
 
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
@@ -182,7 +182,7 @@ def _sizes(state: TrainState) -> dict[str, int]:
     }
 
 
-def _unpacked(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple[TrainState, list[str], str]:
+def _unpack(payload: bytes, stamp: str, like: TrainState, path: Path) -> tuple[TrainState, list[str], str]:
     with misfits_as(_damage_error(path)):
         found, said = tensors.parse(payload)
         known = strict_json.parse_object(said["run"])

@@ -16,7 +16,7 @@ from reticent.data.dataset import Dataset, as_dataset
 from reticent.distributed import collectives
 from reticent.mechanisms.events import Event
 from reticent.training.averages import Average
-from reticent.training.given import explained
+from reticent.training.given import explain_errors
 from reticent.training.loss_keys import AnyLoss, on_held_out_row
 from reticent.training.plan import Plan
 from reticent.training.programs import kept, with_constants_apart
@@ -122,7 +122,7 @@ def require_scalars(
         return
     row = {key: jax.ShapeDtypeStruct(evaluate[key].shape[1:], _dtype(evaluate[key])) for key in evaluate}
     for name, metric in {"loss": loss, **metrics}.items():
-        with explained(f"{name}(params, example) on a row to evaluate on", params=params, example=row):
+        with explain_errors(f"{name}(params, example) on a row to evaluate on", params=params, example=row):
             found = jax.eval_shape(on_held_out_row(metric), params, row, jax.ShapeDtypeStruct((), jnp.int32))
         if not isinstance(found, jax.ShapeDtypeStruct) or found.shape != ():
             shape = getattr(found, "shape", jax.tree.structure(found))

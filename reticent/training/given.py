@@ -126,7 +126,7 @@ def _refuse(name: str, given: Any, remedy: str) -> None:
 
 
 @contextmanager
-def explained(call: str, **shown: Any) -> Iterator[None]:
+def explain_errors(call: str, **shown: Any) -> Iterator[None]:
     """Says, beside an error that somebody's own function raises, how it was called and with what.
 
     The error stays what it is: its own message names the line.

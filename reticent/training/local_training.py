@@ -175,7 +175,7 @@ def _schedule(local: LocalTraining, is_real: jax.Array, seed: jax.Array) -> _Sch
         counts = jnp.broadcast_to(is_real, order.shape)
     else:
         bits = jax.random.bits(order_key, (local.epochs, rows), jnp.uint32)
-        order = jax.vmap(lambda drawn: _shuffled(drawn, is_real))(bits)
+        order = jax.vmap(lambda drawn: _shuffle(drawn, is_real))(bits)
         is_first = jnp.arange(rows) < jnp.sum(is_real, dtype=jnp.int32)
         counts = jnp.broadcast_to(is_first, order.shape)
     steps = local.epochs * per_epoch
@@ -183,7 +183,7 @@ def _schedule(local: LocalTraining, is_real: jax.Array, seed: jax.Array) -> _Sch
     return _Schedule(order, counts, jax.random.split(step_key, steps))
 
 
-def _shuffled(bits: jax.Array, is_real: jax.Array) -> jax.Array:
+def _shuffle(bits: jax.Array, is_real: jax.Array) -> jax.Array:
     places = jnp.arange(len(bits), dtype=jnp.int32)
     return jax.lax.sort((~is_real, bits, places), num_keys=2)[2]
 

@@ -117,12 +117,12 @@ class BufferedStream:
         middle = jax.tree.map(
             lambda each, chance: (each >> 8) + chance,
             low,
-            draws.rounded(jax.tree.map(lambda each: each & 255, low)),
+            draws.round(jax.tree.map(lambda each: each & 255, low)),
         )
-        chance = draws.rounded(jax.tree.map(lambda each: each & 255, middle), stage=1)
+        chance = draws.round(jax.tree.map(lambda each: each & 255, middle), stage=1)
         whole = jax.tree.map(lambda high, each, chance: high + (each >> 8) + chance, high, middle, chance)
         noise = trees.add(draws.fresh(at), whole)
-        moved = jax.tree.map(self._moved, kept.high, kept.low, noise)
+        moved = jax.tree.map(self._move, kept.high, kept.low, noise)
         return noise, memory._replace(kept=Parts(*_pair_of_trees(moved)))
 
     def _taken_back(self, high: jax.Array, low: jax.Array) -> Parts:
@@ -131,7 +131,7 @@ class BufferedStream:
         total = functools.reduce(trees.add, shares)
         return Parts((-total.low >> _BITS) - total.high, -total.low & _LOW)
 
-    def _moved(self, high: jax.Array, low: jax.Array, noise: jax.Array) -> Parts:
+    def _move(self, high: jax.Array, low: jax.Array, noise: jax.Array) -> Parts:
         moved = []
         for at, rate in enumerate(self.rates):
             loss = times(Parts(high[at], low[at]), rate)

@@ -60,7 +60,7 @@ class Draws(NamedTuple):
     coins: jax.Array
     parts: Sequence[DrawPart] | None
 
-    def rounded(self, fractions: Any, stage: int = 0) -> Any:
+    def round(self, fractions: Any, stage: int = 0) -> Any:
         """What a tree of fractions, in 256 parts, is rounded to."""
         leaves, structure = jax.tree.flatten(fractions)
         starts = np.cumsum([0, *(leaf.size for leaf in leaves)], dtype=int).tolist()
@@ -146,8 +146,8 @@ class BandedStream:
         count = len(self.lags)
         ages = (at - 1 - jnp.arange(count, dtype=jnp.int32)) % count  # of the slots of the ring, less 1
         weights = jnp.asarray(self.lags, jnp.int32)[ages]
-        whole, fractions = split(jax.tree.map(lambda ring: _weighed(ring, weights), memory.kept))
-        noise = _sum(draws.fresh(at), whole, draws.rounded(fractions))
+        whole, fractions = split(jax.tree.map(lambda ring: _weigh(ring, weights), memory.kept))
+        noise = _sum(draws.fresh(at), whole, draws.round(fractions))
         kept = jax.tree.map(
             lambda ring, new: jax.lax.dynamic_update_index_in_dim(ring, new, at % count, 0),
             memory.kept,
@@ -172,7 +172,7 @@ def split(numbers: Any) -> tuple[Any, Any]:
     )
 
 
-def _weighed(ring: jax.Array, weights: jax.Array) -> _Fixed:
+def _weigh(ring: jax.Array, weights: jax.Array) -> _Fixed:
     """Minus the sum of weights / 256 times the slots of a ring: exact, since what comes out fits into 31
     bits.
 

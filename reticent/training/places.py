@@ -46,7 +46,7 @@ class Places(NamedTuple):
     total: int
     of_units: np.ndarray  # (units,) int32
 
-    def laid(self, rows: np.ndarray) -> np.ndarray:
+    def lay(self, rows: np.ndarray) -> np.ndarray:
         """The rows at their places: (units, ...) -> (total, ...); nobody's are zeros."""
         found = np.zeros((self.total, *rows.shape[1:]), rows.dtype)
         found[self.of_units] = rows

@@ -46,7 +46,7 @@ from reticent.training.plan_checks import (
 from reticent.training.plan_noise import (
     NoiseChoice,
     bands_of,
-    chosen,
+    choose,
     error_of,
     is_correlated,
     require_length,
@@ -196,7 +196,7 @@ class Plan:
         if noise_multiplier is not None:
             return draft._until(epsilon, beside)
         if noise == "auto" and adaptive is None and draft.steps:
-            found = chosen(sampler, draft.steps, epsilon, delta, draft.adjacency)
+            found = choose(sampler, draft.steps, epsilon, delta, draft.adjacency)
             draft = replace(draft, noise=found.noise, sampler=found.sampler)
         return draft._with_noise_for(epsilon, analysis, beside)
 

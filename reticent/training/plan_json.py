@@ -72,14 +72,14 @@ def from_json(value: Any) -> Plan:
     if "rows_a_user" in given:
         given["rows_per_user"] = given.pop("rows_a_user")
     given |= {
-        "sampler": _made(_SAMPLERS[kind], sampler, "'sampler'"),
-        "clipping": _made(Clipping, clipping, "'clipping'"),
+        "sampler": _make(_SAMPLERS[kind], sampler, "'sampler'"),
+        "clipping": _make(Clipping, clipping, "'clipping'"),
         "adjacency": Adjacency(adjacency),
-        "adaptive": adaptive and _made(AdaptiveNorm, dict(_object(adaptive, "'adaptive'")), "'adaptive'"),
+        "adaptive": adaptive and _make(AdaptiveNorm, dict(_object(adaptive, "'adaptive'")), "'adaptive'"),
     }
     if "noise" in given:
         given["noise"] = noise_from_json(given["noise"])
-    return _made(Plan, given, "a plan")
+    return _make(Plan, given, "a plan")
 
 
 def _object(value: Any, what: str) -> Mapping[str, Any]:
@@ -90,7 +90,7 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
     return value
 
 
-def _made(kind: Any, given: dict[str, Any], what: str) -> Any:
+def _make(kind: Any, given: dict[str, Any], what: str) -> Any:
     known = {item.name for item in fields(kind)}
     if unknown := sorted(set(given) - known):
         raise InvalidArgument(

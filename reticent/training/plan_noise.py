@@ -66,7 +66,7 @@ def settled_noise(noise: Any, sampler: Sampler, steps: int, *, is_adaptive: bool
             "Correlated noise goes with a fixed clipping norm: what is taken back was drawn for another.",
             remedy="Leave out adaptive, or pass noise=rt.noise.independent().",
         )
-    found = noise.settled(steps, _participation(noise, sampler, steps))
+    found = noise.settle(steps, _participation(noise, sampler, steps))
     if isinstance(sampler, CyclicPoisson) and not has_disjoint_turns(found, steps, sampler.parts):
         raise Unproven(
             f"There is no theorem for {noise.in_words} on random batches from {sampler.parts} parts: what a "
@@ -110,7 +110,7 @@ class Candidate(NamedTuple):
     sampler: Sampler
 
 
-def chosen(sampler: Sampler, steps: int, epsilon: float, delta: float, adjacency: Adjacency) -> Candidate:
+def choose(sampler: Sampler, steps: int, epsilon: float, delta: float, adjacency: Adjacency) -> Candidate:
     """What `auto` chooses: the noise whose error is estimated to be least at this privacy.
 
     Estimates are exact for batches without coins. For random ones they follow from the central limit
@@ -124,10 +124,10 @@ def chosen(sampler: Sampler, steps: int, epsilon: float, delta: float, adjacency
         return plain
     best = min(tried, key=estimate)
     drawn = participation_of(best.sampler, steps)
-    tuned = toeplitz(bands=bands_of(best.noise)).settled(steps, drawn)
+    tuned = toeplitz(bands=bands_of(best.noise)).settle(steps, drawn)
     found = [plain, best, Candidate(tuned, best.sampler)]
     if not isinstance(sampler, Poisson | CyclicPoisson):
-        found += [Candidate(tree(), sampler), Candidate(blt().settled(steps, drawn), sampler)]
+        found += [Candidate(tree(), sampler), Candidate(blt().settle(steps, drawn), sampler)]
     return min(found, key=estimate)
 
 

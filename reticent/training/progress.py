@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from reticent.core.watching_program import is_watched, told_bar
+from reticent.core.watching_program import is_watched, json_bar
 from reticent.training.plan import Plan
 
 _WARM_UP = "compiling"
@@ -22,7 +22,7 @@ def bar(plan: Plan, *, is_shown: bool | None = None) -> Iterator[Callable[[int, 
     Yields a function to call with the steps taken so far and the last thing worth saying.
     """
     if is_shown is not False and is_watched():
-        yield _told(plan)
+        yield _tell(plan)
         return
     if not (sys.stderr.isatty() if is_shown is None else is_shown):
         yield lambda steps, said: None
@@ -54,9 +54,9 @@ def bar(plan: Plan, *, is_shown: bool | None = None) -> Iterator[Callable[[int, 
         yield advance
 
 
-def _told(plan: Plan) -> Callable[[int, str], None]:
+def _tell(plan: Plan) -> Callable[[int, str], None]:
     """The same for a program that watches."""
-    advance, taken = told_bar("training", float(plan.steps)), 0
+    advance, taken = json_bar("training", float(plan.steps)), 0
 
     def tell(steps: int, said: str) -> None:
         nonlocal taken

@@ -42,7 +42,7 @@ def with_noise(
     if setting.sampling in (Sampling.POISSON, Sampling.CYCLIC_POISSON) and bands is not None and bands > 1:
         changes = {"sampling": Sampling.CYCLIC_POISSON, "parts": bands}
     drawn = replace(setting, **changes)
-    found = noise if bands == 1 else noise.settled(max(setting.steps, 1), drawn.participation)
+    found = noise if bands == 1 else noise.settle(max(setting.steps, 1), drawn.participation)
     return replace(drawn, noise=found, adjacency=adjacency or drawn.sampling.adjacencies[0])
 
 
@@ -56,7 +56,7 @@ def with_best_noise(
     from reticent.accounting import calibrate
     from reticent.data.cyclic import CyclicPoisson
     from reticent.training.plan_checks import sampler_for
-    from reticent.training.plan_noise import chosen, error_of
+    from reticent.training.plan_noise import choose, error_of
 
     if bands is not None or buffers is not None:
         raise InvalidArgument(
@@ -69,13 +69,13 @@ def with_best_noise(
     else:
         plain = calibrate.noise_multiplier(setting, epsilon=epsilon, delta=delta)
     sampler: Any = sampler_for(setting.sampling.value, setting.examples, setting.batch_size, None, 1)
-    found = chosen(sampler, setting.steps, epsilon, delta, setting.adjacency)
+    found = choose(sampler, setting.steps, epsilon, delta, setting.adjacency)
     settled = replace(setting, noise_multiplier=plain)
     if found.noise.bands(setting.steps) > 1:
         drawn = setting
         if isinstance(found.sampler, CyclicPoisson):
             drawn = replace(setting, sampling=Sampling.CYCLIC_POISSON, parts=found.sampler.parts)
-        noise = found.noise.settled(setting.steps, drawn.participation)
+        noise = found.noise.settle(setting.steps, drawn.participation)
         correlated = replace(drawn, noise=noise)
         multiplier = calibrate.noise_multiplier(correlated, epsilon=epsilon, delta=delta)
         settled = replace(correlated, noise_multiplier=multiplier)

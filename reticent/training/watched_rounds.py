@@ -84,7 +84,7 @@ def watch_rounds(
         others = random.permutation(np.arange(watched, len(own[0])))[: count - watched]
         chosen = np.concatenate([np.arange(watched), others])
         model = unravel(flat)
-        sent = clipped(update(model, own[0][chosen], own[1][chosen], random), plan.clipping.sensitivity)
+        sent = clip_each(update(model, own[0][chosen], own[1][chosen], random), plan.clipping.sensitivity)
         deviation = plan.noise_multiplier * plan.clipping.sensitivity
         noise = deviation * random.standard_normal((watched + 1, sent.shape[1]))
         mean = sent.mean(axis=0)
@@ -116,7 +116,7 @@ def updates_of(loss: AnyLoss, local: LocalTraining, rows: dict[str, np.ndarray])
     return updates
 
 
-def clipped(updates: np.ndarray, max_norm: float) -> np.ndarray:
+def clip_each(updates: np.ndarray, max_norm: float) -> np.ndarray:
     """Each at most so long; what is not finite is zero."""
     finite = np.where(np.isfinite(updates).all(axis=1, keepdims=True), updates, 0)
     lengths = np.linalg.norm(finite, axis=1, keepdims=True)

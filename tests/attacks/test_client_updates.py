@@ -9,7 +9,7 @@ import pytest
 import reticent as rt
 from reticent.attacks.inference.client_updates import (
     SeenUpdate,
-    aligned,
+    cosines,
     membership_from_updates,
     property_from_updates,
 )
@@ -91,8 +91,8 @@ def test_a_property_is_read_from_updates_that_have_it():
 
 
 def test_updates_that_say_nothing_score_nothing():
-    assert not aligned(np.eye(3), np.zeros(3)).any()
-    assert not aligned(np.eye(3), np.array([np.nan, 0, 0])).any()
+    assert not cosines(np.eye(3), np.zeros(3)).any()
+    assert not cosines(np.eye(3), np.array([np.nan, 0, 0])).any()
     with pytest.raises(DataError, match="no update to look at"):
         membership_from_updates(loss, [], rows_of(2, 0))
     users = np.arange(4)

@@ -15,7 +15,7 @@ import pytest
 from reticent.core import postgres as addresses
 from reticent.core.errors import DataError, InvalidArgument, ReticentError, Unavailable
 from reticent.data.files import open_table
-from reticent.runs.reopen import reopened
+from reticent.runs.reopen import open_again
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ledger"))
 from postgres_server import (  # pyright: ignore[reportMissingImports] - beside the tests of the ledger
@@ -123,7 +123,7 @@ def test_a_run_needs_the_password_and_keeps_none(
     assert (request["source"], request["layout"]) == (address, {"query": QUERY})
     monkeypatch.setattr(addresses, "_passwords", {})  # as in another process
     assert "Set PGPASSWORD" in reticent("attack", run)[2]
-    assert len(reopened(run, data=with_password).train_on["y"]) > 900
+    assert len(open_again(run, data=with_password).train_on["y"]) > 900
     monkeypatch.setattr(addresses, "_passwords", {})
     monkeypatch.setenv("PGPASSWORD", SECRET)
     code, predicted, err = reticent("predict", run, address)

@@ -103,7 +103,7 @@ def test_no_program_of_a_run_or_of_attacks_on_it_holds_a_row(tmp_path: Path, mon
 
     from reticent.runs.attacks.membership import attack_run
     from reticent.runs.fit import fit
-    from reticent.runs.reopen import reopened
+    from reticent.runs.reopen import open_again
     from reticent.runs.request import Request
 
     rng = np.random.default_rng(0)
@@ -129,7 +129,7 @@ def test_no_program_of_a_run_or_of_attacks_on_it_holds_a_row(tmp_path: Path, mon
     )
     fit(asked, tmp_path / "run")
     assert not keys, "a key of the run; those of attackers are fixed numbers"
-    again = reopened(tmp_path / "run")
+    again = open_again(tmp_path / "run")
     attack_run(again, shadows=6, attacks=("likelihood", "label_only"))
     rows = {float(each) for side in (again.train_on, again.held_out) for each in np.unique(side["x"])}
     assert numbers, "nothing was lowered"

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from reticent.core.errors import DataError
 from reticent.data.domain import Category, Domain, Label, Number
 from reticent.ledger.ledger import Ledger
-from reticent.runs.reopen import reopened
+from reticent.runs.reopen import open_again
 from reticent.training.devices import feeding
 from reticent.training.places import in_order
 
@@ -193,8 +193,8 @@ def test_the_domain_the_split_and_the_model_are_those_of_one_process(
     assert ours.keys() == theirs.keys()
     for leaf, array in ours.items():
         assert np.allclose(array, theirs[leaf], rtol=1e-4, atol=1e-5)
-    held_out = len(reopened(place.folder / name).held_out["y"])
-    assert held_out == len(reopened(place.folder / f"{name} alone").held_out["y"])
+    held_out = len(open_again(place.folder / name).held_out["y"])
+    assert held_out == len(open_again(place.folder / f"{name} alone").held_out["y"])
     assert abs(held_out - ROWS / 5) < 60  # six deviations
     assert record["metrics"]["accuracy"] == pytest.approx(alone[name]["metrics"]["accuracy"], abs=0.02)
     assert record["metrics"]["accuracy"] > 0.85

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from reticent.core.errors import InvalidArgument
 from reticent.federated import robust
-from reticent.federated.robust import robust_rule, tolerated
+from reticent.federated.robust import most_tolerated, robust_rule
 
 CLIENTS, BAD, WIDTH = 11, 2, 6
 RANDOM = np.random.default_rng(0)
@@ -124,7 +124,7 @@ def test_huge_updates_that_have_much_in_common_are_told_apart():
     [("krum", 11, 4), ("multi_krum", 10, 3), ("bulyan", 11, 2), ("median", 10, 4), ("trimmed_mean", 11, 5)],
 )
 def test_more_malicious_clients_than_a_rule_tolerates_are_refused(name, clients, most):
-    assert tolerated(name, clients) == most
+    assert most_tolerated(name, clients) == most
     robust_rule(name, clients=clients, malicious=most)
     with pytest.raises(InvalidArgument, match=f"{name} with {clients} clients tolerates at most {most}"):
         robust_rule(name, clients=clients, malicious=most + 1)

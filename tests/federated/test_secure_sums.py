@@ -70,36 +70,36 @@ def weak(key: bytes, count: int) -> np.ndarray:
 
 
 def test_masks_are_the_stream_of_the_standard_and_a_weak_one_would_be_noticed():
-    assert is_chacha20(masks.expanded)
+    assert is_chacha20(masks.expand)
     assert not is_chacha20(weak)
     swapped = SECRET[4:8] + SECRET[:4] + SECRET[8:]
     assert np.array_equal(weak(SECRET, 4), weak(swapped, 4))
-    assert not np.array_equal(masks.expanded(SECRET, 4), masks.expanded(swapped, 4))
+    assert not np.array_equal(masks.expand(SECRET, 4), masks.expand(swapped, 4))
 
 
 def masks_of_two_rounds() -> list[np.ndarray]:
     one, two = masks.key_pair(), masks.key_pair()
     keys = protocol.PublicKeys(two.public, two.public)
-    return [masks.expanded(protocol._pair_key(one.private, keys, name), 8) for name in ("round 1", "round 2")]
+    return [masks.expand(protocol._pair_key(one.private, keys, name), 8) for name in ("round 1", "round 2")]
 
 
 def test_no_mask_is_used_in_two_rounds_and_one_that_is_would_be_noticed(monkeypatch):
     first, second = masks_of_two_rounds()
     assert not np.any(first == second)
-    agreed = masks.agreed
-    monkeypatch.setattr(masks, "agreed", lambda private, public, purpose: agreed(private, public, "mask"))
+    agree = masks.agree
+    monkeypatch.setattr(masks, "agree", lambda private, public, purpose: agree(private, public, "mask"))
     first, second = masks_of_two_rounds()
     assert np.array_equal(first, second)
 
 
 def test_both_of_a_pair_agree_and_a_third_does_not():
     one, two, three = masks.key_pair(), masks.key_pair(), masks.key_pair()
-    assert masks.agreed(one.private, two.public, "a") == masks.agreed(two.private, one.public, "a")
-    assert masks.agreed(one.private, two.public, "a") != masks.agreed(three.private, two.public, "a")
-    assert masks.agreed(one.private, two.public, "a") != masks.agreed(one.private, two.public, "b")
+    assert masks.agree(one.private, two.public, "a") == masks.agree(two.private, one.public, "a")
+    assert masks.agree(one.private, two.public, "a") != masks.agree(three.private, two.public, "a")
+    assert masks.agree(one.private, two.public, "a") != masks.agree(one.private, two.public, "b")
     assert one.private.hex() not in repr(one)
     with pytest.raises(IntegrityError):
-        masks.agreed(one.private, bytes(32), "a")
+        masks.agree(one.private, bytes(32), "a")
 
 
 # The protocol
@@ -128,13 +128,13 @@ class _Begun:
             self.server.take_keys(place, client.keys())
         self.sent = {place: client.shares(self.server.keys, 3) for place, client in self.clients.items()}
 
-    def masked(self, place: int, numbers: np.ndarray) -> np.ndarray:
-        return self.clients[place].masked(numbers, self.server.inbox(self.sent, place))
+    def mask(self, place: int, numbers: np.ndarray) -> np.ndarray:
+        return self.clients[place].mask(numbers, self.server.inbox(self.sent, place))
 
 
 def test_what_a_client_sends_looks_like_random_words_and_never_the_same():
     zeros = np.zeros(20_000, np.uint32)
-    first, second = (_Begun(len(zeros)).masked(1, zeros) for _ in range(2))
+    first, second = (_Begun(len(zeros)).mask(1, zeros) for _ in range(2))
     assert not np.any(first == second)
     # The mean of 20,000 uniform words is within 1.4% of the middle, but for one try in a million.
     assert np.mean(first / 2**31) == pytest.approx(1, abs=0.02)
@@ -145,7 +145,7 @@ def test_what_a_client_sends_is_hidden_by_the_streams_of_the_standard_and_of_thi
     """Worked out with the library alone: any other generator, or a mask of another round, shows here."""
     length = 70_000  # more than a piece
     round_ = _Begun(length)
-    sent = round_.masked(2, np.zeros(length, np.uint32))
+    sent = round_.mask(2, np.zeros(length, np.uint32))
     own, expected = round_.clients[2], np.zeros(length, np.uint32)
 
     def stream(secret: bytes, purpose: str) -> np.ndarray:
@@ -168,7 +168,7 @@ def test_too_few_clients_lose_the_round_and_reveal_nothing():
         secure_sum(numbers_of(4), threshold=3, round_name="r", lost=[1, 2])
     round_ = _Begun()
     for place in (1, 2):
-        round_.server.take_masked(place, round_.masked(place, np.zeros(2000, np.uint32)))
+        round_.server.take_masked(place, round_.mask(place, np.zeros(2000, np.uint32)))
     with pytest.raises(DataError, match="are needed"):
         round_.clients[1].reveal(round_.server.finished)
 
@@ -176,9 +176,9 @@ def test_too_few_clients_lose_the_round_and_reveal_nothing():
 def test_a_client_answers_once_and_never_gives_both_kinds_of_shares():
     round_ = _Begun()
     for place in (1, 2, 3, 4):
-        round_.server.take_masked(place, round_.masked(place, np.zeros(2000, np.uint32)))
+        round_.server.take_masked(place, round_.mask(place, np.zeros(2000, np.uint32)))
     with pytest.raises(DataError, match="masks were used"):
-        round_.masked(1, np.zeros(2000, np.uint32))
+        round_.mask(1, np.zeros(2000, np.uint32))
     told = round_.clients[1].reveal({1, 2, 3})
     assert set(told.seeds) == {1, 2, 3}
     assert set(told.mask_keys) == {4}
@@ -192,19 +192,19 @@ def test_a_message_that_comes_after_its_mask_key_was_revealed_stays_hidden():
     round_ = _Begun(length=20)
     numbers = numbers_of(4, 20)
     for place in (1, 2, 3):
-        round_.server.take_masked(place, round_.masked(place, numbers[place]))
-    late = round_.masked(4, numbers[4])
+        round_.server.take_masked(place, round_.mask(place, numbers[place]))
+    late = round_.mask(4, numbers[4])
     told = {place: round_.clients[place].reveal({1, 2, 3}) for place in (1, 2, 3)}
     key = shamir.join({place: each.mask_keys[4] for place, each in told.items()})
     for peer in (1, 2, 3):  # all of them come before the fourth
-        late = late + masks.expanded(protocol._pair_key(key, round_.server.keys[peer], "r"), 20)
+        late = late + masks.expand(protocol._pair_key(key, round_.server.keys[peer], "r"), 20)
     assert not np.any(late == numbers[4])
 
 
 def test_replayed_late_foreign_and_misshapen_messages_are_refused_and_nothing_is_lost():
     round_ = _Begun(length=20)
     numbers = numbers_of(4, 20)
-    sent = {place: round_.masked(place, numbers[place]) for place in (1, 2, 3)}
+    sent = {place: round_.mask(place, numbers[place]) for place in (1, 2, 3)}
     server = round_.server
     for place, message in sent.items():
         server.take_masked(place, message)
@@ -231,10 +231,10 @@ def test_sealed_shares_that_were_changed_or_are_of_another_round_do_not_open():
     inbox = round_.server.inbox(round_.sent, 1)
     inbox[2] = inbox[2][:-1] + bytes([inbox[2][-1] ^ 1])
     with pytest.raises(IntegrityError, match="does not open"):
-        round_.clients[1].masked(np.zeros(5, np.uint32), inbox)
+        round_.clients[1].mask(np.zeros(5, np.uint32), inbox)
     inbox[2] = _Begun().sent[2][1]
     with pytest.raises(IntegrityError, match="does not open"):
-        round_.clients[1].masked(np.zeros(5, np.uint32), inbox)
+        round_.clients[1].mask(np.zeros(5, np.uint32), inbox)
 
 
 def test_two_messages_that_are_sealed_with_one_key_show_no_difference():
@@ -350,9 +350,9 @@ def noise_left(shares_that_come: int) -> float:
     width = 20_000
     found = np.zeros(width, np.uint32)
     for place in range(1, shares_that_come + 1):
-        found += SHARES.encoded(np.zeros(width), Keys.seeded(place), 0)
+        found += SHARES.encode(np.zeros(width), Keys.seeded(place), 0)
     every = math.sqrt(6) * floor_deviation(SHARES.multiple) * SHARES.max_norm / SHARES.steps
-    return float(np.std(SHARES.decoded(found)) / every)
+    return float(np.std(SHARES.decode(found)) / every)
 
 
 def test_the_noise_of_a_sum_is_that_of_all_who_finish_and_a_missing_share_would_be_noticed():

@@ -129,7 +129,7 @@ def chunks(steps: int, size: int) -> list[int]:
 )
 def test_no_strategy_moves_farther_than_said(noise, part: Participation) -> None:
     steps = 8
-    settled = noise.settled(steps, part)
+    settled = noise.settle(steps, part)
     if hasattr(settled, "matrix"):
         matrix = settled.matrix(steps, part)
     elif hasattr(settled, "column"):

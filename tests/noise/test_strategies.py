@@ -22,7 +22,7 @@ ALL: list[NoiseStrategy] = [
 @pytest.mark.parametrize("noise", ALL, ids=lambda noise: noise.in_words)
 @pytest.mark.parametrize("is_settled", [False, True])
 def test_json_goes_both_ways(noise: NoiseStrategy, is_settled: bool) -> None:
-    value = noise.settled(24, PART) if is_settled else noise
+    value = noise.settle(24, PART) if is_settled else noise
     assert named.from_json(json.loads(json.dumps(named.to_json(value)))) == value
 
 
@@ -49,8 +49,8 @@ def test_json_of_nothing_is_refused(value: object) -> None:
     ("make", "said"),
     [
         (lambda: named.banded(bands=0), "bands"),
-        (lambda: named.banded(bands=9).settled(8, PART), "9 bands are more than the run has steps: 8"),
-        (lambda: named.toeplitz(bands=9).settled(8, PART), "9 bands are more"),
+        (lambda: named.banded(bands=9).settle(8, PART), "9 bands are more than the run has steps: 8"),
+        (lambda: named.toeplitz(bands=9).settle(8, PART), "9 bands are more"),
         (lambda: Participation(times=2, separation=0), "separation"),
         (lambda: named.by_name("brown"), "brown"),
         (lambda: named.by_name("banded"), "--bands 8"),
@@ -58,8 +58,8 @@ def test_json_of_nothing_is_refused(value: object) -> None:
         (lambda: named.by_name("tree", buffers=3), "has no buffers"),
         (lambda: named.tree(restart=0), "restart"),
         (lambda: Toeplitz(coefficients=(1.0, 0.5, 0.75)), "grow"),
-        (lambda: named.blt().column(8), "settled"),
-        (lambda: named.dense().settled(600, PART).matrix(600, PART), "at most 512"),
+        (lambda: named.blt().column(8), "settle"),
+        (lambda: named.dense().settle(600, PART).matrix(600, PART), "at most 512"),
     ],
 )
 def test_bad_input_gets_one_clear_line(make, said: str) -> None:
@@ -69,13 +69,13 @@ def test_bad_input_gets_one_clear_line(make, said: str) -> None:
 
 def test_settled_coefficients_are_on_the_grid_and_do_not_grow() -> None:
     for noise in (named.toeplitz(), named.banded(bands=6)):
-        column = noise.settled(24, PART).column(24)
+        column = noise.settle(24, PART).column(24)
         assert np.array_equal(on_grid(column), column)
         assert np.all(np.diff(column) <= 0)
     for noise in (*ALL[:1], named.toeplitz(), named.blt(buffers=3), named.tree()):  # of the shortest runs
         for steps in (1, 2):
             part = Participation.cyclic(steps, 1)
-            assert noise.settled(steps, part).sensitivity(steps, part) >= np.sqrt(steps)
+            assert noise.settle(steps, part).sensitivity(steps, part) >= np.sqrt(steps)
 
 
 @pytest.mark.parametrize("steps", [24, 200])
@@ -83,7 +83,7 @@ def test_the_best_of_a_kind_is_better_than_simpler_ones(steps: int) -> None:
     part = Participation.cyclic(steps, steps // 4)
 
     def error(noise: NoiseStrategy) -> float:
-        return noise.settled(steps, part).error(steps, part).rmse
+        return noise.settle(steps, part).error(steps, part).rmse
 
     bands = steps // 4
     assert error(named.toeplitz()) < error(named.banded(bands=bands)) < error(named.tree())
@@ -91,7 +91,7 @@ def test_the_best_of_a_kind_is_better_than_simpler_ones(steps: int) -> None:
     assert error(named.blt()) < error(named.tree())
 
 
-@pytest.mark.parametrize("noise", [named.banded(bands=5), named.blt(buffers=3).settled(40, PART)])
+@pytest.mark.parametrize("noise", [named.banded(bands=5), named.blt(buffers=3).settle(40, PART)])
 def test_error_is_that_of_the_whole_matrix(noise: NoiseStrategy) -> None:
     steps, part = 40, Participation.cyclic(40, 8)
     column = np.concatenate([noise.column(steps), np.zeros(steps)])[:steps]  # type: ignore[attr-defined]

@@ -32,7 +32,7 @@ from reticent.runs.attacks.recipes import shadow_recipe
 from reticent.runs.learners import learner
 from reticent.runs.methods import table as methods
 from reticent.runs.problem import Problem, column_kinds, of_table
-from reticent.runs.reopen import Again, reopened
+from reticent.runs.reopen import Again, open_again
 
 _ROWS = 3000
 
@@ -165,7 +165,7 @@ def test_a_run_that_was_stopped_while_it_learned_is_resumed_at_its_price(
 
 
 def test_shadow_models_are_trained_like_the_run(run_of_classes: Path):
-    again = reopened(run_of_classes)
+    again = open_again(run_of_classes)
     recipe, is_stepwise = shadow_recipe(again)
     assert not is_stepwise
     x, y = again.train_on["x"][:500], again.train_on["y"][:500]
@@ -199,7 +199,7 @@ def audited(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Again:
     """A finished run of three columns and two classes, opened again."""
     folder = tmp_path_factory.mktemp("audited") / "run"
     fit(_request(table, "class"), folder, keys=Keys.seeded(0))
-    return reopened(folder)
+    return open_again(folder)
 
 
 def test_an_audit_contradicts_too_little_noise_and_nothing_else(

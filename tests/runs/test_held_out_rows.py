@@ -36,7 +36,7 @@ from reticent.runs.origin import mark_as_own
 from reticent.runs.predict import Predictor
 from reticent.runs.private_part import read_split
 from reticent.runs.problem import Problem
-from reticent.runs.reopen import reopened
+from reticent.runs.reopen import open_again
 from reticent.runs.request import Request
 from reticent.runs.source import Source
 from reticent.synthetic import pipeline, pricing
@@ -128,7 +128,7 @@ def test_train_and_synth_hold_out_the_same_rows_for_the_same_keys(tmp_path: Path
     assert ours == theirs == Split.draw(SHARE, Keys.seeded(0))
     is_held_out = pipeline.is_held_out(tmp_path / "g", SynthSource(synth(order)))
     assert np.array_equal(is_held_out, ours.is_held_out(0, ROWS))
-    again = reopened(tmp_path / "run")
+    again = open_again(tmp_path / "run")
     assert len(again.held_out["y"]) == is_held_out.sum()
     assert len(again.train_on["y"]) == ROWS - is_held_out.sum()
 
@@ -156,7 +156,7 @@ def test_what_a_run_says_are_public_numbers_whatever_the_coins(
         listener = Listener()
         folder = tmp_path / f"run {held}"
         record = fit(order, folder, keys=Keys.seeded(0), observer=listener.observer).record.to_json()
-        assert len(reopened(folder).held_out["y"]) == held
+        assert len(open_again(folder).held_out["y"]) == held
         assert "rows" not in record["metrics"]  # how many were held out is as secret
         public = ("records", "rows", "recipe", "event", "guarantee", "sentence", "problem", "assumptions")
         lines = [line.replace(str(folder), "") for line in listener.lines]
@@ -175,7 +175,7 @@ def test_convex_methods_divide_by_the_expected_number_and_rows_without_a_target_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit(replace(table_of(tmp_path), method="output"), tmp_path / "run", keys=Keys.seeded(0))
-    again, declared, real = reopened(tmp_path / "run"), [], convex.fit
+    again, declared, real = open_again(tmp_path / "run"), [], convex.fit
     nowhere = Checkpoints(path=Path(), stamp="")
 
     def watched(*data: Any, **terms: Any) -> Any:
@@ -217,7 +217,7 @@ def test_coins_that_leave_a_side_empty_stop_nothing(
     if held == "nobody":
         assert record.to_json()["metrics"] == {"label": "no rows were held out"}
     else:
-        assert len(reopened(tmp_path / "run").held_out["y"]) == 25
+        assert len(open_again(tmp_path / "run").held_out["y"]) == 25
 
 
 def test_a_tiny_table_is_trained_on(tmp_path: Path) -> None:
@@ -268,20 +268,20 @@ def test_a_run_that_was_shared_without_its_private_part_is_still_of_use(tmp_path
     assert Predictor(shared).problem == Predictor(tmp_path / "run").problem
     assert "differential privacy" in json.dumps(collect_facts(shared).to_json())
     assert len(Generator(tmp_path / "shared g").sample(5)["y"]) == 5
-    for needs_it in (lambda: reopened(shared), lambda: evaluate(Generator(tmp_path / "shared g"))):
+    for needs_it in (lambda: open_again(shared), lambda: evaluate(Generator(tmp_path / "shared g"))):
         with pytest.raises(DataError, match="was not made by you") as error:
             needs_it()
         assert "reticent trust" in error.value.remedy
     mark_as_own(shared, read_record(shared))
     with pytest.raises(DataError, match=r"split\.json is missing: it says which rows were held out") as error:
-        reopened(shared)
+        open_again(shared)
     assert "copy private/ from there" in error.value.remedy
     shutil.rmtree(shared / "private")
     shutil.copytree(tmp_path / "run" / "private", shared / "private")
-    assert len(reopened(shared).held_out["y"]) > 0
+    assert len(open_again(shared).held_out["y"]) > 0
     (shared / "private" / "split.json").write_text("{}")
     with pytest.raises(IntegrityError, match="damaged"):
-        reopened(shared)
+        open_again(shared)
 
 
 def test_a_stopped_run_goes_on_with_the_same_rows_or_not_at_all(
@@ -309,13 +309,13 @@ def test_data_that_changed_are_not_divided_again(tmp_path: Path) -> None:
     fit(replace(table_of(tmp_path), method="output"), tmp_path / "run", keys=Keys.seeded(0))
     table_of(tmp_path, without=3)
     with pytest.raises(IntegrityError, match="is shorter than"):
-        reopened(tmp_path / "run")
+        open_again(tmp_path / "run")
 
 
 @pytest.mark.thorough
 def test_a_run_is_audited_and_trained_again_on_the_rows_that_coins_left(tmp_path: Path) -> None:
     fit(replace(table_of(tmp_path), method="gd", test=0.5), tmp_path / "run", keys=Keys.seeded(0))
-    found = audit_run(reopened(tmp_path / "run"), canaries=50, keys=Keys.seeded(1))
+    found = audit_run(open_again(tmp_path / "run"), canaries=50, keys=Keys.seeded(1))
     assert found.verdict.exit_code == 0
 
 

@@ -158,7 +158,7 @@ def test_a_second_process_is_kept_out_until_the_first_is_gone(tmp_path: Path) ->
         finally:
             holder.send_signal(signal.SIGKILL)
     assert (tmp_path / folders.LOCK).exists()  # the file outlives its holder, the lock does not
-    with folders.held(tmp_path):
+    with folders.hold(tmp_path):
         pass
     assert not (tmp_path / folders.LOCK).exists()
 
@@ -166,10 +166,10 @@ def test_a_second_process_is_kept_out_until_the_first_is_gone(tmp_path: Path) ->
 def test_a_lock_is_let_go_after_a_failure_and_needs_no_system_that_has_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(DataError, match="planted"), folders.held(tmp_path):
+    with pytest.raises(DataError, match="planted"), folders.hold(tmp_path):
         raise DataError("planted", remedy="None.")
     monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
-    with folders.held(tmp_path), folders.held(tmp_path):
+    with folders.hold(tmp_path), folders.hold(tmp_path):
         assert not list(tmp_path.iterdir())
 
 
@@ -188,8 +188,8 @@ def test_a_lock_whose_file_was_taken_away_is_taken_anew(
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with folders.held(tmp_path):
+    with folders.hold(tmp_path):
         assert len(calls) == 2
         monkeypatch.undo()
-        with pytest.raises(DataError, match="Another process"), folders.held(tmp_path):
+        with pytest.raises(DataError, match="Another process"), folders.hold(tmp_path):
             pass

@@ -21,7 +21,7 @@ from reticent.runs.fit import fit, resume
 from reticent.runs.folder import read_record
 from reticent.runs.methods import pate
 from reticent.runs.predict import Predictor
-from reticent.runs.reopen import reopened
+from reticent.runs.reopen import open_again
 from reticent.runs.request import Request
 from reticent.runs.source import Source
 
@@ -340,6 +340,6 @@ def test_a_table_is_no_pool_for_images(tmp_path: Path, files: Path) -> None:
 def test_held_out_rows_can_stand_in_for_public_ones(tmp_path: Path) -> None:
     order = Request(source="digits", epsilon=6.0, method="pate", public="held-out", teachers=25)
     done = fit(order, tmp_path / "run", keys=Keys.seeded(0))
-    held_out = reopened(tmp_path / "run").held_out["y"]
+    held_out = open_again(tmp_path / "run").held_out["y"]
     assert 26 <= len(held_out) <= 46  # a tenth of those held out; the others were the pool
     assert done.record.result.metrics["accuracy"] > 0.3

@@ -24,7 +24,7 @@ from reticent.ledger.ledger import Ledger
 from reticent.runs.fit import fit
 from reticent.runs.origin import mark_as_own
 from reticent.runs.predict import Predictor
-from reticent.runs.reopen import reopened
+from reticent.runs.reopen import open_again
 from reticent.runs.request import Request
 
 RNG = np.random.default_rng(0)
@@ -88,7 +88,7 @@ def test_features_are_kept_in_the_private_part_and_not_computed_again(run, image
     (kept,) = (run / "private").glob("features-*.npy")
     assert kept.stat().st_mode & 0o077 == 0
     monkeypatch.setattr("reticent.features.computing._write", lambda *given: pytest.fail("computed again"))
-    again = reopened(run)
+    again = open_again(run)
     lengths = np.linalg.norm(np.concatenate([again.train_on["x"], again.held_out["x"]]), axis=1)
     assert len(lengths) == 60
     assert (lengths <= 1).all()
@@ -146,7 +146,7 @@ def test_another_model_in_its_place_is_noticed(run, model, tmp_path):
     try:
         write_model(model, shape=["n", 3, 8, 8])
         with pytest.raises(IntegrityError, match="digest differs"):
-            reopened(folder)
+            open_again(folder)
     finally:
         model.write_bytes(kept)
 

@@ -19,7 +19,7 @@ from reticent.data.files.shards import shard_of
 from reticent.data.held_out import Split
 from reticent.runs import arrays, spill
 from reticent.runs.fit import fit, resume
-from reticent.runs.reopen import reopened
+from reticent.runs.reopen import open_again
 from reticent.runs.request import Request
 from reticent.runs.row_fingerprint import NO_ROWS, KnownRows, RowDigest, fingerprint_rows
 from reticent.runs.source import Source
@@ -87,7 +87,7 @@ def test_another_table_is_named_and_refused(finished: tuple[Path, Path], tmp_pat
     other = tmp_path / "other.csv"
     other.write_text("\n".join([header, *changed(lines)]) + "\n")
     with pytest.raises(IntegrityError, match=said) as refused:
-        reopened(run, data=other)
+        open_again(run, data=other)
     assert "--data FILE" in refused.value.remedy
 
 
@@ -97,7 +97,7 @@ def test_a_moved_table_is_found_and_may_be_written_in_another_way(
     table, run = finished
     moved = tmp_path / "moved.csv"
     moved.write_text(table.read_text().replace(",", ";").replace("\n", "\r\n"))
-    before, after = reopened(run), reopened(run, data=moved)
+    before, after = open_again(run), open_again(run, data=moved)
     np.testing.assert_array_equal(before.train_on["x"], after.train_on["x"])
 
 
@@ -107,22 +107,22 @@ def test_a_run_without_a_fingerprint_says_that_it_cannot_be_checked(tmp_path: Pa
     kept = tmp_path / "run" / "private" / "fingerprint.json"
     assert kept.stat().st_mode & 0o077 == 0
     said: list[str] = []
-    reopened(tmp_path / "run", observer=Observer(warn=said.append))
+    open_again(tmp_path / "run", observer=Observer(warn=said.append))
     assert not said
     kept.unlink()
-    reopened(tmp_path / "run", observer=Observer(warn=said.append))
+    open_again(tmp_path / "run", observer=Observer(warn=said.append))
     assert len(said) == 1
     assert "cannot be checked" in said[0]
     kept.write_text('{"key": "00"}')
     with pytest.raises(IntegrityError, match="damaged"):
-        reopened(tmp_path / "run")
+        open_again(tmp_path / "run")
 
 
 def test_a_dataset_of_the_catalog_is_not_moved(tmp_path: Path) -> None:
     fit(Request(source="breast_cancer", epsilon=4.0, method="output"), tmp_path / "run", keys=Keys.seeded(0))
-    reopened(tmp_path / "run")
+    open_again(tmp_path / "run")
     with pytest.raises(InvalidArgument, match="of the catalog"):
-        reopened(tmp_path / "run", data=tmp_path / "other.csv")
+        open_again(tmp_path / "run", data=tmp_path / "other.csv")
 
 
 def test_a_stopped_run_resumes_with_a_moved_table_and_not_with_another(
@@ -144,7 +144,7 @@ def test_a_stopped_run_resumes_with_a_moved_table_and_not_with_another(
         with pytest.raises(IntegrityError, match=said):
             resume(tmp_path / "run", data=other)
     assert resume(tmp_path / "run", data=moved).record.state == "finished"
-    reopened(tmp_path / "run", data=moved)
+    open_again(tmp_path / "run", data=moved)
 
 
 def test_rows_on_disk_have_the_fingerprint_of_rows_in_memory(

@@ -16,7 +16,7 @@ from reticent.runs.attacks.extraction import extract_from_run
 from reticent.runs.continuation import continue_text
 from reticent.runs.fit import fit
 from reticent.runs.predict import Predictor
-from reticent.runs.reopen import reopened
+from reticent.runs.reopen import open_again
 from reticent.runs.request import Request
 
 SPEAKERS = 60
@@ -80,7 +80,7 @@ def test_a_sample_continues_a_prompt_and_is_the_same_for_a_seed(run: Path):
 
 @pytest.mark.thorough
 def test_secrets_are_read_out_of_the_model_without_privacy_and_not_out_of_the_private_one(run: Path):
-    found = extract_from_run(reopened(run))
+    found = extract_from_run(open_again(run))
     bits = {
         name: np.mean([getattr(each, name).bits for each in found.secrets])
         for name in ("private", "ordinary")
@@ -104,6 +104,6 @@ def test_what_does_not_continue_a_text_is_refused(tmp_path: Path):
             fit(Request(epsilon=1.0, **words), tmp_path / "no")  # type: ignore[arg-type]
     fit(Request(source="digits", epsilon=4.0, model="linear"), tmp_path / "digits")
     with pytest.raises(InvalidArgument, match="trains on tables or images"):
-        extract_from_run(reopened(tmp_path / "digits"))
+        extract_from_run(open_again(tmp_path / "digits"))
     with pytest.raises(DataError, match="does not continue texts"):
         continue_text(Predictor(tmp_path / "digits"))

@@ -26,7 +26,7 @@ from reticent.runs.fit import fit
 from reticent.runs.folder import read_domain, read_record
 from reticent.runs.methods import pate
 from reticent.runs.methods.table import read
-from reticent.runs.reopen import reopened
+from reticent.runs.reopen import open_again
 from reticent.runs.request import Request
 from reticent.runs.users import RowsOfUsers, UserSplit, _is_among_first
 from reticent.synthetic import pipeline
@@ -147,7 +147,7 @@ def test_the_column_of_users_is_never_a_feature(run: Path) -> None:
 
 
 def test_an_attack_plays_with_one_row_of_each_user_and_without_shadows(run: Path) -> None:
-    again = reopened(run)
+    again = open_again(run)
     assert again.users is not None
     assert again.users.held_out is not None
     assert not set(again.users.train_on) & set(again.users.held_out)
@@ -188,7 +188,7 @@ def test_methods_without_a_proof_for_users_refuse_and_one_row_each_is_proved(
         fit(request_for(path, 1, method=method), tmp_path / "run", keys=Keys.seeded(0))
         sentence = str(read_record(tmp_path / "run").result.guarantee)
         assert "one user with up to 1 row " in sentence
-        assert len(reopened(tmp_path / "run").train_on["y"]) < USERS
+        assert len(open_again(tmp_path / "run").train_on["y"]) < USERS
 
 
 def test_preparation_counts_one_row_of_each_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from recording import Recorder, separable
 from reticent.convex import losses, noise
 from reticent.convex.noisy_sums import NoisySums
 from reticent.convex.problem import ConvexProblem
-from reticent.convex.weighted import weighted
+from reticent.convex.weighted import weigh
 from reticent.core.errors import BudgetExceeded, DataError, InvalidArgument
 from reticent.mechanisms.events import Composed
 from reticent.sklearn import (
@@ -39,7 +39,7 @@ def test_no_weight_takes_a_record_beyond_the_constants_of_its_loss(loss: losses.
         rng.uniform(-1, 1, 4000) if not loss.is_classifier else rng.integers(max(loss.outputs, 2), size=4000)
     )
     weights = rng.choice([0.0, 0.3, 1.0], 4000)
-    heavy = weighted(loss)
+    heavy = weigh(loss)
     pairs = heavy.check_labels(np.column_stack([own, weights]))
     slopes = heavy.gradient(scores, pairs)
     assert np.linalg.norm(slopes, axis=1).max() <= loss.lipschitz * (1 + 1e-12)
@@ -108,7 +108,7 @@ def test_weights_decide_what_is_learnt():
     [
         (PrivateLogisticRegression(), {"sample_weight": np.ones(600)}, "max_weight"),
         (PrivateLogisticRegression(max_weight=1.0), {"sample_weight": -np.ones(600)}, "negative"),
-        (PrivateLogisticRegression(class_weight="balanced"), {}, "nobody paid for"),
+        (PrivateLogisticRegression(class_weight="balanced"), {}, "was not paid for"),
         (PrivateLogisticRegression(class_weight={0: np.nan}), {}, "finite"),
         (PrivateLinearRegression(method="input", max_weight=1.0), {"sample_weight": np.ones(600)}, "once"),
         (PrivateAdditiveClassifier(), {"sample_weight": np.ones(600)}, "takes no sample_weight"),

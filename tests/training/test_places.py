@@ -76,7 +76,7 @@ def _shuffled_badly(draws: int) -> np.ndarray:
 
 def test_rows_are_laid_at_their_places_and_zeros_elsewhere():
     places = Places(5, np.array([3, 0], np.int32))
-    assert places.laid(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist() == [
+    assert places.lay(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist() == [
         [3, 4],
         [0, 0],
         [0, 0],

@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
-from numpy.typing import ArrayLike
 
 from reticent.core import checks
 from reticent.core.errors import DataError
@@ -45,7 +44,7 @@ class SeenUpdate(NamedTuple):
 
 
 def descent_directions(
-    loss: RowLoss, params: ArrayTree, rows: ArrayLike
+    loss: RowLoss, params: ArrayTree, rows: ArrayTree
 ) -> Float[np.ndarray, "rows numbers"]:
     """Where a step on each row alone would move the model, at length 1; zeros where it would not.
 
@@ -60,7 +59,7 @@ def descent_directions(
 def _directions_of(loss: RowLoss) -> Callable[[Any, Any], jax.Array]:
     """Compiled once for a loss, however many rounds are looked at."""
 
-    def directions(params: ArrayTree, rows: ArrayLike) -> jax.Array:
+    def directions(params: ArrayTree, rows: ArrayTree) -> jax.Array:
         def direction(row: ArrayTree) -> jax.Array:
             slope = -ravel_pytree(jax.grad(loss)(params, row))[0]
             return slope / jnp.maximum(jnp.linalg.norm(slope), 1e-30)
@@ -71,7 +70,7 @@ def _directions_of(loss: RowLoss) -> Callable[[Any, Any], jax.Array]:
 
 
 def membership_from_updates(
-    loss: RowLoss, seen: Sequence[SeenUpdate], rows: ArrayLike
+    loss: RowLoss, seen: Sequence[SeenUpdate], rows: ArrayTree
 ) -> Float[np.ndarray, " rows"]:
     """A score for each row, higher for those that the updates were made from.
 
@@ -94,13 +93,13 @@ def membership_from_updates(
     if not seen:
         raise DataError("There is no update to look at.", remedy="Pass what was seen in one round at least.")
     scores = [
-        aligned(descent_directions(loss, each.params, rows), np.asarray(ravel_pytree(each.update)[0]))
+        cosines(descent_directions(loss, each.params, rows), np.asarray(ravel_pytree(each.update)[0]))
         for each in seen
     ]
     return np.mean(scores, axis=0)
 
 
-def aligned(
+def cosines(
     directions: Float[np.ndarray, "rows numbers"], update: Float[np.ndarray, " numbers"]
 ) -> Float[np.ndarray, " rows"]:
     """The cosine between an update and each direction; 0 for an update of zeros or of what is not finite.

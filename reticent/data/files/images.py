@@ -47,7 +47,7 @@ class ImageFolder(Table):
         self.dialect = Dialect(format="images")
         self.unsupported = {}
         self.skipped: list[str] = []
-        self._files = self._listed()
+        self._files = self._list_files()
         if not self._files:
             raise DataError(
                 f"There is no image in {path}.", remedy="Give a folder with one folder of images per class."
@@ -62,7 +62,7 @@ class ImageFolder(Table):
         self.names = (IMAGE,) if beside else (IMAGE, LABEL)
         self._row_count = len(self._files)
 
-    def _listed(self) -> list[str]:
+    def _list_files(self) -> list[str]:
         found = []
         for above, folders, names in os.walk(self.path, onerror=_refuse_folder):
             folders[:] = sorted(name for name in folders if not name.startswith("."))

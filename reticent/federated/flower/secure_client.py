@@ -92,19 +92,19 @@ def secure_client_app(
         own = (name or configured_name)(context)
         return Turns(Path(turns).expanduser(), plan=plan.digest, client=own)
 
-    def masked(message: Any, context: Any) -> dict[str, Any]:
+    def mask(message: Any, context: Any) -> dict[str, Any]:
         said, client = said_in(message), _client_in(context)
         model = from_record(message.content.array_records[MODEL], params, "The server")
-        encoded = plan.shares.encoded(own_update(model, context), Keys.from_os(), 0)
+        encoded = plan.shares.encode(own_update(model, context), Keys.from_os(), 0)
         inbox = {peer: sealed for peer, (sealed,) in by_place(said, "sealed").items()}
         own_turns(context).take(client.keys().of_masks, plan.rounds)  # before anything is sent
-        numbers = client.masked(encoded, inbox)
+        numbers = client.mask(encoded, inbox)
         _keep(context, client)
         return {NUMBERS: numbers_record(numbers)}
 
     on(KEYS, lambda message, context: _begin(message, context, plan))
     on(SHARES, lambda message, context: _share(message, context, plan))
-    on(MASKED, masked)
+    on(MASKED, mask)
     on(REVEAL, lambda message, context: _reveal(message, context, own_turns(context)))
     return found
 
@@ -138,11 +138,11 @@ def _reveal(message: Any, context: Any, turns: Turns) -> dict[str, Any]:
 
 
 def _keep(context: Any, client: Client) -> None:
-    context.state[STATE] = app.ConfigRecord({"client": client.packed()})
+    context.state[STATE] = app.ConfigRecord({"client": client.pack()})
 
 
 def _client_in(context: Any) -> Client:
     known = context.state.config_records.get(STATE)
     if known is None:
         raise DataError("No secure round has begun on this client.", remedy="Begin one.")
-    return Client.unpacked(known["client"])
+    return Client.unpack(known["client"])

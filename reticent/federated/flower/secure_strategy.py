@@ -181,7 +181,7 @@ class SecureStrategy:
 
         finished = sorted(server.finished)
         self._ask(grid, REVEAL, {place: {"finished": finished} for place in finished}, there, take_told)
-        return self.plan.shares.decoded(server.open(told))
+        return self.plan.shares.decode(server.open(told))
 
     def _ask(
         self,

@@ -48,13 +48,13 @@ def is_public_key(key: bytes) -> bool:
         (True, False, False)
     """
     try:
-        agreed(key_pair().private, key, "a trial")
+        agree(key_pair().private, key, "a trial")
     except IntegrityError:
         return False
     return True
 
 
-def agreed(private: bytes, public: bytes, purpose: str) -> bytes:
+def agree(private: bytes, public: bytes, purpose: str) -> bytes:
     """The key that the owners of both keys derive for one purpose, and nobody else.
 
     Raises:
@@ -73,7 +73,7 @@ def agreed(private: bytes, public: bytes, purpose: str) -> bytes:
     ).derive(shared)
 
 
-def derived(secret: bytes, purpose: str) -> bytes:
+def derive(secret: bytes, purpose: str) -> bytes:
     """A key for one purpose from a secret of one owner."""
     library = _cryptography()
     return library.HKDF(
@@ -81,7 +81,7 @@ def derived(secret: bytes, purpose: str) -> bytes:
     ).derive(secret)
 
 
-def expanded(key: bytes, count: int) -> UInt32[np.ndarray, " {count}"]:
+def expand(key: bytes, count: int) -> UInt32[np.ndarray, " {count}"]:
     """The first 32-bit numbers of the ChaCha20 stream of a key, which must be used for nothing else.
 
     Example:
@@ -120,7 +120,7 @@ def add_stream(total: UInt32[np.ndarray, " count"], key: bytes, *, sign: int = 1
         combine(part, words[: len(part)], out=part)
 
 
-def sealed(key: bytes, message: bytes) -> bytes:
+def seal(key: bytes, message: bytes) -> bytes:
     """A message that only a holder of the key reads or makes; the key must be used for nothing else.
 
     A client that two processes run at once may seal two messages with one key: each has a nonce of its own.
@@ -129,7 +129,7 @@ def sealed(key: bytes, message: bytes) -> bytes:
     return nonce + _cryptography().ChaCha20Poly1305(key).encrypt(nonce, message, None)
 
 
-def opened(key: bytes, message: bytes) -> bytes:
+def unseal(key: bytes, message: bytes) -> bytes:
     """
     Raises:
         IntegrityError: it was not sealed with this key, or not in this round.

@@ -68,7 +68,7 @@ class Client:
     def keys(self) -> PublicKeys:
         return PublicKeys(self._mask_pair.public, self._message_pair.public)
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """All that this client knows of the round, for its next message: secret, and nobody else's."""
         return json.dumps(
             {
@@ -84,8 +84,8 @@ class Client:
         ).encode()
 
     @classmethod
-    def unpacked(cls, content: bytes) -> Client:
-        """The client that `packed` wrote, with what it has done already."""
+    def unpack(cls, content: bytes) -> Client:
+        """The client that `pack` wrote, with what it has done already."""
         found = strict_json.parse_object(content)
         client = cls(int(found["place"]), str(found["round"]))
         pairs = [masks.key_pair(bytes.fromhex(private)) for private in found["private"]]
@@ -123,12 +123,12 @@ class Client:
         keys = shamir.split(self._mask_pair.private, threshold=threshold, places=peers)
         self._shares[self.place] = seeds[self.place], keys[self.place]
         return {
-            peer: masks.sealed(self._message_key(self.place, peer), _packed(seeds[peer], keys[peer]))
+            peer: masks.seal(self._message_key(self.place, peer), _pack(seeds[peer], keys[peer]))
             for peer in peers
             if peer != self.place
         }
 
-    def masked(self, numbers: Numbers, inbox: Mapping[int, bytes]) -> Numbers:
+    def mask(self, numbers: Numbers, inbox: Mapping[int, bytes]) -> Numbers:
         """The numbers with all masks. Clients that sent no shares are out of the round.
 
         Raises:
@@ -140,8 +140,8 @@ class Client:
                 remedy="Make a new client for every round.",
             )
         for peer, message in inbox.items():
-            opened = masks.opened(self._message_key(peer, self.place), message)
-            self._shares[peer] = _unpacked(opened)
+            opened = masks.unseal(self._message_key(peer, self.place), message)
+            self._shares[peer] = _unpack(opened)
         _require_enough(len(self._shares), self._threshold)
         self._is_masked = True
         total = np.array(numbers, np.uint32)
@@ -177,7 +177,7 @@ class Client:
     def _message_key(self, sender: int, receiver: int) -> bytes:
         peer = self._peers[receiver if sender == self.place else sender]
         purpose = f"shares from {sender} to {receiver} in {self._round}"
-        return masks.agreed(self._message_pair.private, peer.of_messages, purpose)
+        return masks.agree(self._message_pair.private, peer.of_messages, purpose)
 
 
 class Server:
@@ -256,10 +256,10 @@ class Server:
         _require_enough(len(revealed), self._threshold)
         total = self._total.copy()
         for place in sorted(self._finished):
-            seed = self._joined({teller: told.seeds.get(place) for teller, told in revealed.items()})
+            seed = self._join({teller: told.seeds.get(place) for teller, told in revealed.items()})
             masks.add_stream(total, _of_seed(seed, self._round), sign=-1)
         for place in sorted(self._sharing - self._finished):
-            key = self._joined({teller: told.mask_keys.get(place) for teller, told in revealed.items()})
+            key = self._join({teller: told.mask_keys.get(place) for teller, told in revealed.items()})
             if masks.key_pair(key).public != self.keys[place].of_masks:
                 raise IntegrityError(
                     f"The shares about client {place} do not give its key.", remedy="Start a new round."
@@ -269,25 +269,25 @@ class Server:
                 masks.add_stream(total, pair, sign=-1 if peer < place else 1)
         return total
 
-    def _joined(self, shares: Mapping[int, int | None]) -> bytes:
+    def _join(self, shares: Mapping[int, int | None]) -> bytes:
         known = {place: share for place, share in shares.items() if share is not None}
         _require_enough(len(known), self._threshold)
         return shamir.join(dict(sorted(known.items())[: self._threshold]))
 
 
 def _pair_key(private: bytes, peer: PublicKeys, round_name: str) -> bytes:
-    return masks.agreed(private, peer.of_masks, f"mask in {round_name}")
+    return masks.agree(private, peer.of_masks, f"mask in {round_name}")
 
 
 def _of_seed(seed: bytes, round_name: str) -> bytes:
-    return masks.derived(seed, f"own mask in {round_name}")
+    return masks.derive(seed, f"own mask in {round_name}")
 
 
-def _packed(seed: int, key: int) -> bytes:
+def _pack(seed: int, key: int) -> bytes:
     return seed.to_bytes(shamir.SHARE_BYTES, "big") + key.to_bytes(shamir.SHARE_BYTES, "big")
 
 
-def _unpacked(message: bytes) -> tuple[int, int]:
+def _unpack(message: bytes) -> tuple[int, int]:
     seed, key = message[: shamir.SHARE_BYTES], message[shamir.SHARE_BYTES :]
     return int.from_bytes(seed, "big"), int.from_bytes(key, "big")
 
@@ -327,6 +327,6 @@ def secure_sum(
     sent = {place: client.shares(server.keys, threshold) for place, client in clients.items()}
     for place, client in clients.items():
         if place not in lost:
-            server.take_masked(place, client.masked(numbers[place], server.inbox(sent, place)))
+            server.take_masked(place, client.mask(numbers[place], server.inbox(sent, place)))
     left = {place: client for place, client in clients.items() if place in server.finished}
     return server.open({place: client.reveal(server.finished) for place, client in left.items()})

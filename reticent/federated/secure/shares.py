@@ -159,11 +159,11 @@ class NoiseShares:
         drawn = whole_normals(step_key(root, jax.numpy.int32(round_number)), numbers, multiple=self.multiple)
         return np.asarray(drawn).astype(np.int64)
 
-    def encoded(self, update: np.ndarray, keys: Keys, round_number: int) -> UInt32[np.ndarray, " numbers"]:
+    def encode(self, update: np.ndarray, keys: Keys, round_number: int) -> UInt32[np.ndarray, " numbers"]:
         """What a client masks: its update on the grid, with its noise, modulo 2^32."""
         whole = self.whole(update)
         return (whole + self.noise(keys, round_number, len(whole))).astype(np.uint32)
 
-    def decoded(self, total: UInt32[np.ndarray, " numbers"]) -> np.ndarray:
+    def decode(self, total: UInt32[np.ndarray, " numbers"]) -> np.ndarray:
         """The noisy sum of updates, float64, from the sum modulo 2^32."""
         return np.asarray(total, np.uint32).view(np.int32) * (self.max_norm / self.steps)

@@ -62,7 +62,7 @@ def private_sum(
             remedy="Give every client of the round an update and keys of its own.",
         )
     encoded = {
-        place: shares.encoded(update, keys[place], round_number)
+        place: shares.encode(update, keys[place], round_number)
         for place, update in updates.items()
         if place not in lost
     }
@@ -74,4 +74,4 @@ def private_sum(
         round_name=f"round {round_number}",
         lost=lost,
     )
-    return PrivateSum(shares.decoded(total), frozenset(encoded))
+    return PrivateSum(shares.decode(total), frozenset(encoded))

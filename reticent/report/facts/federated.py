@@ -52,7 +52,7 @@ def federated_sections(folder: Path, record: RunRecord) -> list[Section]:
         return []
     if not isinstance(recipe, FederatedRecipe):
         return []
-    return [_rounds(recipe, record), *_measured(read_tables(folder))]
+    return [_rounds(recipe, record), *_measured_sections(read_tables(folder))]
 
 
 def _rounds(recipe: FederatedRecipe, record: RunRecord) -> Section:
@@ -79,12 +79,12 @@ def _rounds(recipe: FederatedRecipe, record: RunRecord) -> Section:
             "only a server that tosses such coins, and keeps the results secret, may claim this epsilon.",
         ),
         values=values,
-        charts=(_spent(recipe), _turns(rate, rounds)),
+        charts=(_spending(recipe), _turns(rate, rounds)),
         tables=(_WHO,),
     )
 
 
-def _spent(recipe: FederatedRecipe) -> Chart:
+def _spending(recipe: FederatedRecipe) -> Chart:
     rounds = recipe.plan.steps
     at = sorted({max(1, round(share)) for share in np.linspace(1, rounds, _POINTS)})
     spent = tuple(recipe.plan.epsilon_after(each) for each in at)
@@ -122,7 +122,7 @@ def _turns(rate: float, rounds: int) -> Bars:
     )
 
 
-def _measured(tables: tuple[MeasuredTable, ...]) -> list[Section]:
+def _measured_sections(tables: tuple[MeasuredTable, ...]) -> list[Section]:
     """What was measured on private rows, and lies in the private part of the folder."""
     sections = []
     for kind, title in _TITLES.items():

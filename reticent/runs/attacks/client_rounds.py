@@ -15,7 +15,7 @@ import numpy as np
 
 from reticent.accounting.rounding import at_most
 from reticent.attacks.inference.client_updates import (
-    aligned,
+    cosines,
     descent_directions,
     property_from_updates,
 )
@@ -29,7 +29,7 @@ from reticent.runs.federated_tables import MeasuredTable
 from reticent.runs.methods import table
 from reticent.runs.methods.federated import FederatedRecipe
 from reticent.runs.reopen import Again
-from reticent.training.watched_rounds import WatchedRound, clipped, updates_of, watch_rounds
+from reticent.training.watched_rounds import WatchedRound, clip_each, updates_of, watch_rounds
 
 WATCHED, ROUNDS = 8, 10
 _CANDIDATES, _MADE, _SEEN, _ROWS = 20, 40, 40, 20
@@ -161,7 +161,7 @@ def _membership(
             score = np.empty(len(of_whom))
             for client in range(WATCHED):
                 at = of_whom == client
-                score[at] = aligned(directions[at], updates[client])
+                score[at] = cosines(directions[at], updates[client])
             scores.setdefault(view, []).append(score)
     means = {view: np.mean(found, axis=0) for view, found in scores.items()}
     return {
@@ -193,7 +193,7 @@ def _property(
         rest = others[random.integers(len(others), size=(count, size - half))]
         members = np.concatenate([first, rest], axis=1).astype(np.int32)
         update = updates_of(loss, recipe.local, part)
-        return clipped(update(last.params, members, np.ones(members.shape, bool), random), norm)
+        return clip_each(update(last.params, members, np.ones(members.shape, bool), random), norm)
 
     made = [clients(outside, _MADE, has_it) for has_it in (True, False)]
     seen = np.concatenate([clients(rows, _SEEN, has_it) for has_it in (True, False)])

@@ -107,7 +107,7 @@ def extract_from_run(again: Again, *, seed: int = 0, observer: Observer = NOBODY
     canaries = [
         Canary.random(template, "0123456789", DIGITS, seed=seed + at) for at, template in enumerate(TEMPLATES)
     ]
-    rows, repeats = _planted(again, canaries, seed)
+    rows, repeats = _plant(again, canaries, seed)
     learner = again.learner
     observer.say("training with the noise of the run, on a text with planted secrets")
     keys = Keys.from_os()
@@ -137,7 +137,7 @@ def extract_from_run(again: Again, *, seed: int = 0, observer: Observer = NOBODY
     )
 
 
-def _planted(again: Again, canaries: Sequence[Canary], seed: int) -> tuple[dict[str, np.ndarray], int]:
+def _plant(again: Again, canaries: Sequence[Canary], seed: int) -> tuple[dict[str, np.ndarray], int]:
     """The rows to train on, where all windows of some speakers say one secret over and over.
 
     Raises:

@@ -68,7 +68,7 @@ class Descent(NamedTuple):
         return (
             f"{plan.steps} steps with batches of {round(plan.sampler.batch_size * self.share)}"
             f"{' users' if plan.unit == 'user' else ''}, clipped to "
-            f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}{_correlated(plan)}"
+            f"{plan.clipping.sensitivity:g}, noise multiplier {plan.noise_multiplier:.3g}{_noise_words(plan)}"
             f"{f', {self.views} views of each image' if self.views > 1 else ''}"
         )
 
@@ -93,11 +93,11 @@ class Descent(NamedTuple):
     def follow(self, inputs: Inputs) -> Trained:
         name = ("descent", *what_loss_depends_on(inputs), self.learning_rate, self.share)
         execution = Execution(program=name)
-        shown = _shown(self.views, self.decay)
+        shown = _train_options(self.views, self.decay)
         return follow_plan(self.plan, inputs.learner.loss, self.optimizer, inputs, execution, **shown)
 
 
-def _shown(views: int, decay: float) -> dict[str, Any]:
+def _train_options(views: int, decay: float) -> dict[str, Any]:
     """How images are changed on the way, and which iterate comes out: options of `train`."""
     changed = {"augment": _CHANGE, "views": views} if views > 1 else {}
     return {**changed, "output": averages.exponential(decay) if decay else averages.last()}
@@ -207,7 +207,7 @@ def _interruption(done: int, steps: int) -> Interrupted:
     )
 
 
-def _correlated(plan: Plan) -> str:
+def _noise_words(plan: Plan) -> str:
     return "" if plan.noise.name == "independent" else f", {plan.noise.in_words}"
 
 

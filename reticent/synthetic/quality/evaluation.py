@@ -15,7 +15,7 @@ from reticent.core.errors import DataError
 from reticent.core.observer import NOBODY, Observer
 from reticent.runs.origin import require_own
 from reticent.runs.row_fingerprint import KnownRows, row_count_differs, warn_unchecked
-from reticent.runs.source import moved, require_there
+from reticent.runs.source import move, require_there
 from reticent.runs.users import with_users
 from reticent.synthetic.generators import Generator
 from reticent.synthetic.pipeline import is_held_out
@@ -51,7 +51,7 @@ def evaluate(
     """
     folder, record = generator.folder, generator.record
     require_own(folder, record)
-    request = moved(generator.request, data)
+    request = move(generator.request, data)
     require_there(request, folder)
     material = SynthSource(request)
     if material.rows != record.records:

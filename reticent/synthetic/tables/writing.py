@@ -14,7 +14,9 @@ from reticent.synthetic.tables.codes import CodedColumn, Coder
 _QUOTE = '"'
 
 
-def delimited(written_as: TableFormat, coder: Coder, parts: Iterable[Mapping[str, Sequence[str]]]) -> bytes:
+def write_delimited(
+    written_as: TableFormat, coder: Coder, parts: Iterable[Mapping[str, Sequence[str]]]
+) -> bytes:
     """Writes cells in the original's order of columns, with its delimiter, header, signs and encoding.
 
     Args:

@@ -96,7 +96,7 @@ class Replicated:
         return params
 
     def total(self, sums: ArrayTree, counts: Tree) -> tuple[Any, Tree]:
-        return _summed(sums, self.axes), _like(counts, _summed(_as_floats(counts), self.axes))
+        return _sum(sums, self.axes), _like(counts, _sum(_as_floats(counts), self.axes))
 
     def parts(self, total: ArrayTree) -> None:
         return None
@@ -138,12 +138,12 @@ class DividedExchange:
         return jax.tree.unflatten(jax.tree.structure(params), gathered)
 
     def total(self, sums: ArrayTree, counts: Tree) -> tuple[Any, Tree]:
-        whole = iter(_summed([leaf for leaf, is_cut in self._leaves(sums) if not is_cut], self.axes))
+        whole = iter(_sum([leaf for leaf, is_cut in self._leaves(sums) if not is_cut], self.axes))
         own = [
             jax.lax.psum_scatter(leaf, self.axes, tiled=True) if is_cut else next(whole)
             for leaf, is_cut in self._leaves(sums)
         ]
-        found = _summed(_as_floats(counts), self.axes)
+        found = _sum(_as_floats(counts), self.axes)
         return jax.tree.unflatten(jax.tree.structure(sums), own), _like(counts, found)
 
     def parts(self, total: ArrayTree) -> Sequence[DrawPart]:
@@ -165,7 +165,7 @@ def _own_key(key: jax.Array, axes: tuple[str, ...]) -> jax.Array:
     return jax.random.fold_in(key, jax.lax.axis_index(axes))
 
 
-def _summed(tree: Tree, axes: tuple[str, ...]) -> Tree:
+def _sum(tree: Tree, axes: tuple[str, ...]) -> Tree:
     """The sum over devices, as one message: many small arrays would wait for the network once for each."""
     if not jax.tree.leaves(tree):
         return tree

@@ -252,7 +252,7 @@ def _piece(
     units = np.flatnonzero(is_inside)
     here = Places(size, places.of_units[is_inside] - part.low)
     if members is None:
-        rows: dict[str, Any] = {key: here.laid(_taken(dataset[key], units)) for key in dataset}
+        rows: dict[str, Any] = {key: here.lay(_taken(dataset[key], units)) for key in dataset}
         return DeviceRows(rows, None, here.is_taken())  # type: ignore[arg-type]
     table, is_member = members[0][units], members[1][units]
     a_unit = table.shape[1]
@@ -260,9 +260,9 @@ def _piece(
     for key in dataset:
         found = _taken(dataset[key], table.ravel())
         by_unit = found.reshape(len(units), a_unit, *found.shape[1:])
-        rows[key] = here.laid(by_unit).reshape(size * a_unit, *found.shape[1:])
+        rows[key] = here.lay(by_unit).reshape(size * a_unit, *found.shape[1:])
     numbers = np.arange(size * a_unit, dtype=np.int32).reshape(size, -1)
-    own = Members(numbers, here.laid(is_member))  # type: ignore[arg-type]
+    own = Members(numbers, here.lay(is_member))  # type: ignore[arg-type]
     return DeviceRows(rows, own, here.is_taken())  # type: ignore[arg-type]
 
 

@@ -23,7 +23,7 @@ from reticent.training.loss_keys import AnyLoss
 from reticent.training.trainable import low_rank
 from reticent.training.trainable.factor_places import Place, find_place, run_with_factors
 from reticent.training.trainable.low_rank import Lora, LowRankFactors
-from reticent.training.trainable.named_leaves import NamedLeaves, model_of, traced
+from reticent.training.trainable.named_leaves import NamedLeaves, model_of, trace_loss
 from reticent.training.trainable.selection import Selector, chosen_leaves
 
 Trainable = Callable[[str], bool] | Selector | Lora | Any
@@ -54,14 +54,14 @@ class Division:
         def of_part(params: dict[str, Any], *rest: Any, **named: Any) -> Any:
             if self.places:
                 return self._with_factors(params, *rest, **named)
-            return self.of_whole(self.model.joined(params), *rest, **named)
+            return self.of_whole(self.model.join(params), *rest, **named)
 
         of_part.__signature__ = inspect.signature(self.of_whole)
         return of_part
 
     def whole(self, params: dict[str, Any]) -> Any:
         """The whole model with what was learned: factors are multiplied and added to their weights."""
-        return self.model.joined({path: self._merged(path, part) for path, part in params.items()})
+        return self.model.join({path: self._merge(path, part) for path, part in params.items()})
 
     def without(self, whole: Any, params: dict[str, Any]) -> Any:
         """The model from which `whole` was made: factors are taken off again, up to rounding."""
@@ -72,7 +72,7 @@ class Division:
             else self.model.floats[path]
             for path, part in params.items()
         }
-        return model.joined(before)
+        return model.join(before)
 
     def explain(self, example: ArrayTree, *, examples: int = 1024) -> str:
         """The rule of every parameter that learns, as `rt.training.explain` gives it, and what is frozen."""
@@ -92,7 +92,7 @@ class Division:
         )
         return sum(leaf.size for leaf in kept)
 
-    def _merged(self, path: str, part: Any) -> jax.Array:
+    def _merge(self, path: str, part: Any) -> jax.Array:
         return self.model.floats[path] + self._added(path, part) if path in self.places else part
 
     def _added(self, path: str, factors: LowRankFactors) -> jax.Array:
@@ -111,7 +111,7 @@ class Division:
 
         def of_row(floats: dict[str, Any], row: list[Any]) -> Any:
             rest, named = jax.tree.unflatten(structure, row)
-            return self.of_whole(self.model.joined(floats), *rest, **named)
+            return self.of_whole(self.model.join(floats), *rest, **named)
 
         program = trace(of_row, leaves, given)
         found = {}
@@ -156,7 +156,7 @@ def divide(loss: AnyLoss, params: ArrayTree, example: ArrayTree, trainable: Trai
 
     def program() -> Trace:
         if not programs:
-            programs.append(traced(loss, model, example))
+            programs.append(trace_loss(loss, model, example))
         return programs[0]
 
     if not isinstance(trainable, Lora):

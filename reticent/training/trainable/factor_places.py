@@ -59,7 +59,7 @@ def find_place(program: Trace, leaf: Var) -> Place | str:
         elif equation.primitive not in (convert_element_type_p, copy_p):
             break
         variable = equation.outvars[0]
-    summed = _summed(equation, position)
+    summed = _sum_out(equation, position)
     if summed is None:
         return f"the loss uses it in '{equation.primitive}', not in a product or a convolution"
     inputs = tuple(sorted(order[dimension] for dimension in summed))
@@ -105,7 +105,7 @@ def run_with_factors(
     return read(program.output)
 
 
-def _summed(equation: JaxprEqn, position: int) -> tuple[int, ...] | None:
+def _sum_out(equation: JaxprEqn, position: int) -> tuple[int, ...] | None:
     """The dimensions of an operand that are summed over, if it is in a plain product with a rest."""
     if equation.primitive is dot_general_p:
         contracted, batch = equation.params["dimension_numbers"]

@@ -71,7 +71,7 @@ class NamedLeaves:
     leaves: tuple[Any, ...]
     floats: Mapping[str, jax.Array]
 
-    def joined(self, changed: Mapping[str, Any]) -> Any:
+    def join(self, changed: Mapping[str, Any]) -> Any:
         """The whole model, with some of its leaves replaced."""
         named = zip(self.paths, self.leaves, strict=True)
         leaves = [changed.get(path, self.floats.get(path, leaf)) for path, leaf in named]
@@ -88,10 +88,10 @@ def model_of(params: ArrayTree) -> NamedLeaves:
     return NamedLeaves(structure, paths, tuple(leaves), floats)
 
 
-def traced(loss: AnyLoss, model: NamedLeaves, example: ArrayTree) -> Trace:
+def trace_loss(loss: AnyLoss, model: NamedLeaves, example: ArrayTree) -> Trace:
     """The loss of one example as a list of equations, from the leaves that can learn."""
     of_two, row = of_example(loss, example)
-    return trace(lambda floats, row: of_two(model.joined(floats), row), dict(model.floats), row)
+    return trace(lambda floats, row: of_two(model.join(floats), row), dict(model.floats), row)
 
 
 def of_example(loss: AnyLoss, example: ArrayTree) -> tuple[Callable[[Any, Any], Any], Any]:

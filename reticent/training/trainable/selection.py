@@ -52,7 +52,7 @@ def chosen_leaves(trainable: Any, model: NamedLeaves, program: Callable[[], Trac
         found = _by_tree(trainable, model)
     if not found:
         raise InvalidArgument(
-            f"Nothing is left to learn: {_in_words(trainable)} chooses none of {_named(model)}.",
+            f"Nothing is left to learn: {_in_words(trainable)} chooses none of {_name_leaves(model)}.",
             remedy="Choose some leaves by name, for example trainable=lambda path: 'head' in path.",
         )
     return found
@@ -65,7 +65,7 @@ def _by_tree(trainable: Any, model: NamedLeaves) -> dict[str, jax.Array]:
     if unknown := sorted(name for name in given if not any(_covers(name, path) for path in model.paths)):
         raise InvalidArgument(
             f"The mask names '{unknown[0]}', which the model does not have.",
-            remedy=f"Use the structure of params. Its leaves are {_named(model)}.",
+            remedy=f"Use the structure of params. Its leaves are {_name_leaves(model)}.",
         )
     found = {}
     for path, leaf in model.floats.items():
@@ -140,7 +140,7 @@ def _in_words(trainable: Any) -> str:
     return f"the function {getattr(trainable, '__name__', '')}".strip() if callable(trainable) else "the mask"
 
 
-def _named(model: NamedLeaves) -> str:
+def _name_leaves(model: NamedLeaves) -> str:
     names = ", ".join(f"'{path}'" for path in list(model.floats)[:_SHOWN])
     left = len(model.floats) - _SHOWN
     return (names or "no leaf") + (f" and {left} more" if left > 0 else "")
