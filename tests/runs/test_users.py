@@ -159,7 +159,7 @@ def test_an_attack_plays_with_one_row_of_each_user_and_without_shadows(run: Path
 
 
 def test_an_audit_plants_whole_users(run: Path) -> None:
-    again = reopened(run)
+    again = open_again(run)
     found = audit_run(again, confidence=0.9999, keys=Keys.seeded(0))
     assert isinstance(found, Audit)
     assert found.record["rows_each"] == 3
