@@ -24,7 +24,7 @@ from reticent.runs.methods import recipes
 from reticent.runs.predict import Predictor
 from reticent.runs.problem import Problem
 from reticent.runs.public_start import PublicStart
-from reticent.runs.reopen import reopened
+from reticent.runs.reopen import open_again
 from reticent.runs.request import Request
 from tests.runs import coloured
 
@@ -80,7 +80,7 @@ def test_a_run_on_public_features_records_their_digest_and_works_without_their_f
     with monkeypatch.context() as patch:  # what comes later reads the features that the run keeps
         usual = PublicModel.features
         patch.setattr(PublicModel, "features", lambda self, x, *_: usual(self, x) if len(x) == 1 else 1 / 0)
-        again = reopened(done.folder)
+        again = open_again(done.folder)
         assert len(again.train_on["x"]) == 800
         kept = sorted((done.folder / "private").glob("features-*.npy"))
         assert [path.stat().st_mode & 0o077 for path in kept] == [0, 0]
