@@ -239,13 +239,13 @@ def test_sealed_shares_that_were_changed_or_are_of_another_round_do_not_open():
 
 def test_two_messages_that_are_sealed_with_one_key_show_no_difference():
     key, one, two = bytes(32), bytes(40), bytes(range(40))
-    first, second = (np.frombuffer(masks.sealed(key, each), np.uint8) for each in (one, two))
+    first, second = (np.frombuffer(masks.seal(key, each), np.uint8) for each in (one, two))
     bits = np.frombuffer(one, np.uint8) ^ np.frombuffer(two, np.uint8)
     assert not np.array_equal((first ^ second)[-56:-16], bits)  # as it would be with one stream for both
-    assert masks.opened(key, bytes(second)) == two
+    assert masks.unseal(key, bytes(second)) == two
     for wrong in (b"", b"short", bytes(second[:-1])):
         with pytest.raises(IntegrityError, match="does not open"):
-            masks.opened(key, wrong)
+            masks.unseal(key, wrong)
 
 
 def test_keys_that_are_copied_or_no_keys_are_refused_before_they_cost_others_the_round():

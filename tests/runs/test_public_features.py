@@ -131,7 +131,7 @@ def test_other_images_in_their_place_are_noticed_and_leave_nothing(run, images):
     try:
         paint(first, 90)
         with pytest.raises(IntegrityError, match="at least one cell differs"):
-            reopened(run)
+            open_again(run)
     finally:
         first.write_bytes(kept)
     assert sorted((run / "private").iterdir()) == before
