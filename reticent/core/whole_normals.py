@@ -61,12 +61,13 @@ class DrawPart(NamedTuple):
 
 
 def whole_normals(
-    key: jax.Array, count: int, *, multiple: int = 0, part: DrawPart | None = None
+    key: jax.Array, count: int, *, multiple: int | jax.Array = 0, part: DrawPart | None = None
 ) -> jax.Array:
     """`count` independent whole normal numbers, int32.
 
     Args:
-        multiple: of a third number that is added, at most `MOST_MULTIPLE`; see `floor_deviation`.
+        multiple: of a third number that is added, at most `MOST_MULTIPLE`; see `floor_deviation`. It may be
+            traced: then the third number is drawn in any case.
         key: of 128 bits, as `Keys` gives them, or of 64; it must be used for nothing else.
         part: the numbers that a longer draw from this key would have there, without drawing the others.
 
@@ -113,7 +114,7 @@ def _lanes(count: int) -> int:
     return -(-2 * align(-(-lanes // stretches) // 2) // _BLOCK) * _BLOCK
 
 
-def _stretches(key: jax.Array, starts: jax.Array, lanes: int, multiple: int) -> jax.Array:
+def _stretches(key: jax.Array, starts: jax.Array, lanes: int, multiple: int | jax.Array) -> jax.Array:
     """The numbers of whole stretches, eight of every lane; some blocks of lanes are worked out to the end."""
 
     def stretch(start: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -155,18 +156,20 @@ class _Found(NamedTuple):
 LookUp = Callable[[jax.Array, jax.Array, int], list[_Found]]
 
 
-def _marked(key: jax.Array, at: _Lanes, multiple: int, look_up: LookUp) -> tuple[jax.Array, jax.Array]:
+def _marked(
+    key: jax.Array, at: _Lanes, multiple: int | jax.Array, look_up: LookUp
+) -> tuple[jax.Array, jax.Array]:
     """Twice the numbers of some lanes, plus 1 where one is open: two arrays (4, lanes)."""
     a, b, c, d = look_up(key, at.counters(4), _LOOK_UPS)
     first = _Found(_STEP * a.value + c.value, a.is_open | c.is_open)
     second = _Found(_STEP * b.value + d.value, b.is_open | d.is_open)
-    if multiple:
+    if isinstance(multiple, jax.Array) or multiple:
         e, f, g, h = look_up(key, at.counters(2), _MORE)
         first, second = _plus(first, multiple, e, f), _plus(second, multiple, g, h)
     return _mark(first), _mark(second)
 
 
-def _plus(found: _Found, multiple: int, *more: _Found) -> _Found:
+def _plus(found: _Found, multiple: int | jax.Array, *more: _Found) -> _Found:
     """Adds a multiple of further values, two rows of each."""
     value = jnp.concatenate([part.value for part in more])
     is_open = jnp.concatenate([jnp.broadcast_to(part.is_open, part.value.shape) for part in more])
@@ -191,8 +194,10 @@ def _look_up(key: jax.Array, counters: jax.Array, purpose: int) -> list[_Found]:
 
 def _decide(key: jax.Array, counters: jax.Array, purpose: int) -> list[_Found]:
     """The same values, and where words leave one open, the value that 64 more bits decide on."""
-    four = [words_at(key, counters, purpose + further) for further in range(3)]
-    return [_Found(_settle(*words), is_open=False) for words in zip(*four, strict=True)]
+    # All three from one call: they are few, and a compiler works through the rounds once.
+    purposes = (purpose + jnp.arange(3, dtype=jnp.uint32)).reshape(3, *[1] * counters.ndim)
+    four = words_at(key, jnp.broadcast_to(counters, (3, *counters.shape)), purposes)
+    return [_Found(_settle(*words), is_open=False) for words in four]
 
 
 def _settle(words: jax.Array, ties: jax.Array, last: jax.Array) -> jax.Array:

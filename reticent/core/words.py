@@ -60,10 +60,10 @@ def words_from(key: UInt32[Array, " 4"], first: jax.typing.ArrayLike, blocks: in
     return words_at(key, jnp.asarray(first, jnp.uint32) + jnp.arange(blocks, dtype=jnp.uint32), purpose)
 
 
-def words_at(key: UInt32[Array, " 4"], counters: UInt32[Array, "*shape"], purpose: int) -> Words:
+def words_at(key: UInt32[Array, " 4"], counters: UInt32[Array, "*shape"], purpose: int | jax.Array) -> Words:
     """Four words for each of these counters: four arrays of their shape, uint32."""
     zero = jnp.zeros_like(counters)
-    return threefry(key, (counters, zero + jnp.uint32(purpose), zero, zero))
+    return threefry(key, (counters, zero + jnp.asarray(purpose, jnp.uint32), zero, zero))
 
 
 def threefry(key: UInt32[Array, " 4"], counters: Words) -> Words:

@@ -46,7 +46,8 @@ from reticent.training.noise_streams import begin
 from reticent.training.payment import pay_once
 from reticent.training.places import first_fresh_step
 from reticent.training.preconditions import require_gradient_alone, require_kinds
-from reticent.training.step import Remembering, Roots, TrainState, noise_stream, safe_state
+from reticent.training.step import Remembering, Roots, TrainState, safe_state
+from reticent.training.step_noise import noise_stream
 
 ONE_CLIENT_EACH = "no user has two of the registered clients"
 

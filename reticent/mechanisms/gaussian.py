@@ -52,15 +52,15 @@ class NoiseGrid(NamedTuple):
     """How fine the grid of a sum is, beside that of its noise.
 
     Args:
-        steps: of the sum's grid in one clipping norm.
+        steps: of the sum's grid in one clipping norm. They and the multiple may be traced.
         shift: a step of the sum is 2^shift steps of the noise.
         multiple: what the noise is drawn with; see `whole_normals`.
         is_wide: sums are kept in two words, because they may not fit into one.
     """
 
-    steps: float
+    steps: Any
     shift: int
-    multiple: int
+    multiple: Any
     is_wide: bool
 
 
@@ -268,7 +268,7 @@ def add_noise(total: ArrayTree, noise: ArrayTree, grid: NoiseGrid) -> Any:
     )
 
 
-def _noise_like(key: jax.Array, tree: ArrayTree, multiple: int, parts: Sequence[DrawPart] | None) -> Any:
+def _noise_like(key: jax.Array, tree: ArrayTree, multiple: Any, parts: Sequence[DrawPart] | None) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     if parts is not None:
         own = [

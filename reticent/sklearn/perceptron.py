@@ -112,6 +112,7 @@ class PrivateMLPClassifier(PrivateClassifierFit):
             budget=spending,
             keys=spending.keys,
             beside=found,
+            progress_every=max(plan.steps, 1),
             execution=Execution(program=("perceptron", self._sizes, self.learning_rate)),
         )
         layers = [run.params[f"dense{number}"] for number in range(1, len(run.params) + 1)]

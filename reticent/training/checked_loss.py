@@ -47,8 +47,8 @@ def checked_loss(
     contribution: Contribution, loss: AnyLoss, params: ArrayTree, data: Dataset, plan: Plan
 ) -> CheckedLoss:
     """The loss that passed all checks."""
-    place, key = jnp.zeros(1, jnp.int32), jax.random.key(0)
-    seeds = contribution.seeds(key, 1, key)
+    place, key = jax.ShapeDtypeStruct((1,), jnp.int32), jax.eval_shape(lambda: jax.random.key(0))
+    seeds = jax.eval_shape(lambda key: contribution.seeds(key, 1, key), key)
     unit, row = first_unit(data, plan), inputs.row_of({name: data[name] for name in data})
     with explain_errors("augment(key, example)", example=row):
         found = jax.eval_shape(contribution.fetch, unit, place, seeds)

@@ -22,9 +22,10 @@ class Execution:
         mesh: the devices that share the work; by default, all of them.
         divide_params: keep a part of parameters, optimizer state and noise on each device.
         buffer: bytes of rows in memory, where the data are memory-mapped and larger than that.
-        program: names the loss, the optimizer, the metrics and the projection. Runs of the same name, plan
-            and shapes in one process share what was compiled. Whatever these functions depend on has to be
-            part of the name: they are not looked at again.
+        program: names the loss, the optimizer, the metrics and the projection. Runs of the same name and
+            shapes in one process share what was compiled, if their plans differ in nothing but epsilon,
+            delta, noise and the clipping norm. Whatever these functions depend on has to be part of the name:
+            they are not looked at again.
 
     Raises:
         InvalidArgument: an unknown strategy, or a microbatch below 1.

@@ -64,7 +64,8 @@ from reticent.training.progress import bar
 from reticent.training.projection import Projection
 from reticent.training.reporting import Callback, Every, Pace, most_steps, require_every, teller
 from reticent.training.run import Run
-from reticent.training.step import Blocks, Remembering, Step, TrainState, noise_stream, private_step
+from reticent.training.step import Blocks, Remembering, Step, TrainState, private_step
+from reticent.training.step_noise import noise_stream, structure_of, traced_amounts, with_amounts
 from reticent.training.taking_steps import Taken, earlier_history, keeping, take_steps
 from reticent.training.trainable.division import Trainable
 from reticent.training.trainable.part import TrainedPart, part_of
@@ -210,14 +211,17 @@ def _follow(
         scores = lambda params: score(part.whole(params))  # noqa: E731
         look = observer(plan, scores, average, tell, telling.unreleased, beside)
         # Frozen weights are part of a program, and a name does not tell them apart.
-        name = None if part.is_divided else _name_of(how, plan, blocks, feed, layout, (average, contribution))
+        amounts = traced_amounts(plan, blocks.main, trees.size(params), layout.exchange.devices)
+        used = (structure_of(plan, blocks.main, amounts), average, contribution)
+        name = None if part.is_divided else _name_of(how, plan, blocks, feed, layout, used)
         begun = _started(name, step, params, optimizer, plan, feed, layout, checkpoints, checked)
         pay(budget, plan, data, checkpoints)
         assumptions = _assumed(keys, checkpoints, plan, data, part, is_resumed=begun.is_resumed)
         keep = keeping(checkpoints, layout, is_told=telling.on_progress is not None)
         shown = bar(plan, is_shown=telling.progress if collectives.is_first() else False)
         pace = Pace(plan, telling.every, feed.steps_at_once)
-        taken = take_steps(begun.many, begun.start, feed, plan, layout, pace, look, keep, shown)
+        many = with_amounts(begun.many, amounts)
+        taken = take_steps(many, begun.start, feed, plan, layout, pace, look, keep, shown)
     promise = plan.guarantee(assumptions=assumptions, beside=beside, numbers=trees.size(params))
     return _finished(taken, promise, plan, average, part, time.perf_counter() - started)
 
@@ -289,7 +293,7 @@ def _name_of(
     if how.program is None:
         return None
     devices = (layout.mesh, how.divide_params, _moves_others(plan))
-    return (how.program, plan, blocks, feed.shape, how.strategy, *devices, *used)
+    return (how.program, blocks, feed.shape, how.strategy, *devices, *used)
 
 
 class _Begun(NamedTuple):
@@ -377,7 +381,7 @@ def _checked_feed(
     keys: Keys,
     buffer: int,
     checkpoints: Checkpoints | None,
-    at_once: int,
+    at_once: int | None,
 ) -> Feed:
     """Opens the rows, and checks that the plan was made for as many."""
     order = None if checkpoints is None else checkpoints.mark

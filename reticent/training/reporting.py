@@ -137,13 +137,15 @@ def require_every(every: Every | None) -> None:
         checks.count(progress_every=every)
 
 
-def most_steps(every: Every | None, limit: int) -> int:
+def most_steps(every: Every | None, limit: int) -> int | None:
     """How many steps one call should take at most: calls of one size, the last of which ends in a report.
 
+    None if nobody counts steps.
+
     >>> most_steps(100, 64), most_steps(5, 64), most_steps(None, 64)
-    (50, 5, 64)
+    (50, 5, None)
     """
     if every is None or isinstance(every, timedelta):
-        return limit
+        return None
     calls = -(-every // limit)
     return -(-every // calls)

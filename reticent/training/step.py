@@ -16,7 +16,6 @@ from reticent.core.errors import InvalidArgument
 from reticent.core.keys import step_key
 from reticent.core.trees import ArrayTree
 from reticent.core.whole_normals import floor_deviation, whole_normals
-from reticent.data.cyclic import participation_of
 from reticent.data.sampling import Batch
 from reticent.mechanisms.gaussian import (
     MOST_PARTS,
@@ -26,9 +25,7 @@ from reticent.mechanisms.gaussian import (
     add_no_noise,
     add_noise,
     add_whole_noise,
-    dither_growth,
     multiple_for,
-    noise_grid,
     round_by_chance,
     to_block_sum,
     whole_noise_like,
@@ -37,16 +34,15 @@ from reticent.training.contributions import Contribution, DeviceRows, Seeds
 from reticent.training.devices.exchange import ALONE, Exchange
 from reticent.training.gradients import GradientSum
 from reticent.training.gradients.totals import Grid
-from reticent.training.noise_streams import Draws, Memory, NoiseStream, largest_noise, stream_of
+from reticent.training.noise_streams import Draws, Memory, NoiseStream
 from reticent.training.places import place_count
 from reticent.training.plan import Plan
-from reticent.training.plan_noise import is_correlated
 from reticent.training.projection import Projection
+from reticent.training.step_noise import Amounts, constant_amounts, grid_of, noise_stream
 
 Tree = TypeVar("Tree")
 
 _LARGEST = 2**30  # of a noisy count
-_DRY_RUN = 0.01  # without noise, sums are on the grid of this noise multiplier
 
 # What of a step's key the noise on each is made from, public coins, and coins for rounding noise.
 _GRADIENT, _COUNT, _DITHER, _ROUNDING = 0, 1, 2, 3
@@ -88,12 +84,17 @@ class Unreleased(NamedTuple):
 
 
 class Roots(NamedTuple):
-    """The root key of each stream that a run draws from."""
+    """The root key of each stream that a run draws from.
+
+    Args:
+        amounts: how much noise is drawn, where that is not a constant of the program.
+    """
 
     sampling: Key[Array, ""]
     noise: Key[Array, ""]
     views: Key[Array, ""]
     loss: Key[Array, ""] | None = None  # for losses that draw at random
+    amounts: Amounts | None = None
 
 
 # Of a `TrainState`, or of a `Remembering` if the noise of the plan is correlated.
@@ -129,17 +130,14 @@ def private_step(
     """
 
     stream = noise_stream(plan)
-    grid = _grid(plan, stream, blocks)
+    structure = grid_of(plan, blocks.main)
     additions = blocks.additions  # on each device, whose sum is whole before it meets the others
-    sums = Grid(grid.steps, plan.sampler.capacity, additions, rows=blocks.main, moves_others=moves_others)
 
-    def block(
-        params: ArrayTree, max_norm: jax.Array, source: DeviceRows, batch: Batch, seeds: Seeds
-    ) -> tuple[Any, _Seen]:
-        units = contribution.fetch(source, batch.indices, seeds)
-        growth = _growth(trees.size(params), grid, exchange, stream)
+    def block(state: TrainState, units: Any, batch: Batch, amounts: Amounts) -> tuple[Any, _Seen]:
+        most, max_norm = plan.sampler.capacity, state.max_norm
+        sums = Grid(amounts.steps, most, additions, rows=blocks.main, moves_others=moves_others)
         total, unreleased = gradient_sum.on_grid(
-            params, units, batch.is_real, sums, max_norm=max_norm, margin=growth
+            state.params, units, batch.is_real, sums, max_norm=max_norm, margin=amounts.growth
         )
         total = jax.tree.map(_in_32_bits, total)
         below = _count(batch.is_real & (unreleased.norms <= max_norm))
@@ -149,9 +147,16 @@ def private_step(
     def step(given: Any, source: DeviceRows, batch: Batch, roots: Roots) -> tuple[Any, Unreleased]:
         state, memory = _opened(given, stream)
         key = step_key(roots.noise, state.step)
-        whole_params = exchange.whole(state.params)
+        whole = state._replace(params=exchange.whole(state.params))
+        numbers = trees.size(whole.params)
+        amounts = roots.amounts or constant_amounts(plan, structure, numbers, exchange.devices)
+        grid = amounts.on(structure)
+
+        def of_block(part: Batch, seeds: Seeds) -> tuple[Any, _Seen]:
+            return block(whole, contribution.fetch(source, part.indices, seeds), part, amounts)
+
         total, seen = _summed(
-            lambda part, seeds: block(whole_params, state.max_norm, source, part, seeds),
+            of_block,
             blocks,
             grid,
             *blocks.padded((batch, _seeds(contribution, plan, roots, state.step, batch))),
@@ -172,30 +177,6 @@ def private_step(
         return state if memory is None else Remembering(state, memory), seen.means()
 
     return step
-
-
-def noise_stream(plan: Plan) -> NoiseStream | None:
-    """How the noise of a plan is made from step to step; None where every step has its own."""
-    if not plan.is_private or not is_correlated(plan.noise, plan.steps):
-        return None
-    reach = plan.noise.sensitivity(plan.steps, participation_of(plan.sampler, plan.steps))
-    steps_of_grid = floor_deviation(multiple_for(plan.noise_multiplier)) / plan.noise_multiplier
-    return stream_of(plan.noise, plan.steps, reach, steps_of_grid)
-
-
-def _grid(plan: Plan, stream: NoiseStream | None, blocks: Blocks) -> NoiseGrid:
-    return noise_grid(
-        plan.noise_multiplier or _DRY_RUN,
-        plan.sampler.capacity,
-        blocks.main,
-        largest_noise=lambda largest: largest_noise(stream, largest),
-    )
-
-
-def _growth(numbers: int, grid: NoiseGrid, exchange: Exchange, stream: NoiseStream | None) -> float:
-    """What rounding may add to the distance of neighbours, whichever leaves are rounded by chance."""
-    kept = 0.0 if stream is None else stream.margin(numbers)
-    return dither_growth(numbers, grid.steps, exchange.devices) + kept
 
 
 def _opened(given: Any, stream: NoiseStream | None) -> tuple[TrainState, Memory | None]:

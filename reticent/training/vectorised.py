@@ -26,10 +26,10 @@ from reticent.training.step import (
     Remembering,
     Roots,
     TrainState,
-    noise_stream,
     private_step,
     safe_state,
 )
+from reticent.training.step_noise import noise_stream
 
 
 def private_recipe(

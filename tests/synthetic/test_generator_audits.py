@@ -45,7 +45,7 @@ from reticent.synthetic.tables import table_model
 from reticent.synthetic.tables.bins import bins_for
 from reticent.synthetic.tables.marginals import Marginal, count, measure
 from reticent.synthetic.tables.planning import TablePlan
-from reticent.training import step as steps_of_training
+from reticent.training import step_noise as steps_of_training
 
 SHOWN = 0.4  # of the claim, at least: a game that shows nothing of an honest generator proves nothing
 RUNS, FEW = 600, 120  # with the canary, and as many without; few are enough where a bug gives it away

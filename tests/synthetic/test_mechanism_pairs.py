@@ -28,7 +28,7 @@ from reticent.synthetic.images.basis import public_basis
 from reticent.synthetic.tables import marginals
 from reticent.synthetic.tables.column_pairs import errors, select
 from reticent.synthetic.tables.marginals import count, measure
-from reticent.training import step as steps_of_training
+from reticent.training import step_noise as steps_of_training
 
 DRAWS = 10_000
 CHOICES = 5000

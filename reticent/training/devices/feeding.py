@@ -35,6 +35,7 @@ ManySteps = Callable[..., tuple[TrainState, Unreleased]]
 
 MOST_STEPS = 64  # in one compiled call; a progress bar moves after each
 BUFFER = 2**28  # bytes
+_MOST_PLACES = 2**20  # of all batches of one call, where that is more than an epoch
 _WINDOWS = 3  # one that the device works on, a copy of it, and the next one
 
 
@@ -81,9 +82,10 @@ def feed_for(
     Args:
         order: names a run that may be resumed with other keys. It then decides the order of shuffled rows,
             which is not a secret; new keys within an epoch would take some records twice.
-        at_once: the most steps in one call; by default, as many as pay off.
+        at_once: the most steps in one call, if somebody wants to hear after so many; by default, at most an
+            epoch.
     """
-    at_once = min(_most_steps(plan), at_once or MOST_STEPS)
+    at_once = _most_steps(plan, at_once)
     drawing = _Drawing(keys, order if isinstance(plan.sampler, Shuffled) else None)
     stays = dataset.is_elsewhere and dataset.nbytes > buffer
     if collectives.gather_arrays(stays).any():
@@ -95,8 +97,11 @@ def _steps_per_epoch(plan: Plan) -> int:
     return -(-plan.sampler.examples // plan.sampler.batch_size)
 
 
-def _most_steps(plan: Plan) -> int:
-    return max(min(MOST_STEPS, _steps_per_epoch(plan), plan.steps), 1)
+def _most_steps(plan: Plan, at_once: int | None) -> int:
+    most = _steps_per_epoch(plan)
+    if at_once is not None:
+        most = min(at_once, max(most, _MOST_PLACES // plan.sampler.capacity))
+    return max(min(MOST_STEPS, most, plan.steps), 1)
 
 
 class _Drawing(NamedTuple):
@@ -132,7 +137,8 @@ class _Drawing(NamedTuple):
 
 
 def _as_keys(roots: Roots) -> Roots:
-    return Roots(*(root if root is None else jax.random.wrap_key_data(root, impl="rbg") for root in roots))  # type: ignore[arg-type]
+    keys = (root if root is None else jax.random.wrap_key_data(root, impl="rbg") for root in roots[:-1])
+    return Roots(*keys, amounts=roots.amounts)  # type: ignore[arg-type]
 
 
 def _scanned(

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
 from reticent.core import checks, trees
@@ -96,13 +97,14 @@ class GradientSum:
         grid: Grid,
         *,
         max_norm: jax.typing.ArrayLike | None = None,
-        margin: float = 0.0,
+        margin: jax.typing.ArrayLike = 0.0,
     ) -> tuple[Any, UnreleasedExamples]:
         """The sum in steps of a grid: whole numbers, or float32 where the rule `outer` adds up.
 
         Args:
             grid: says how many examples are in all the sums that will be added to this one, and in each.
-            margin: the share of the clipping norm that is left for what comes after.
+            margin: the share of the clipping norm that is left for what comes after. It and the steps of
+                the grid may be traced; then nothing is summed where rounding would take half of the norm.
 
         Guarantee:
             The sums of two neighbours differ by at most (1 - margin) `grid.steps`, in L2 norm, times the
@@ -130,14 +132,14 @@ class GradientSum:
         batch: ArrayTree,
         grid: Grid,
         steps_per_unit: jax.typing.ArrayLike,
-        margin: float,
+        margin: Any,
     ) -> Callable[[Any, jax.Array], tuple[Any, UnreleasedExamples]]:
         """The sum over the rows of one chunk, by the strategy that fits the loss."""
         book = self._book(params, inputs.row_of(batch), grid)
         leaves, structure = jax.tree.flatten(params)
         layers = self.clipping.layers(paths_of(params))
         left = margin + (SLACK if book is None else margin_of(book, grid))
-        if not left <= 0.5:
+        if not isinstance(left, Tracer) and not left <= 0.5:
             raise InvalidArgument(
                 f"Rounding would take {left:.0%} of the clipping norm: noise is so large beside it, or "
                 "the parameters are so many, that the grid is too coarse.",
@@ -151,6 +153,8 @@ class GradientSum:
                 norm *= 1 + terms_rounding(len(layer.leaves) + 2)
                 # In steps: the clipping norm may be tiny, what it is in steps is not.
                 bound = grid.steps * (1 - left) * (layer.max_norm / self.clipping.sensitivity)
+                if isinstance(left, Tracer):
+                    bound = jnp.where(left <= 0.5, bound, 0.0)
                 scale = self.clipping.factor(norm, bound, at_most=steps_per_unit).astype(jnp.float32)
                 counts = jnp.isfinite(scale) & (scale >= LEAST_SCALE)
                 for leaf in layer.leaves:

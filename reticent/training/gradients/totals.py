@@ -9,7 +9,7 @@ the bound on its error is taken off the clipping norm before. The proofs are in 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ FLOOR = 2.0**-80  # squares below are lost in float32: taken for this much, so t
 # An example that would be multiplied by less, in steps, counts for nothing. No length is below 2^-40, so
 # nothing on the way to a larger scale is subnormal.
 LEAST_SCALE = 2.0**-80
-SLACK = 2.0**-18  # covers the dozen operations between a norm and what is added, each within 2^-24
+SLACK = 2.0**-18  # covers some twenty operations between a norm and what is added, each within 2^-24
 _PIECE = 4096  # numbers that are added up in one go, at most
 _SHORTEST = 32  # numbers: shorter pieces are not worth it
 _ROWS = 16  # examples that a round of a loop adds
@@ -39,7 +39,7 @@ class Grid(NamedTuple):
     """The multiples that sums consist of, and how large a sum may get.
 
     Args:
-        steps: of the grid in one clipping norm.
+        steps: of the grid in one clipping norm; they may be traced.
         examples: the most that a sum is over, all blocks and devices together.
         additions: how many sums of blocks are added, at most.
         rows: of the largest block; all examples unless given. All blocks of a sum are clipped alike, whatever
@@ -47,7 +47,7 @@ class Grid(NamedTuple):
         moves_others: adding or removing an example may move the others to other rows.
     """
 
-    steps: float
+    steps: Any
     examples: int
     additions: int = 1
     rows: int | None = None
