@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -150,14 +151,14 @@ def test_numbers_that_words_leave_open_are_decided_in_as_many_blocks_as_there_is
     cell = int(np.flatnonzero((table.first >> FIRST_BITS) != np.arange(CELLS))[0])
     tie = jnp.uint32((cell << FIRST_BITS) | (int(table.first[cell]) & ((1 << FIRST_BITS) - 1)))
     places = [block * module._BLOCK + block for block in range(module._MOST_TIES + 1)]
-    below = jnp.array([jnp.uint32(0)])  # further bits that say: the cell's own value
 
-    def planted(key: jax.Array, counters: jax.Array, purpose: int) -> tuple[jax.Array, ...]:
+    def planted(key: jax.Array, counters: jax.Array, purpose: Any) -> tuple[jax.Array, ...]:
         words = real(key, counters, purpose)
-        if purpose not in (module._LOOK_UPS, module._MORE):
-            return tuple(below[0] + jnp.zeros_like(word) for word in words)
+        is_look_up = jnp.isin(jnp.asarray(purpose), jnp.array([module._LOOK_UPS, module._MORE]))
         is_planted = jnp.isin(counters, jnp.array(places, jnp.uint32))
-        return (words[0], jnp.where(is_planted, tie, words[1]), *words[2:])
+        found = words[0], jnp.where(is_planted, tie, words[1]), *words[2:]
+        # Further bits say: the cell's own value.
+        return tuple(jnp.where(is_look_up, word, jnp.uint32(0)) for word in found)
 
     monkeypatch.setattr(module, "words_at", planted)
     key, start = jnp.arange(4, dtype=jnp.uint32), jnp.zeros(1, jnp.uint32)

@@ -22,7 +22,7 @@ DRIVER = Path(__file__).with_name("device_runs.py")
 NOISE = 3.0 * 0.5 / 12  # the noise multiplier times the norm, over the expected batch
 FALSE_ALARM = 1e-6  # that noise as it should be is taken for something else
 GRADIENT = 4 * (8 * 4 + 4 * 3 + 1)  # bytes
-SCALARS = 4 * 3  # a loss and two counts
+SCALARS = 4 * 4  # a loss and three counts
 
 Arrays = dict[str, np.ndarray]
 Found = Mapping[int, Mapping[str, Arrays]]

@@ -69,10 +69,10 @@ def test_a_second_run_of_a_name_traces_only_what_it_checks() -> None:
 def test_plans_of_one_structure_share_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise and clipping norm are arguments of it, and are those of each run; its compiler is asked once."""
     first, as_much = _train("a", epsilon=0.1)
-    others: list[dict[str, float]] = [{"epsilon": 0.08}, {"epsilon": 0.1, "max_norm": 0.7}]
+    others: list[dict[str, Any]] = [{"epsilon": 0.08}, {"epsilon": 0.1, "max_norm": 0.7}]
     shared = [_train("a", **other) for other in others]
     assert len(programs._kept) == 2  # the steps, and the metrics
-    steps = next(program for name, program in programs._kept.items() if "metrics" not in name)
+    steps = next(program for name, program in programs._kept.items() if "metrics" not in str(name))
     assert steps._cache_size() == 1
     assert all(traced < as_much for _, traced in shared)
     monkeypatch.setattr(loop, "traced_amounts", lambda *given: None)
