@@ -355,7 +355,7 @@ def test_an_interrupted_fit_gives_no_generator_and_says_what_is_kept() -> None:
 def test_an_interrupted_fit_goes_on_pays_once_and_remembers_its_seed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feeding, "_most_steps", lambda plan: 4)
+    monkeypatch.setattr(feeding, "_most_steps", lambda plan, at_once: 4)
     budget, path = Counting(), tmp_path / "state"
     error = interrupted(Checkpoints(path=path, stamp="one"), budget)
     assert str(path) in error.remedy

@@ -40,7 +40,7 @@ SMALL: dict[str, Any] = {"kept": 4, "hidden": (8,), "generator_hidden": (8,)}
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gan, "plan", partial(gan.plan, steps=STEPS, **SMALL))
     monkeypatch.setattr(adversary, "_FAKES", 32)
-    monkeypatch.setattr(feeding, "_most_steps", lambda plan: 5)
+    monkeypatch.setattr(feeding, "_most_steps", lambda plan, at_once: 5)
 
 
 @pytest.fixture
