@@ -75,7 +75,7 @@ def threefry(key: UInt32[Array, " 4"], counters: Words) -> Words:
 
     def rounds(nought: jax.Array, _: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         # The number of the round: a compiler that could leave it out would take the rounds out of the loop.
-        return _packed(_twenty_rounds(key, (counters[0] + nought.astype(jnp.uint32), *counters[1:])))
+        return _packed(_twenty_rounds(key, (counters[0] + jnp.asarray(nought, jnp.uint32), *counters[1:])))
 
     shapes = jax.eval_shape(lambda: _packed(counters))
     nothing = tuple(jnp.zeros(shape.shape, shape.dtype) for shape in shapes)

@@ -32,13 +32,13 @@ from reticent.mechanisms.gaussian import (
 )
 from reticent.training.contributions import Contribution, DeviceRows, Seeds
 from reticent.training.devices.exchange import ALONE, Exchange
-from reticent.training.gradients import GradientSum
+from reticent.training.gradients import GradientSum, UnreleasedExamples
 from reticent.training.gradients.totals import Grid
 from reticent.training.noise_streams import Draws, Memory, NoiseStream
 from reticent.training.places import place_count
 from reticent.training.plan import Plan
 from reticent.training.projection import Projection
-from reticent.training.step_noise import Amounts, constant_amounts, grid_of, noise_stream
+from reticent.training.step_noise import Amounts, amounts_in, grid_of, noise_stream
 
 Tree = TypeVar("Tree")
 
@@ -128,7 +128,6 @@ def private_step(
     Reference:
         Abadi et al. (2016), Algorithm 1, arXiv:1607.00133v2.
     """
-
     stream = noise_stream(plan)
     structure = grid_of(plan, blocks.main)
     additions = blocks.additions  # on each device, whose sum is whole before it meets the others
@@ -140,16 +139,14 @@ def private_step(
             state.params, units, batch.is_real, sums, max_norm=max_norm, margin=amounts.growth
         )
         total = jax.tree.map(_in_32_bits, total)
-        below = _count(batch.is_real & (unreleased.norms <= max_norm))
-        bad = _count(batch.is_real & ~jnp.isfinite(unreleased.losses))
-        return total, _Seen(jnp.sum(unreleased.losses), below, _count(batch.is_real), bad)
+        return total, _seen(batch, unreleased, max_norm)
 
     def step(given: Any, source: DeviceRows, batch: Batch, roots: Roots) -> tuple[Any, Unreleased]:
         state, memory = _opened(given, stream)
         key = step_key(roots.noise, state.step)
         whole = state._replace(params=exchange.whole(state.params))
         numbers = trees.size(whole.params)
-        amounts = roots.amounts or constant_amounts(plan, structure, numbers, exchange.devices)
+        amounts = amounts_in(roots.amounts, plan, structure, numbers, exchange.devices)
         grid = amounts.on(structure)
 
         def of_block(part: Batch, seeds: Seeds) -> tuple[Any, _Seen]:
@@ -249,6 +246,12 @@ class _Seen(NamedTuple):
         size = jnp.maximum(self.size, 1)
         clipped = 1 - (self.below / size).astype(jnp.float32)
         return Unreleased(self.loss / size.astype(jnp.float32), clipped, self.size, self.not_finite)
+
+
+def _seen(batch: Batch, found: UnreleasedExamples, max_norm: jax.Array) -> _Seen:
+    below = _count(batch.is_real & (found.norms <= max_norm))
+    bad = _count(batch.is_real & ~jnp.isfinite(found.losses))
+    return _Seen(jnp.sum(found.losses), below, _count(batch.is_real), bad)
 
 
 def _count(is_one: jax.Array) -> jax.Array:

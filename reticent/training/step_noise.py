@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from reticent.core.whole_normals import floor_deviation
@@ -62,6 +64,13 @@ def grid_of(plan: Plan, block: int) -> NoiseGrid:
         block,
         largest_noise=lambda largest: largest_noise(stream, largest),
     )
+
+
+def amounts_in(given: Amounts | None, plan: Plan, grid: NoiseGrid, numbers: int, devices: int) -> Amounts:
+    """The amounts that a program was given, or its constants."""
+    if given is None:
+        return constant_amounts(plan, grid, numbers, devices)
+    return jax.tree.map(jnp.asarray, given)
 
 
 def constant_amounts(plan: Plan, grid: NoiseGrid, numbers: int, devices: int) -> Amounts:
