@@ -43,7 +43,7 @@ from reticent.cli import (
 )
 from reticent.cli.defaults import defaults_for
 from reticent.cli.parsing import LineError, explain
-from reticent.core.errors import CannotMeet, ReticentError
+from reticent.core.errors import ReticentError, TooFewRows
 from reticent.core.kept_programs import keep_programs
 from reticent.core.postgres import looks_like_database
 
@@ -138,7 +138,7 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     except ReticentError as error:
         code = _report(error, str(error), error.exit_code, debug=debug)
         is_secret = any("://" in word or looks_like_database(word) for word in arguments)  # a password?
-        if isinstance(error, CannotMeet) and _ASSUMING in error.remedy and not is_secret:
+        if isinstance(error, TooFewRows) and not is_secret:
             output.note(f"As a line to paste: {shlex.join(['reticent', *arguments])} {_ASSUMING}")
         return code
     except LineError as error:  # an option that does not exist, a value of the wrong kind

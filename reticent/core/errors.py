@@ -3,6 +3,7 @@
     ReticentError                   the base: catch this one to catch them all
     ├── InvalidArgument             a value outside its range (also a ValueError)
     │   └── CannotMeet              a target that no setting of the free quantity reaches
+    │       └── TooFewRows          too few rows to find privately what they hold
     ├── DataError                   a file or array that cannot be read as what it claims to be
     │   ├── DomainError             a domain that contradicts itself, its table, or is not public yet
     │   ├── IntegrityError          bytes that are not the ones promised (checksum, truncated download)
@@ -53,6 +54,10 @@ class InvalidArgument(ReticentError, ValueError):
 
 class CannotMeet(InvalidArgument):
     """A target that no setting of the free quantity reaches."""
+
+
+class TooFewRows(CannotMeet):
+    """Too few rows to find privately what they hold; `--prepare assume-public` takes it as public."""
 
 
 class DataError(ReticentError):

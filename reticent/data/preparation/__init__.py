@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from reticent.core.errors import CannotMeet
+from reticent.core.errors import TooFewRows
 from reticent.core.keys import Keys, Stream
 from reticent.core.observer import OnProgress
 from reticent.core.postgres import name_of_place
@@ -132,7 +132,7 @@ def require_enough_rows(
     """Checks that there are enough rows for this noise.
 
     Raises:
-        CannotMeet: the noise would hide what columns hold of which nothing is declared.
+        TooFewRows: the noise would hide what columns hold of which nothing is declared.
     """
     ignored = {*table.unsupported, *identifiers_among(table.names, None)}
     columns = [name for name in _open_kinds(table, domain) if name not in ignored]
@@ -141,7 +141,7 @@ def require_enough_rows(
     # By public numbers alone: what no count could show is not worth its price.
     every, needed = len(columns), _needed_rows(noise, len(columns))
     if needed > rows:
-        raise CannotMeet(
+        raise TooFewRows(
             f"{table.label}: {rows} {table.unit}s are too few to find out privately what {every} columns "
             f"hold. At this price that takes about {needed:,.0f}.",
             remedy="Take what the table shows as public, which the guarantee then says: --prepare "
