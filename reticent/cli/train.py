@@ -305,7 +305,7 @@ def show(done: FinishedRun, *, as_json: bool) -> None:
 
 def _draw_agreement(done: FinishedRun) -> None:
     """Draws how often the teachers of PATE agree: private, like the votes it is made of."""
-    from reticent.report.figures.votes import save_agreement
+    from reticent.report.figures.curves import save_agreement
 
     unreleased = done.record.result.unreleased
     if unreleased is not None and "agreement" in unreleased:

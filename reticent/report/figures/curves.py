@@ -1,4 +1,4 @@
-"""Figures as files. matplotlib is imported here and nowhere else."""
+"""Figures of a run as files, drawn by matplotlib: epsilon, accuracy, votes, and the charts of a report."""
 
 from __future__ import annotations
 
@@ -58,6 +58,31 @@ def save_accuracy_and_epsilon(
     spent.set(xlabel="epochs", ylabel="epsilon spent", ylim=(0, None), xlim=(0, None))
     for axes in (learned, spent):
         axes.grid(alpha=0.25)
+    save(figure, path)
+
+
+def save_agreement(path: Path, counts: Sequence[int]) -> None:
+    """Public rows by the share of teachers behind the winning class: private, and marked so.
+
+    Args:
+        counts: rows in equally wide bins from no teacher to all of them.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    check_format(path)
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    width = 100 / max(len(counts), 1)
+    axes.bar([width * (place + 0.5) for place in range(len(counts))], counts, width=0.9 * width)
+    axes.set(
+        xlabel="teachers who vote for the winning class, %",
+        ylabel="public rows",
+        title="How often the teachers agree (private: unreleased)",
+        xlim=(0, 100),
+    )
+    axes.grid(alpha=0.25, axis="y")
     save(figure, path)
 
 
