@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 EPILOG = "Example:  reticent attack runs/patients --attacks membership --shadows 16 -o attacks/patients"
 
 
+_FEWEST_SHADOWS = 6  # as the battery of attacks needs them
+
 Attacks = Annotated[
     str | None,
     typer.Option(
@@ -123,10 +125,10 @@ def run(
     if write is not None:
         paths.require_new_folder(write)
     kinds, single = tables.choose_kinds(attacks, column=column, property_=property_, share=share)
-    if shadows < 0 or (shadows == 1 and "membership" in kinds):
+    if shadows < 0 or (0 < shadows < _FEWEST_SHADOWS and "membership" in kinds):
         raise InvalidArgument(
             f"--shadows {shadows} is too few models to compare with.",
-            remedy="Pass 2 or more, or 0 for the attacks that need none.",
+            remedy=f"Pass {_FEWEST_SHADOWS} or more, or 0 for the attacks that need none.",
         )
     if folder is not None:
         paths.require_folder(folder)

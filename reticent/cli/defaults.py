@@ -133,13 +133,18 @@ def _check(command: Any, option: Any, value: Any, where: str) -> Any:
         DataError: the option does not take this value.
     """
     wants_flag = bool(getattr(option, "is_flag", False))
-    is_plain = isinstance(value, bool) if wants_flag else isinstance(value, (str, int, float))
-    if not is_plain or (isinstance(value, bool) and not wants_flag):
-        kinds = "true or false" if wants_flag else "text or a number"
-        raise DataError(f"{where}: {value!r} is not {kinds}.", remedy=_REMEDY)
+    several = value if option.multiple and isinstance(value, list) else [value]
+    is_plain = (
+        isinstance(value, bool) if wants_flag else all(isinstance(v, str | int | float) for v in several)
+    )
+    if not is_plain or (not wants_flag and any(isinstance(v, bool) for v in several)):
+        kinds = "text or a number, or a list of these" if option.multiple else "text or a number"
+        raise DataError(
+            f"{where}: {value!r} is not {'true or false' if wants_flag else kinds}.", remedy=_REMEDY
+        )
     if wants_flag:
         return value
-    given = [str(value)] if option.multiple else str(value)
+    given = list(map(str, several)) if option.multiple else str(value)
     try:
         option.process_value(typer.Context(command), given)
     except LineError as error:

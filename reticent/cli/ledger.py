@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
 from reticent.cli import ledger_output, output
 from reticent.core.errors import DataError, InvalidArgument, Unavailable
-from reticent.mechanisms.adjacency import Adjacency
+from reticent.mechanisms.adjacency import Adjacency, Unit
 
 if TYPE_CHECKING:
     from reticent.ledger.ledger import Ledger
@@ -229,6 +229,13 @@ def charge(
         str | None,
         typer.Option(help="The file the release is computed from, for its fingerprint.", show_default=False),
     ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            help="Whom the event is accounted for: record or user. Needed where the limit protects users.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: output.AsJson = False,
 ) -> None:
     """Charge a release that was made elsewhere.
@@ -249,13 +256,22 @@ def charge(
     with _open(where) as ledger:
         content = None if table is None else ledger.fingerprint(_content(table))
         account = ledger.account(dataset)
-        budget = ledger.for_dataset(account.name, fingerprint=content)
+        budget = ledger.for_dataset(account.name, fingerprint=content, unit=_unit_of(unit))
         receipt = budget.charge(read, adjacency=account.limit.adjacency, purpose=purpose)
         if as_json:
             output.print_json({"dataset": account.name, "entry": receipt.sequence, "head": ledger.head.hash})
         else:
             output.print_line(f"Charged to {account.name}: {ledger_output.describe(events.to_json(read))}.")
             output.print_text(f"Together: {budget.guarantee()}")
+
+
+def _unit_of(word: str | None) -> Unit | None:
+    from reticent.core import checks
+
+    if word is None:
+        return None
+    checks.one_of(get_args(Unit), unit=word)
+    return cast("Unit", word)
 
 
 @app.command(epilog="Example:  reticent ledger verify clinic.ledger")

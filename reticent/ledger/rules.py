@@ -91,15 +91,16 @@ def check_terms(account: Account, adjacency: Adjacency, unit: Unit | None) -> No
         # One record's privacy is less than a user's: what says nothing may mean either.
         raise InvalidArgument(
             f"The limit of '{account.name}' protects a user, and this release does not say whom.",
-            remedy="If it is accounted for by user, say so: for_dataset(..., unit='user').",
+            remedy="If it is accounted for by user, say so: reticent ledger charge ... --unit user, or in "
+            "Python for_dataset(..., unit='user').",
         )
     if unit is not None and unit != account.limit.unit:
         raise InvalidArgument(
             f"The limit of '{account.name}' protects a {account.limit.unit}, and this release a {unit}.",
-            remedy="Make the plan for unit='user': --user COLUMN --rows-per-user N."
+            remedy="Protect users: --user COLUMN --rows-per-user N, or in Python a plan with unit='user'."
             if account.limit.unit == "user"
-            else "Make the plan for unit='record': without --user. Or give users a limit of their own, under "
-            "another name: reticent ledger limit LEDGER NAME --unit user.",
+            else "Protect records: leave out --user. Or give users a limit of their own, under another name: "
+            "reticent ledger limit LEDGER NAME --unit user.",
         )
 
 

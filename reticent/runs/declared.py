@@ -105,10 +105,7 @@ def declare(
     known = found.domain
     if isinstance(classes, tuple):
         known = with_column(table, known, target, Label(values=classes, lenient=True))
-    for name, (low, high) in (bounds or {}).items():
-        known = with_column(
-            table, known, name, _with_bounds(known, name, low, high, is_target=name == target)
-        )
+    known = with_bounds(table, known, bounds or {}, target)
     for name, count in (buckets or {}).items():
         known = with_column(table, known, name, Category(buckets=count, missing=True))
     for name in ignore:
@@ -176,6 +173,16 @@ def _open_domain(table: Table) -> Domain:
     return Domain(
         columns=unknown, ignore_case=True, source=f"what is declared of {name_of_place(table.label)}"
     )
+
+
+def with_bounds(
+    table: Table, domain: Domain | None, bounds: Mapping[str, tuple[float, float]], target: str | None
+) -> Domain | None:
+    """The domain with public bounds of columns."""
+    for name, (low, high) in bounds.items():
+        column = _with_bounds(domain, name, low, high, is_target=name == target)
+        domain = with_column(table, domain, name, column)
+    return domain
 
 
 def _with_bounds(domain: Domain | None, name: str, low: float, high: float, *, is_target: bool) -> Column:

@@ -54,7 +54,8 @@ def choose_model(request: Request, source: Source) -> ModelChoice:
         return _for_images(source.splits.train["x"].shape[1:])
     if against := _against_curves(request, source, counts, room):
         return ModelChoice("linear", against)
-    why = f"columns may bend, and {source.train_rows:,} rows can show that in {len(counts)} of them"
+    counted = "rows" if request.user is None else "users"
+    why = f"columns may bend, and {source.train_rows:,} {counted} can show that in {len(counts)} of them"
     return ModelChoice("additive", why)
 
 

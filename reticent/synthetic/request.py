@@ -17,7 +17,7 @@ from reticent.data.files import Table, open_table
 from reticent.data.held_out import Split, expected_rows
 from reticent.data.preparation import releases_for
 from reticent.data.preparation.noise import PreparationRelease
-from reticent.runs.declared import Declared, assume_public, with_missing
+from reticent.runs.declared import Declared, assume_public, with_bounds, with_missing
 from reticent.runs.public_domain import layout_for
 from reticent.runs.record import RunRecord
 from reticent.runs.request import require_protecting
@@ -42,6 +42,7 @@ class SynthRequest:
             row's own coin. 0 for none, and at most a half: plans have room for twice the rows they are for.
         user, rows_per_user: the column that names users, which is left out, and how many rows of each count.
         missing: cells that mean "not known", beside the usual ones.
+        bounds: of columns, by name: public.
     """
 
     source: str
@@ -59,10 +60,13 @@ class SynthRequest:
     user: str | None = None
     rows_per_user: int | None = None
     missing: tuple[str, ...] = ()
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ignore", tuple(self.ignore))
         object.__setattr__(self, "missing", tuple(map(str, self.missing)))
+        pairs = {name: (float(low), float(high)) for name, (low, high) in self.bounds.items()}
+        object.__setattr__(self, "bounds", pairs)
         object.__setattr__(self, "source", without_password(self.source))
         checks.positive(epsilon=self.epsilon)
         require_protecting(self.epsilon)
@@ -165,9 +169,11 @@ class SynthSource:
             self.declared = _without(without_user(declared, request), request.ignore)
             if request.target is not None:
                 self.declared = self.declared.with_target(request.target)
-        if request.missing:
-            known = with_missing(self.table, self.declared, request.missing)
-            self.declared = None if known is None else _without(known, request.ignore)
+        self.table.require(request.bounds)
+        known = with_missing(self.table, self.declared, request.missing)
+        known = with_bounds(self.table, known, request.bounds, None)
+        if known is not self.declared and known is not None:
+            self.declared = _without(known, request.ignore)
         if request.prepare == "assume-public":
             self.declares = assume_public(self.table, self.declared, request.target)
             assert self.declares.domain is not None

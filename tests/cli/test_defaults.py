@@ -86,12 +86,15 @@ def test_a_large_epsilon_is_said_to_promise_little(reticent, home: Path) -> None
 
 
 def test_defaults_are_taken_from_the_working_folder_and_said(reticent, home: Path) -> None:
-    (home / "reticent.toml").write_text('[train]\nepsilon = 0.5\ndomain = "d.toml"\nmethod = "objective"\n')
+    (home / "reticent.toml").write_text(
+        '[train]\nepsilon = 0.5\ndomain = "d.toml"\nmethod = "objective"\nbounds = ["age=0:100"]\n'
+    )
     code, out, err = reticent("train", "people.csv", "--dry-run", "--json")
     assert code == 0, err
     assert 0.4 < json.loads(out)["epsilon"] <= 0.5
     assert json.loads(out)["method"] == "objective"
-    assert "Defaults from reticent.toml: epsilon = 0.5, domain = 'd.toml', method = 'objective'." in err
+    said = "Defaults from reticent.toml: epsilon = 0.5, domain = 'd.toml', method = 'objective', bounds ="
+    assert said in err
     typed = json.loads(reticent("train", "people.csv", "--epsilon", 1, "--dry-run", "--json")[1])
     assert 0.9 < typed["epsilon"] <= 1.0
     assert "reticent.toml" not in reticent("datasets", "list")[2]
@@ -105,6 +108,7 @@ def test_defaults_are_taken_from_the_working_folder_and_said(reticent, home: Pat
         ('[train]\nepsilon = "much"\n', "key 'epsilon'"),
         ("[train]\nepsilon = [1]\n", "is not text or a number"),
         ("[train]\nepsilon = true\n", "is not text or a number"),
+        ("[train]\nbounds = [true]\n", "is not text or a number, or a list of these"),
         ("[train]\ndry-run = 3\n", "is not true or false"),
         ('[train]\noutput = "elsewhere"\n', "key 'output': not an option"),
         ("epsilon = 1.0\n", "key 'epsilon': it stands outside of a section"),

@@ -103,7 +103,7 @@ def test_a_run_of_many_clients_is_a_run_like_any_other(reticent, visits: Path, t
     assert code == 0, err
     code, out, err = reticent("federate", "--resume", folder)
     assert (code, "finished already" in err) == (0, True)
-    code, out, err = reticent("attack", folder, "--shadows", 2, "--attacks", "lira")
+    code, out, err = reticent("attack", folder, "--shadows", 6, "--attacks", "lira")
     assert code == 1
     assert len(err.strip().splitlines()) == 1
     _every_other_command_works_on_it(reticent, folder, visits, ledger, tmp_path)

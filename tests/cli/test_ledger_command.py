@@ -399,6 +399,14 @@ def test_a_release_that_was_made_elsewhere_is_charged_by_hand(reticent, path: Pa
     shown = reticent("ledger", "show", path, "patients")[1]
     assert "epsilon alone" in shown
     assert re.search(r"charge +0\.1 +1e-08 +a survey", shown), shown
+    assert (
+        reticent("ledger", "limit", path, "users", "--epsilon", 1, "--delta", 1e-6, "--unit", "user")[0] == 0
+    )
+    by_user = ("ledger", "charge", path, "users", "--event", event, "--purpose", "a survey")
+    assert "--unit user" in reticent(*by_user)[2]
+    assert "protects a user, and this release a record" in reticent(*by_user, "--unit", "record")[2]
+    assert "is not known" in reticent(*by_user, "--unit", "house")[2]
+    assert reticent(*by_user, "--unit", "user")[0] == 0
     event.write_text('{"kind": "approximate_dp", "epsilon": 1e9, "delta": 0.5}')
     code, out, err = reticent(*words)
     assert (code, out) in ((1, ""), (3, "")), err

@@ -9,7 +9,9 @@ import pytest
 
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.data.domain import Category, Domain, Ignored, Label, Number
+from reticent.data.encoding import encode
 from reticent.data.files import open_table
+from reticent.data.files.frames import FrameTable
 from reticent.ledger.ledger import Ledger
 from reticent.runs.declared import Declared, declare
 from reticent.runs.payment import delta_of
@@ -94,6 +96,26 @@ def test_bounds_are_declared_by_name(tmp_path: Path) -> None:
     assert target.domain.columns["y"] == Number(bounds=(0.0, 99.0), lenient=True)
     with pytest.raises(DataError, match="agge"):
         declared(tmp_path, ["no", "yes"] * 50, bounds={"agge": (0, 120)})
+
+
+@pytest.mark.parametrize("assumes_public", [False, True])
+def test_columns_are_left_out_and_marks_for_missing_cells_named(tmp_path: Path, assumes_public: bool) -> None:
+    path, given = tmp_path / "t.csv", {"target": "y", "assumes_public": assumes_public}
+    lines = [f"{-999 if n % 9 == 0 else 20 + n % 50},{n},{'?' if n % 2 else 'yes'}" for n in range(200)]
+    path.write_text("age,code,y\n" + "\n".join([line.replace("?", "no") for line in lines]) + "\n")
+    domain = declare(open_table(path), None, ignore=["code"], missing=["-999"], **given).domain
+    assert domain is not None
+    assert isinstance(domain.columns["code"], Ignored)
+    assert "kind" not in domain.columns["code"].looked_up
+    assert domain.missing_markers[-1] == "-999"
+    assert domain.columns["y"] == Label(values=("no", "yes"), lenient=True)
+    if assumes_public:
+        assert getattr(domain.columns["age"], "bounds", None) == (20, 69)
+        frame = FrameTable({"age": [-999, 44], "code": [0, 0], "y": ["no", "yes"]})
+        assert encode(frame, domain)["x"][0].tolist() == [0.0, 1.0]  # a number is a mark in any file
+    for wrong in ({"ignore": ["y"]}, {"ignore": ["code"], "bounds": {"code": (0, 1)}}):
+        with pytest.raises(InvalidArgument, match="--ignore"):
+            declare(open_table(path), None, **wrong, **given)
 
 
 def test_all_that_is_read_off_the_data_is_said_to_be(tmp_path: Path) -> None:

@@ -128,7 +128,8 @@ def _about_ends(model: TableModel, at: int, column: CodedColumn) -> str | None:
     shares = " and ".join(f"about {share:.0%} of its rows at {edge:.4g}" for share, edge in piled)
     return (
         f"{quote(column.name)} has {shares}, where the bounds end that were found privately: either many "
-        "rows have this value, or rows beyond are cut off. Declare its bounds in a domain file."
+        "rows have this value, or rows beyond are cut off. Declare its bounds: "
+        f"--bounds {column.name}=LOW:HIGH."
     )
 
 
