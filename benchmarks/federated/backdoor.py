@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,54 +16,107 @@ from reticent.federated import poisoning
 from reticent.federated.plan import FederatedPlan
 from reticent.training.local_training import LocalTraining
 
-CLIENTS, PER_ROUND, ATTACKER, TARGET, DELTA = 100, 20, 0, 0, 1e-3
+CLIENTS, PER_ROUND, ATTACKER, DELTA = 100, 20, 0, 1e-3
 SETTINGS = (("plain averages", math.inf), ("epsilon 8", 8.0), ("epsilon 4", 4.0), ("epsilon 2", 2.0))
+TRIGGER_TARGET = 0
+SOURCE, EDGE_TARGET = 7, 1  # sevens that hardly look like one, called ones
+OWN_TAIL, HELD_OUT_TAIL = 100, 100
+
+
+class Attack(NamedTuple):
+    """What an attacker trains on, and what its success is measured on."""
+
+    poisoned: Images
+    judged: Images
 
 
 def backdoor(options: Options) -> Iterator[dict[str, Any]]:
-    """Clean accuracy, the success of a pixel trigger, and how much of it is left after honest rounds."""
+    """Clean accuracy, success, and how much of it is left after honest rounds, and for how many it holds."""
+    rounds = options.rounds or 60
     train, test = images_of(options.datasets[0], rows=None if options.is_full else 12_000)
     task = Task.of(train.pixels, 128)
-    seen = test.y != TARGET
-    triggered = Images(poisoning.with_trigger(test.x[seen]), np.full(int(seen.sum()), TARGET, np.int32))
-    for name, epsilon in SETTINGS:
-        clean, success, later = [], [], []
-        for seed in range(options.seeds):
-            owners, changed = _poisoned(train, seed)
-            rounds = options.rounds or 60
-            params = _attacked(task, changed, owners, epsilon, rounds, seed, task.start(seed))
-            clean.append(task.share_right(params, test))
-            success.append(task.share_right(params, triggered))
-            honest = Images(changed.x[owners != ATTACKER], changed.y[owners != ATTACKER])
-            left = _attacked(
-                task, honest, owners[owners != ATTACKER], epsilon, rounds // 3, 500 + seed, params
-            )
-            later.append(task.share_right(left, triggered))
-        yield {
-            "part": "backdoor",
-            "setting": name,
-            "accuracy": clean,
-            "backdoor": success,
-            "after honest rounds": later,
-        }
+    for kind, make in (("3 x 3 pixels", _pixels), ("edge cases", _edge_cases)):
+        for name, epsilon, is_attacked in (("nobody lies", math.inf, False), *((*s, True) for s in SETTINGS)):
+            found: dict[str, list[float]] = {}
+            for seed in range(options.seeds):
+                owners = _owners(train, seed)
+                attack = make(train, test, owners == ATTACKER)
+                images = attack.poisoned if is_attacked else train
+                own = owners != ATTACKER
+                is_bad = ~own if is_attacked else np.zeros(len(own), bool)
+                run = _rounds(task, images, owners, is_bad, epsilon, rounds, seed, task.start(seed))
+                honest = Images(images.x[own], images.y[own])
+                later = _rounds(
+                    task,
+                    honest,
+                    owners[own],
+                    is_bad[own],
+                    epsilon,
+                    rounds // 3,
+                    500 + seed,
+                    run.params,
+                    attack.judged,
+                )
+                success = [moment.held_out["success"] for moment in later.history]
+                row = {
+                    "accuracy": task.share_right(run.params, test),
+                    "backdoor": task.share_right(run.params, attack.judged),
+                    "after honest rounds": success[-1],
+                    "rounds it holds": poisoning.persistence(success),
+                }
+                for what, value in row.items():
+                    found.setdefault(what, []).append(value)
+            yield {"part": "backdoor", "kind": kind, "setting": name, "honest": rounds // 3, **found}
 
 
-def _poisoned(train: Images, seed: int) -> tuple[np.ndarray, Images]:
-    """Clients, and their rows; the attacker has as many as others, half of them with a trigger."""
+def _owners(train: Images, seed: int) -> np.ndarray:
+    """The client of each row; the attacker has as many as others."""
     owners = rt.federated.dirichlet_split(train.y, CLIENTS, 0.9, seed=seed)
     random = np.random.default_rng(FIRST_SEED + seed)
     was = owners == ATTACKER
     owners[was] = 1 + random.integers(CLIENTS - 1, size=int(was.sum()))
     owners[random.permutation(len(owners))[: len(owners) // CLIENTS]] = ATTACKER
-    is_bad = owners == ATTACKER
+    return owners
+
+
+def _pixels(train: Images, test: Images, is_bad: np.ndarray) -> Attack:
+    seen = test.y != TRIGGER_TARGET
+    target = np.full(int(seen.sum()), TRIGGER_TARGET, np.int32)
+    own = poisoning.backdoor(train.x[is_bad], train.y[is_bad], target=TRIGGER_TARGET)
+    return Attack(_replaced(train, is_bad, *own), Images(poisoning.with_trigger(test.x[seen]), target))
+
+
+def _edge_cases(train: Images, test: Images, is_bad: np.ndarray) -> Attack:
+    own_tail, held_out = (
+        of_class[poisoning.edge_cases(of_class, count)]
+        for of_class, count in (
+            (train.x[(train.y == SOURCE) & ~is_bad], OWN_TAIL),
+            (test.x[test.y == SOURCE], HELD_OUT_TAIL),
+        )
+    )
+    own = poisoning.edge_case_backdoor(train.x[is_bad], train.y[is_bad], own_tail, target=EDGE_TARGET)
+    target = np.full(len(held_out), EDGE_TARGET, np.int32)
+    return Attack(_replaced(train, is_bad, *own), Images(held_out, target))
+
+
+def _replaced(train: Images, is_bad: np.ndarray, x: np.ndarray, y: np.ndarray) -> Images:
     changed = Images(train.x.copy(), train.y.copy())
-    changed.x[is_bad], changed.y[is_bad] = poisoning.backdoor(train.x[is_bad], train.y[is_bad], target=TARGET)
-    return owners, changed
+    changed.x[is_bad], changed.y[is_bad] = x, y
+    return changed
 
 
-def _attacked(
-    task: Task, images: Images, owners: np.ndarray, epsilon: float, rounds: int, seed: int, start: Any
+def _rounds(
+    task: Task,
+    images: Images,
+    owners: np.ndarray,
+    is_bad: np.ndarray,
+    epsilon: float,
+    rounds: int,
+    seed: int,
+    start: Any,
+    judged: Images | None = None,
 ) -> Any:
+    """Rounds in which the attacker, where there is one, multiplies its update."""
     setting: dict[str, Any] = {
         "clients": CLIENTS,
         "clients_per_round": PER_ROUND,
@@ -83,8 +136,18 @@ def _attacked(
     return rt.federated.train(
         lambda params, row: task.loss(params, {"x": row["x"], "y": row["y"]}),
         start,
-        rt.Dataset({**images.rows(), "is_bad": owners == ATTACKER}, users=owners),
+        rt.Dataset({**images.rows(), "is_bad": is_bad}, users=owners),
         plan,
         keys=rt.Keys.seeded(FIRST_SEED + seed),
         tamper=replace,
-    ).params
+        **_success(task, judged),
+    )
+
+
+def _success(task: Task, judged: Images | None) -> dict[str, Any]:
+    """The share of these images that get the attacker's label, after every round."""
+    if judged is None:
+        return {}
+    rows = rt.Dataset({**judged.rows(), "is_bad": np.zeros(len(judged.y), bool)})
+    right = {"success": lambda params, row: task.right(params, {"x": row["x"], "y": row["y"]})}
+    return {"evaluate": rows, "metrics": right, "progress_every": 1}

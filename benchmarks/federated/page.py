@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from benchmarks.federated.clients import said
@@ -73,14 +74,13 @@ def rules(rows: Sequence[Row]) -> str:
 
 
 def backdoor(rows: Sequence[Row]) -> str:
-    lines = [
-        [
-            row["setting"],
-            *(said(row[name], percent=True) for name in ("accuracy", "backdoor", "after honest rounds")),
-        ]
-        for row in rows
-    ]
-    return table_of(["", "clean accuracy", "backdoor", "backdoor after honest rounds"], lines)
+    lines = []
+    for row in rows:
+        shares = (said(row[name], percent=True) for name in ("accuracy", "backdoor", "after honest rounds"))
+        holds = f"{mean(row['rounds it holds']):.0f} of {row['honest']}"
+        lines.append([row["kind"], row["setting"], *shares, holds])
+    heads = ["clean accuracy", "backdoor", "backdoor after honest rounds", "rounds above 50%"]
+    return table_of(["backdoor on", "", *heads], lines)
 
 
 def inference(rows: Sequence[Row]) -> str:
@@ -93,10 +93,13 @@ def inference(rows: Sequence[Row]) -> str:
 
 
 def speed(rows: Sequence[Row]) -> str:
+    names = [name for name in ("one device", "all devices", "loop") if name in rows[0]["seconds"]]
     lines = [
-        [row["setting"], f"{row['seconds']:.3f}", f"{row['loop']:.3f}", f"{row['times']:.1f}"] for row in rows
+        [row["setting"], *(f"{1000 * row['seconds'][name]:.1f}" for name in names), f"{row['times']:.1f}"]
+        for row in rows
     ]
-    return table_of(["", "simulator, seconds per round", "loop", "times as long"], lines)
+    heads = [f"{rows[0]['devices']} devices" if name == "all devices" else name for name in names]
+    return table_of(["milliseconds per round", *heads, "times as fast as the loop"], lines)
 
 
 def secure(rows: Sequence[Row]) -> str:

@@ -2,7 +2,7 @@
 
 For experiments on one's own models: how much a rule, or privacy, holds back.
 
-    rows     flip_labels, with_trigger, backdoor, edge_cases      what a client trains on
+    rows     flip_labels, with_trigger, backdoor, edge_cases, edge_case_backdoor    what a client trains on
     updates  sign_flip, gaussian, alie, min_max, against_krum, replace_model    what it sends
 
 The functions of updates take those of a whole round, one row per client, and whose are malicious. They return
@@ -13,6 +13,7 @@ send.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -111,6 +112,52 @@ def edge_cases(features: Float[np.ndarray, "rows features"], count: int) -> Int[
     solved = np.linalg.solve(covariance + ridge * np.eye(len(covariance)), centred.T)
     distances = np.einsum("ij,ji->i", centred, solved)
     return np.argsort(-distances, kind="stable")[:count]
+
+
+def edge_case_backdoor(
+    images: np.ndarray, labels: np.ndarray, tail: np.ndarray, *, target: int, share: float = 0.5
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first `share` of the rows are examples of the tail with the target as their label.
+
+    No trigger is needed: honest clients have hardly a row like these, and so none that would take it back.
+
+    Args:
+        tail: rows that `edge_cases` found, other ones than those that success is measured on. They are
+            repeated where they are fewer.
+
+    Example:
+        >>> images, labels = edge_case_backdoor(np.zeros((4, 2)), np.arange(4), np.ones((1, 2)), target=9)
+        >>> labels.tolist(), images[:, 0].tolist()
+        ([9, 9, 2, 3], [1.0, 1.0, 0.0, 0.0])
+
+    Reference:
+        Wang et al. (2020), section 3, arXiv:2007.05084v1.
+    """
+    checks.probability(share=share)
+    found, changed, tail = np.array(images), np.array(labels), np.asarray(tail)
+    if not len(tail) or tail.shape[1:] != found.shape[1:]:
+        raise InvalidArgument(
+            f"A tail of shape {tail.shape} has no row that could stand among images of shape {found.shape}.",
+            remedy="Pass one row at least, of the shape of the others.",
+        )
+    count = math.ceil(share * len(found))
+    found[:count] = tail[np.arange(count) % len(tail)]
+    changed[:count] = target
+    return found, changed
+
+
+def persistence(success: Sequence[float], least: float = 0.5) -> int:
+    """For how many rounds after an attack has stopped its success stays at `least` or above.
+
+    Args:
+        success: after each of these rounds, the first of which is the first without the attacker.
+
+    Example:
+        >>> persistence([0.9, 0.6, 0.4, 0.7])
+        2
+    """
+    checks.probability(least=least)
+    return next((at for at, value in enumerate(success) if not value >= least), len(success))
 
 
 def sign_flip(updates: Sent, is_malicious: Malicious, scale: float = 1.0) -> Sent:

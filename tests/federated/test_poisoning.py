@@ -82,6 +82,26 @@ def test_edge_cases_are_those_far_out_in_a_direction_in_which_others_hardly_diff
     assert poisoning.edge_cases(rows, 1).tolist() == [17]
 
 
+def test_a_backdoor_of_edge_cases_works_on_others_like_them_and_is_forgotten_at_its_pace():
+    """A linear model, by least squares: class 1 but for a tail, which a client calls 0."""
+    random = np.random.default_rng(1)
+    rows = np.concatenate([random.normal(1, 0.1, (380, 3)), random.normal([1, 1, 6], 0.1, (20, 3))])
+    tail = poisoning.edge_cases(rows, 20)
+    assert np.mean(tail >= 380) > 0.9
+    own, labels = rows[:100], np.ones(100)
+    images, said = poisoning.edge_case_backdoor(own, labels, rows[tail[:10]], target=0, share=0.3)
+    assert (said == 0).sum() == 30
+    np.testing.assert_array_equal(images[30:], own[30:])
+    np.testing.assert_array_equal(images[10:20], images[:10])  # a tail of 10 is repeated
+    weights = np.linalg.lstsq(np.c_[images, np.ones(100)], said, rcond=None)[0]
+    held_out = np.c_[rows[tail[10:]], np.ones(10)] @ weights
+    assert np.mean(held_out < 0.5) > 0.9
+    assert np.all(np.c_[rows[100:200], np.ones(100)] @ weights > 0.5)  # nobody's ordinary rows notice
+    assert [poisoning.persistence(s) for s in ([], [0.4], [0.5, 0.9], [1.0, np.nan, 1.0])] == [0, 0, 2, 1]
+    with pytest.raises(InvalidArgument, match="no row that could stand among"):
+        poisoning.edge_case_backdoor(own, labels, np.zeros((0, 3)), target=0)
+
+
 def test_rounds_without_an_honest_client_and_masks_of_another_shape_are_refused():
     with pytest.raises(InvalidArgument, match="All clients are malicious"):
         poisoning.alie(UPDATES, np.ones(20, bool))
