@@ -17,6 +17,7 @@ from reticent.federated.plan import FederatedPlan
 from reticent.training.local_training import LocalTraining
 
 CLIENTS, PER_ROUND, ATTACKER, DELTA = 100, 20, 0, 1e-3
+LONGEST = 100.0  # no update is clipped, multiplied ones neither; sums are on a grid of this over 10^7
 SETTINGS = (("plain averages", math.inf), ("epsilon 8", 8.0), ("epsilon 4", 4.0), ("epsilon 2", 2.0))
 TRIGGER_TARGET = 0
 SOURCE, EDGE_TARGET = 7, 1  # sevens that hardly look like one, called ones
@@ -125,7 +126,7 @@ def _rounds(
         "local": LocalTraining(learning_rate=0.1, epochs=2, batch_size=32),
     }
     if math.isinf(epsilon):
-        plan = FederatedPlan.without_privacy(max_norm=1e6, **setting)  # nothing is clipped
+        plan = FederatedPlan.without_privacy(max_norm=LONGEST, **setting)
     else:
         plan = FederatedPlan.for_budget(epsilon=epsilon, delta=DELTA, max_norm=0.3, **setting)
 

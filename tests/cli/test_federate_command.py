@@ -117,8 +117,13 @@ def _every_other_command_works_on_it(
     write_tables(folder, [MEASURED])
     code, out, err = reticent("attack", folder, "--attacks", "updates", "--json")
     assert code == 0, err
-    seen = json.loads(out)["updates"]["auc"]["which rows a client has"]
+    updates = json.loads(out)["updates"]
+    seen = updates["auc"]["which rows a client has"]
     assert seen["one client"]["value"] > 0.6 > seen["a sum with noise"]["low"]
+    assert set(updates["auc"]["whether half of them are of one class"]) == set(seen)
+    (copies,) = updates["read"].values()  # this model has one layer: there is nothing to set a trap in
+    assert list(copies) == list(seen)
+    assert copies["one client"]["low"] > 40 > 20 > copies["a sum with noise"]["high"]
     code, _, err = reticent("report", folder, "-o", tmp_path / "report.html")
     assert code == 0, err
     page = (tmp_path / "report.html").read_text()
@@ -130,7 +135,8 @@ def _every_other_command_works_on_it(
         "In how many rounds a user is",
         "When clients lie",
         "accuracy under ALIE",
-        "AUC of attacks on updates",
+        "Attacks on updates",
+        "the row of a client that has one",
     ):
         assert said in page
     code, out, err = reticent("ledger", "show", ledger, "--json")
@@ -153,7 +159,7 @@ def test_a_dry_run_says_what_it_would_cost_and_writes_nothing(reticent, visits: 
 def test_mistakes_are_one_line(reticent, visits: Path, tmp_path: Path) -> None:
     source = visits / "visits.csv"
     for typed, said in {
-        (source, "--target", "level", "--epsilon", 4): "whose each row is",
+        (source, "--target", "level", "--epsilon", 4): "names each row's user",
         (source, "--users", "nobody", "--target", "level", "--epsilon", 4): "nobody",
         (source, "--users", "person", "--target", "level", "--epsilon", 4, "--rounds", 0): "rounds",
         (source, "--users", "person", "--target", "level", "--epsilon", 4, "--local-rate", -1): "local_rate",
@@ -248,8 +254,8 @@ def test_a_run_that_is_killed_between_rounds_is_resumed_and_charged_once(
         assert running.poll() is None, "it is to be killed before it ends"
         running.send_signal(signal.SIGKILL)
     assert not (folder / "model.safetensors").exists()
-    code, _, err = reticent("show", folder)
-    assert "not finished" in err
+    code, out, err = reticent("show", folder)
+    assert "not finished" in out
     code, _, err = reticent("federate", "--resume", folder)
     assert code == 0, err
     assert (folder / "model.safetensors").exists()

@@ -7,7 +7,7 @@ round, without noise and with the run's. Results are estimates on private rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -24,6 +24,7 @@ from reticent.attacks.scores import Scores
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.observer import NOBODY, Observer
 from reticent.data.encoding import has_target
+from reticent.runs.attacks.client_rows import rows_from_updates
 from reticent.runs.attacks.pool import require_classes
 from reticent.runs.federated_tables import MeasuredTable
 from reticent.runs.methods import table
@@ -42,19 +43,25 @@ class ClientRoundsReport:
 
     Args:
         found: for each attack, for each view.
+        read: the same for attacks that read rows, in their own units; none where the model allows none.
     """
 
     rounds: int
     clients: int
     epsilon: float
     found: dict[str, dict[str, Estimate]]
+    read: dict[str, dict[str, Estimate]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         auc_of = {
             attack: {view: value._asdict() for view, value in views.items()}
             for attack, views in self.found.items()
         }
-        return {"rounds": self.rounds, "clients_per_round": self.clients, "auc": auc_of}
+        read = {
+            attack: {view: value._asdict() for view, value in views.items()}
+            for attack, views in self.read.items()
+        }
+        return {"rounds": self.rounds, "clients_per_round": self.clients, "auc": auc_of, "read": read}
 
     @property
     def in_words(self) -> list[str]:
@@ -70,16 +77,17 @@ class ClientRoundsReport:
 
     def as_table(self) -> MeasuredTable:
         views = list(next(iter(self.found.values())))
+        in_auc = {f"{attack}, AUC": each for attack, each in self.found.items()}
         return MeasuredTable(
             "inference",
-            "AUC of attacks on updates",
+            "Attacks on updates",
             f"From {self.rounds} rounds of {self.clients} clients, played again; {WATCHED} clients were in "
-            f"every round. Chance level is 0.5. The guarantee, epsilon {at_most(self.epsilon)}, is about "
-            "the last column.",
+            "every round. An AUC has a chance level of 0.5, a copy of 20 decibels is clear. The guarantee, "
+            f"epsilon {at_most(self.epsilon)}, is about the last column.",
             ("attack", *views),
             tuple(
                 (attack, *(f"{views_[view].value:.2f} ± {_half(views_[view]):.2f}" for view in views))
-                for attack, views_ in self.found.items()
+                for attack, views_ in {**in_auc, **self.read}.items()
             ),
         )
 
@@ -129,10 +137,13 @@ def attack_rounds(again: Again, *, observer: Observer = NOBODY) -> ClientRoundsR
             MEMBERSHIP: _membership(again.learner.loss, seen, rows, users, outside),
             PROPERTY: _property(again.learner.loss, seen[-1], recipe, rows, outside),
         }
+        on_progress(0.8)
+        plan, rate = recipe.plan, recipe.local.learning_rate
+        read = rows_from_updates(again.learner.loss, start, plan, rate, rows, outside, watched=WATCHED)
         on_progress(1.0)
     clients = max(min(round(recipe.plan.sampler.batch_size), len(np.unique(users))), WATCHED)
     return ClientRoundsReport(
-        rounds=rounds, clients=clients, epsilon=again.record.result.guarantee.epsilon, found=found
+        rounds=rounds, clients=clients, epsilon=again.record.result.guarantee.epsilon, found=found, read=read
     )
 
 
