@@ -97,7 +97,7 @@ def _told(what: str) -> Iterator[OnProgress]:
         nonlocal last
         if first[0] < 0:
             first[0] = done  # of a run that goes on
-        if (now := time.monotonic()) - last < _SECONDS:
+        if done <= first[0] or (now := time.monotonic()) - last < _SECONDS:
             return
         last, left = now, (now - began) * (1 - done) / max(done - first[0], 1e-9)
         print(f"{time.strftime('%H:%M:%S')}  {what}: {done:.1%}, {left / 60:.0f} minutes left", flush=True)

@@ -43,9 +43,9 @@ from reticent.training.plan_json import from_json, to_json
 
 _CONSTANT = 0.25  # the last entry of z, for the intercept
 _ROW = math.sqrt(1 - _CONSTANT**2)
-_SQUARES = 0.5  # of the length of what a row adds, how much are the squares
+_SQUARES = 0.8  # of the length of what a row adds, how much are the squares
 _PRODUCTS = math.sqrt(1 - _SQUARES**2)
-_RIDGE = 1.0  # in largest eigenvalues of the noise
+_RIDGE = 0.7  # in largest eigenvalues of the noise
 _MOST = 4096  # features
 _LEAST_LEFT = 0.02  # a class is not taken for told apart better than this variance
 
