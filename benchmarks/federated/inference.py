@@ -20,6 +20,7 @@ from reticent.attacks.reconstruction.malicious import (
 )
 from reticent.attacks.scores import Scores
 from reticent.federated.plan import FederatedPlan
+from reticent.runs.attacks.client_rounds import property_by_view
 from reticent.training.local_training import LocalTraining
 from reticent.training.watched_rounds import WatchedRound, watch_rounds
 
@@ -33,10 +34,10 @@ def inference(options: Options) -> Iterator[dict[str, Any]]:
     task = Task.of(train.pixels, 32)
     users = np.arange(len(train.y)) % CLIENTS
     for seed in range(options.seeds):
-        seen = _rounds(
-            task, train, users, OWN_ROWS, LocalTraining(learning_rate=0.1, epochs=2, batch_size=5), seed
-        )
+        several = LocalTraining(learning_rate=0.1, epochs=2, batch_size=5)
+        seen = _rounds(task, train, users, OWN_ROWS, several, seed)
         yield from _rows("membership, AUC", _membership(task, seen, train, users, test))
+        yield from _rows("property, AUC", _property(task, seen[-1], several, train, test))
         single = LocalTraining(learning_rate=0.1)  # one step: an update is a gradient
         start = task.start(seed)
         yield from _rows("one row of a client that has one, dB", _one_row(task, train, single, start, seed))
@@ -111,6 +112,15 @@ def _membership(
         view: auc(Scores(members=np.concatenate(inside), outsiders=np.concatenate(outside))).value
         for view, (inside, outside) in found.items()
     }
+
+
+def _property(
+    task: Task, last: WatchedRound, local: LocalTraining, train: Images, test: Images
+) -> dict[str, float]:
+    """Whether half of a client's rows are of one class; the attacker has the test images."""
+    plan = plan_for(OWN_ROWS, local, ROUNDS).server
+    found = property_by_view(task.loss, last, plan, local, train.rows(), test.rows())
+    return {view: estimate.value for view, estimate in found.items()}
 
 
 def _one_row(task: Task, train: Images, local: LocalTraining, start: Any, seed: int) -> dict[str, float]:

@@ -30,6 +30,8 @@ from reticent.runs.federated_tables import MeasuredTable
 from reticent.runs.methods import table
 from reticent.runs.methods.federated import FederatedRecipe
 from reticent.runs.reopen import Again
+from reticent.training.local_training import LocalTraining
+from reticent.training.plan import Plan
 from reticent.training.watched_rounds import WatchedRound, clip_each, updates_of, watch_rounds
 
 WATCHED, ROUNDS = 8, 10
@@ -135,7 +137,9 @@ def attack_rounds(again: Again, *, observer: Observer = NOBODY) -> ClientRoundsR
         on_progress(0.5)
         found = {
             MEMBERSHIP: _membership(again.learner.loss, seen, rows, users, outside),
-            PROPERTY: _property(again.learner.loss, seen[-1], recipe, rows, outside),
+            PROPERTY: property_by_view(
+                again.learner.loss, seen[-1], recipe.plan, recipe.local, rows, outside
+            ),
         }
         on_progress(0.8)
         plan, rate = recipe.plan, recipe.local.learning_rate
@@ -181,16 +185,20 @@ def _membership(
     }
 
 
-def _property(
+def property_by_view(
     loss: Any,
     last: WatchedRound,
-    recipe: FederatedRecipe,
+    plan: Plan,
+    local: LocalTraining,
     rows: dict[str, np.ndarray],
     outside: dict[str, np.ndarray],
 ) -> dict[str, Estimate]:
-    """The attacker's clients are made of rows that the run never saw; those it looks at, of others."""
+    """For each view of a round, the AUC of whether half of a client's rows are of one class.
+
+    The attacker's clients are made of rows that the run never saw; those it looks at, of others.
+    """
     random = np.random.default_rng(2)
-    norm, plan = recipe.plan.clipping.sensitivity, recipe.plan
+    norm = plan.clipping.sensitivity
     size = min(plan.rows_per_user or 1, _ROWS)
     wanted = int(np.bincount(outside["y"][has_target(outside["y"])].astype(int)).argmax())
 
@@ -203,7 +211,7 @@ def _property(
         first = of_class[random.integers(len(of_class), size=(count, half))]
         rest = others[random.integers(len(others), size=(count, size - half))]
         members = np.concatenate([first, rest], axis=1).astype(np.int32)
-        update = updates_of(loss, recipe.local, part)
+        update = updates_of(loss, local, part)
         return clip_each(update(last.params, members, np.ones(members.shape, bool), random), norm)
 
     made = [clients(outside, _MADE, has_it) for has_it in (True, False)]
