@@ -188,18 +188,25 @@ def test_one_row_less_moves_a_product_by_no_more_than_its_length_and_the_error(r
 
 
 def test_a_product_of_the_same_numbers_is_the_same_while_others_change() -> None:
-    """What the bound on products rests on: chunks without the one that goes are the same to the last bit."""
+    """What the bound on products rests on: chunks without the one that goes are the same to the last bit.
+
+    The other chunks are formed by the same operation. Half of their factors are zeros, so that nothing of
+    them is in the sum, and the other half changes.
+    """
     grid, rows = Grid(2.0**17, 1153, rows=1153), 1153
     random = np.random.default_rng(5)
     g, a = (random.normal(size=(1, rows, size)).astype(np.float32) for size in (200, 300))
     chunk = chunk_of(grid)
     total = jax.jit(lambda g, a: chunked_product(g, a, grid))
     for start in range(0, rows - chunk, chunk):
+        own = slice(start, start + chunk)
         alone = np.zeros_like(g)
-        alone[0, start : start + chunk] = g[0, start : start + chunk]
+        alone[0, own] = g[0, own]
         lone = np.asarray(total(alone, a))
         for _ in range(3):
-            assert np.array_equal(lone, total(alone, a))
+            changed = random.normal(size=a.shape).astype(np.float32)
+            changed[0, own] = a[0, own]
+            assert np.array_equal(lone, total(alone, changed))
 
 
 def test_blocks_of_one_sum_are_clipped_alike() -> None:

@@ -444,3 +444,21 @@ def test_both_factors_are_read_from_memory_whoever_computed_the_batch(
     monkeypatch.setattr(bookkeeping, "pinned", lambda tree, _: jax.tree.map(lambda leaf: 2 * leaf, tree))
     doubled = clipped_gradient_sum(loss, max_norm=1.0)(params, batch, is_real)[1].norms
     assert np.allclose(doubled, 4 * norms, rtol=1e-4)
+
+
+def test_a_bias_and_its_weight_share_what_they_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of a bias is a factor of the weight's: one array in memory, measured once."""
+    pinned, given = bookkeeping.pinned, []
+    monkeypatch.setattr(bookkeeping, "pinned", lambda tree, real: given.append(tree) or pinned(tree, real))
+
+    def loss(params: Any, example: Any) -> jax.Array:
+        return jnp.sum(jnp.tanh(example @ params["w"] + params["b"]))
+
+    params = {"w": jnp.ones((30, 20)), "b": jnp.ones(20)}
+    batch, is_real = jnp.ones((4, 30)), jnp.ones(4, bool)
+    clipped_gradient_sum(loss, max_norm=1.0)(params, batch, is_real)
+    kept = [leaf for leaf in jax.tree.leaves(given[-1]) if leaf.shape == (4, 20)]
+    assert len(kept) == 2
+    again = jax.tree.leaves(pinned(kept, is_real))
+    assert kept[0] is kept[1]
+    assert again[0] is again[1]

@@ -23,12 +23,15 @@ def pinned(tree: Tree, is_real: jax.Array) -> Tree:
     """The same arrays, as one loop of one round leaves them in memory.
 
     The round changes one entry of each, by adding a zero that the compiler cannot know to be one. So what
-    comes out may differ from what went in, as far as it can tell, and has to be read from memory.
+    comes out may differ from what went in, as far as it can tell, and has to be read from memory. An array
+    that is there twice is one array afterwards too.
 
     Args:
         is_real: anything that is known only when the program runs.
     """
-    leaves, structure = jax.tree.flatten(tree)
+    given, structure = jax.tree.flatten(tree)
+    leaves = list({id(leaf): leaf for leaf in given}.values())
+    place = {id(leaf): at for at, leaf in enumerate(leaves)}
     count = jnp.sum(is_real.astype(jnp.int32))
     rounds = opaque_one(count)
     nothing = rounds - 1
@@ -44,4 +47,4 @@ def pinned(tree: Tree, is_real: jax.Array) -> Tree:
         return at + 1, [touch(leaf) for leaf in leaves]
 
     _, leaves = lax.while_loop(lambda carry: carry[0] < rounds, again, (jnp.int32(0), leaves))
-    return jax.tree.unflatten(structure, leaves)
+    return jax.tree.unflatten(structure, [leaves[place[id(leaf)]] for leaf in given])

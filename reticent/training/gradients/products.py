@@ -38,6 +38,7 @@ class Product:
     right: Callable[[jax.Array], jax.Array]  # the output's derivative -> (heads, length, columns)
     fold: Callable[[jax.Array], jax.Array]  # (heads, columns, rows) -> the shape of the weight
     forward: Callable[[jax.Array, jax.Array], jax.Array] | None = None  # (patches, weight) -> the output
+    fold_rows: Callable[[jax.Array], jax.Array] | None = None  # from (heads, rows, columns), if it lies so
 
 
 def product_of(site: Site, position: int) -> Product | None:
@@ -106,11 +107,13 @@ def _dense(equation: JaxprEqn, position: int) -> Product:
             return cotangent.reshape(heads, columns, length).swapaxes(1, 2)
         return cotangent.reshape(heads, length, columns)
 
-    def fold(gradient: jax.Array) -> jax.Array:
-        order = (*batch[position], *free, *contracting[position])
-        return gradient.reshape([weight[axis] for axis in order]).transpose(_inverse(order))
+    def folded(order: tuple[int, ...]) -> Callable[[jax.Array], jax.Array]:
+        return lambda gradient: gradient.reshape([weight[axis] for axis in order]).transpose(_inverse(order))
 
-    return Product(heads, length, rows, columns, left, right, fold)
+    fold = folded((*batch[position], *free, *contracting[position]))
+    rows_first = (*batch[position], *contracting[position], *free)
+    fold_rows = folded(rows_first) if rows_first == tuple(range(len(weight))) else None
+    return Product(heads, length, rows, columns, left, right, fold, fold_rows=fold_rows)
 
 
 def _convolution(equation: JaxprEqn) -> Product | None:

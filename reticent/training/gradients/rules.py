@@ -112,7 +112,8 @@ def _product_rule(product: Product, shortcuts: Sequence[str]) -> Rule:
     is_small = size <= _SMALL_PRODUCT * heads * (product.rows + product.columns)
     if length == 1 and "outer" in shortcuts and not is_small:
         norm_cost = 2 * heads * (product.rows + product.columns)
-        return Rule("outer", _factors(product), _outer_squares, _outer_total(product), norm_cost, 2 * size)
+        squares, add_up = _outer_squares(product), _outer_total(product)
+        return Rule("outer", _vectors(product), squares, add_up, norm_cost, 2 * size)
     if length > 1 and "gram" in shortcuts and pairs_cost < _MEMORY_COST * size:
         sum_cost = 2 * length * size
         return Rule("gram", _factors(product), _gram_squares, _gram_total(product), pairs_cost, sum_cost)
@@ -133,20 +134,45 @@ def _factors(product: Product) -> Callable[[jax.Array, jax.Array], FactorPair]:
     return jax.vmap(lambda saved, cotangent: (product.left(saved), product.right(cotangent)))
 
 
-def _outer_squares(kept: FactorPair, is_real: jax.Array) -> jax.Array:
-    squares = []
-    for part in kept:  # (examples, heads, 1, numbers)
-        heads = part.reshape(-1, part.shape[-1])
-        found = sum_of_squares(heads, is_real).reshape(part.shape[:2])
-        squares.append(jnp.maximum(found, FLOOR))
-    return jnp.sum(squares[0] * squares[1], axis=1) * (1 + terms_rounding(kept[0].shape[1] + 4))
+VectorPair = tuple[jax.Array, jax.Array]  # (heads * rows,), (heads * columns,)
 
 
-def _outer_total(product: Product) -> Callable[[FactorPair, jax.Array, Grid], jax.Array]:
-    def total(kept: FactorPair, scale: jax.Array, grid: Grid) -> jax.Array:
+def _vectors(product: Product) -> Callable[[jax.Array, jax.Array], VectorPair]:
+    factors = _factors(product)
+
+    def keep(saved: jax.Array, cotangent: jax.Array) -> VectorPair:
+        if product.heads == 1 and saved.ndim == cotangent.ndim == 2:
+            return saved, cotangent  # as they are: what other rules keep as well is in memory once
+        a, g = factors(saved, cotangent)
+        return a.reshape(a.shape[0], -1), g.reshape(g.shape[0], -1)
+
+    return keep
+
+
+def _outer_squares(product: Product) -> Callable[[VectorPair, jax.Array], jax.Array]:
+    heads = product.heads
+
+    def squared_norms(kept: VectorPair, is_real: jax.Array) -> jax.Array:
+        squares = []
+        for part in kept:  # (examples, heads * numbers)
+            found = sum_of_squares(part.reshape(part.shape[0] * heads, -1), is_real)
+            squares.append(jnp.maximum(found.reshape(-1, heads), FLOOR))
+        return jnp.sum(squares[0] * squares[1], axis=1) * (1 + terms_rounding(heads + 4))
+
+    return squared_norms
+
+
+def _outer_total(product: Product) -> Callable[[VectorPair, jax.Array, Grid], jax.Array]:
+    def by_head(part: jax.Array) -> jax.Array:
+        return jnp.moveaxis(part.reshape(part.shape[0], product.heads, -1), 1, 0)
+
+    def total(kept: VectorPair, scale: jax.Array, grid: Grid) -> jax.Array:
         # An example that counts for nothing may hold NaN, and 0 * NaN is NaN: both sides are cleared.
-        a, g = cleared(kept[0], scale), weighted(kept[1], scale)
-        a, g = (jnp.moveaxis(part, 1, 0).reshape(product.heads, -1, part.shape[-1]) for part in (a, g))
+        a, g = by_head(cleared(kept[0], scale)), by_head(weighted(kept[1], scale))
+        if (
+            product.fold_rows is not None
+        ):  # formed as it lies in memory: transposing takes a third of the time
+            return product.fold_rows(chunked_product(a, g, grid))
         return product.fold(chunked_product(g, a, grid))
 
     return total

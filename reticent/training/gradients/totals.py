@@ -29,6 +29,7 @@ _PIECE = 4096  # numbers that are added up in one go, at most
 _SHORTEST = 32  # numbers: shorter pieces are not worth it
 _ROWS = 16  # examples that a round of a loop adds
 _GROUP = 8  # chunks whose products are added before they meet the others
+_MOST_NUMBERS = 1 << 22  # of products that are in memory at once, unless one has more
 _SMALL = 1024  # numbers: leaves below are summed without a loop
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 16, 256
 _PRODUCT_ERROR = 2.0**-6  # of the clipping norm: what chunks are chosen for where all of them are moved
@@ -167,13 +168,16 @@ def chunked_product(
     g, a = (jnp.pad(part, ((0, 0), (0, chunks * chunk - rows), (0, 0))) for part in (g, a))
     groups, left = divmod(chunks, _GROUP)
 
-    def product(start: jax.Array | int, size: int) -> jax.Array:
-        return multiply(*(lax.dynamic_slice_in_dim(part, start, size, axis=1) for part in (g, a)))
-
     def some(start: jax.Array | int, count: int) -> jax.Array:
         """The sum over some chunks, from an example on."""
-        first = product(start, chunk)
-        return lax.fori_loop(1, count, lambda at, total: total + product(start + at * chunk, chunk), first)
+        at_once = _products_at_once(count, g.shape[0] * g.shape[2] * a.shape[2])
+
+        def added(at: jax.Array | int) -> jax.Array:
+            size = at_once * chunk
+            some_g, some_a = (lax.dynamic_slice_in_dim(part, start + at * size, size, 1) for part in (g, a))
+            return _sum_of_products(some_g, some_a, at_once)
+
+        return lax.fori_loop(1, count // at_once, lambda at, total: total + added(at), added(0))
 
     parts = []
     if groups:
@@ -183,6 +187,20 @@ def chunked_product(
     if left:
         parts.append(some(groups * _GROUP * chunk, left))
     return sum(parts[1:], parts[0])
+
+
+def _products_at_once(count: int, numbers: int) -> int:
+    """How many products of some chunks one operation forms: XLA is slower at one after the other."""
+    fitting = min(max(_MOST_NUMBERS // max(numbers, 1), 1), count)
+    return max(each for each in range(1, fitting + 1) if count % each == 0)
+
+
+def _sum_of_products(g: jax.Array, a: jax.Array, chunks: int) -> jax.Array:
+    """The products of so many chunks, each formed by itself, added one after the other."""
+    heads = g.shape[0]
+    g, a = (part.reshape(heads * chunks, -1, part.shape[2]) for part in (g, a))
+    products = multiply(g, a).reshape(heads, chunks, g.shape[2], a.shape[2])
+    return sum((products[:, at] for at in range(1, chunks)), products[:, 0])
 
 
 def product_error(grid: Grid) -> float:
