@@ -98,7 +98,7 @@ def most_tolerated(name: RuleName, clients: int) -> int:
     """The most malicious clients for which a rule's authors prove anything.
 
     Example:
-        >>> [tolerated(name, 100) for name in ("mean", "median", "krum", "bulyan")]
+        >>> [most_tolerated(name, 100) for name in ("mean", "median", "krum", "bulyan")]
         [100, 49, 48, 24]
     """
     if name in (

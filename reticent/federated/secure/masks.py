@@ -85,7 +85,7 @@ def expand(key: bytes, count: int) -> UInt32[np.ndarray, " {count}"]:
     """The first 32-bit numbers of the ChaCha20 stream of a key, which must be used for nothing else.
 
     Example:
-        >>> [hex(word) for word in expanded(bytes(32), 2).tolist()]
+        >>> [hex(word) for word in expand(bytes(32), 2).tolist()]
         ['0xade0b876', '0x903df1a0']
     """
     total = np.zeros(count, np.uint32)
@@ -94,14 +94,14 @@ def expand(key: bytes, count: int) -> UInt32[np.ndarray, " {count}"]:
 
 
 def add_stream(total: UInt32[np.ndarray, " count"], key: bytes, *, sign: int = 1) -> None:
-    """Adds `expanded(key, len(total))` to the numbers, or takes it away: in place, modulo 2^32.
+    """Adds `expand(key, len(total))` to the numbers, or takes it away: in place, modulo 2^32.
 
     It works on a piece that stays in the cache: five times as fast as whole streams one after the other.
 
     Example:
         >>> total = np.zeros(3, np.uint32)
         >>> add_stream(total, bytes(32))
-        >>> total.tolist() == expanded(bytes(32), 3).tolist() != [0, 0, 0]
+        >>> total.tolist() == expand(bytes(32), 3).tolist() != [0, 0, 0]
         True
         >>> add_stream(total, bytes(32), sign=-1)
         >>> total.tolist()
