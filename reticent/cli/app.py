@@ -43,6 +43,7 @@ from reticent.cli import (
 )
 from reticent.cli.defaults import defaults_for
 from reticent.cli.parsing import LineError, explain
+from reticent.cli.without_pandas import leave_pandas_out
 from reticent.core.errors import ReticentError, TooFewRows
 from reticent.core.kept_programs import keep_programs
 from reticent.core.postgres import looks_like_database
@@ -84,7 +85,10 @@ _INTERRUPTED = 130  # as shells have it for Ctrl-C
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command line and exits with its code. `--debug` anywhere on it shows the traceback."""
     given = sys.argv[1:] if arguments is None else arguments
-    kept = keep_programs() if arguments is None else None  # elsewhere, the process is somebody else's
+    kept = None
+    if arguments is None:  # elsewhere, the process is somebody else's
+        kept = keep_programs()
+        leave_pandas_out(given)
     code = _run([word for word in given if word != "--debug"], debug="--debug" in given)
     if kept is not None and "jax" in sys.modules:
         kept.tidy()

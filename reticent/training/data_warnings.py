@@ -69,7 +69,7 @@ def warn_of_copies(data: Dataset, evaluate: Dataset | None) -> None:
 
 def warn_of_bad_losses(seen: Unreleased) -> None:
     """Examples whose loss is not a number add nothing, and a run of such examples learns nothing."""
-    examples, bad = int(np.sum(seen.size)), int(np.sum(seen.not_finite))
+    examples, bad = (int(np.asarray(count).sum()) for count in (seen.size, seen.not_finite))
     if bad > _MANY_BAD * examples:
         _warn(
             f"{bad / examples:.0%} of the examples in the first batches have a loss that is not finite, and "

@@ -59,7 +59,7 @@ from reticent.training.places import (
 )
 from reticent.training.plan import Plan
 from reticent.training.preconditions import agree, as_checkpoints, require_gradient_alone, require_kinds
-from reticent.training.programs import has_large_constants, kept, with_constants_apart
+from reticent.training.programs import has_large_constants, kept, quick_options, with_constants_apart
 from reticent.training.progress import bar
 from reticent.training.projection import Projection
 from reticent.training.reporting import Callback, Every, Pace, most_steps, require_every, teller
@@ -326,7 +326,8 @@ def _started(
         state = state._replace(step=_resumed_at(plan, int(state.step)))
     stream = noise_stream(plan)
     start = state if stream is None else Remembering(state, begin(stream, params, state.step))
-    many = _compiled(name, step, feed, layout, start, has_large_constants(checked.program))
+    work = trees.size(params) * plan.sampler.batch_size * plan.steps
+    many = _compiled(name, step, feed, layout, start, has_large_constants(checked.program), work)
     return _Begun(many, Taken(layout.placed(start), history, ""), is_resumed)
 
 
@@ -346,12 +347,20 @@ def _resumed_at(plan: Plan, step: int) -> jax.Array:
 
 
 def _compiled(
-    name: Hashable | None, step: Step, feed: Feed, layout: Layout, state: ArrayTree, is_large: bool
+    name: Hashable | None,
+    step: Step,
+    feed: Feed,
+    layout: Layout,
+    state: ArrayTree,
+    is_large: bool,
+    work: int,
 ) -> Callable[..., Any]:
     """Many steps in one compiled call: that of an earlier run of this name, if there was one."""
-    if is_large and layout.mesh is None:
+    if layout.mesh is not None:
+        return kept(name, lambda: layout.compiled(feed.many(step), state))
+    if is_large:
         return kept(name, lambda: with_constants_apart(feed.many(step)))
-    return kept(name, lambda: layout.compiled(feed.many(step), state))
+    return kept(name, lambda: jax.jit(feed.many(step), compiler_options=quick_options(work)))
 
 
 def _layout(

@@ -6,8 +6,10 @@ A program is known by what it was compiled from. Functions cannot be compared, s
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -16,6 +18,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 _MOST = 16  # programs; the one that was used longest ago goes first
 _LARGE = 2**20  # bytes of constants
+_SMALL_WORK = 2**30  # half a second of it
 
 _kept: OrderedDict[Hashable, Any] = OrderedDict()
 
@@ -36,6 +39,22 @@ def kept(key: Hashable | None, make: Callable[[], Any]) -> Any:
             _kept.popitem(last=False)
     _kept.move_to_end(key)
     return _kept[key]
+
+
+def quick_options(work: float) -> dict[str, bool | int] | None:
+    """Options for a program that computes less than a compiler takes; None for those of JAX.
+
+    The program is slower by a tenth or so, and is there after two thirds of the time. Whoever sets options of
+    XLA keeps them.
+
+    Args:
+        work: parameters times examples times steps.
+    """
+    release = tuple(map(int, version("jaxlib").split(".")[:2]))
+    is_known = release < (0, 11) and jax.default_backend() == "cpu"
+    if not (is_known and work <= _SMALL_WORK) or "XLA_FLAGS" in os.environ:
+        return None
+    return {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
 
 
 def has_large_constants(program: ClosedJaxpr) -> bool:
