@@ -21,7 +21,7 @@ EPILOG = "Example:  reticent train patients.csv --target readmitted --epsilon 1 
 Method = Annotated[
     str,
     typer.Option(
-        help="auto, sgd, gd, least_squares, prototype, output, objective, exponential, descent, additive "
+        help="auto, sgd, gd, prototype, least_squares, output, objective, exponential, descent, additive "
         "or pate."
     ),
 ]
