@@ -232,7 +232,7 @@ def charge(
     unit: Annotated[
         str | None,
         typer.Option(
-            help="Whom the event is accounted for: record or user. Needed where the limit protects users.",
+            help="The unit that the event is accounted for: record or user. Needed if the limit protects users.",
             show_default=False,
         ),
     ] = None,

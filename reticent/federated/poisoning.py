@@ -138,7 +138,7 @@ def edge_case_backdoor(
     if not len(tail) or tail.shape[1:] != found.shape[1:]:
         raise InvalidArgument(
             f"A tail of shape {tail.shape} has no row that could stand among images of shape {found.shape}.",
-            remedy="Pass one row at least, of the shape of the others.",
+            remedy="Pass at least one row, of the same shape as the others.",
         )
     count = math.ceil(share * len(found))
     found[:count] = tail[np.arange(count) % len(tail)]

@@ -50,5 +50,5 @@ def read_progress(path: Path | None, what: str, like: Tree) -> tuple[int, Tree]:
     except (ValueError, KeyError) as error:
         raise IntegrityError(
             f"{path} does not hold the progress of this training.",
-            remedy="Remove it to begin again, or pass the data and settings that it was begun with.",
+            remedy="Remove it to start over, or pass the data and settings that it was started with.",
         ) from error
