@@ -232,7 +232,7 @@ def charge(
     unit: Annotated[
         str | None,
         typer.Option(
-            help="The unit that the event is accounted for: record or user. Needed if the limit protects users.",
+            help="The unit that the event protects: record or user. Needed if the limit protects users.",
             show_default=False,
         ),
     ] = None,
