@@ -263,15 +263,21 @@ def seed_of(random_state: Any, *more: int) -> int | None:
     return int.from_bytes(digest, "big")
 
 
-def _pieces(part: Any) -> Iterable[bytes]:
+def _pieces(part: Any) -> Iterable[bytes | memoryview]:
     if sparse.issparse(part):
         rows = part.tocsr()
-        return [np.ascontiguousarray(array).tobytes() for array in (rows.data, rows.indices, rows.indptr)]
+        return [_bytes_of(array) for array in (rows.data, rows.indices, rows.indptr)]
     if isinstance(part, np.ndarray) and part.dtype != object:
-        return [str(part.shape).encode(), np.ascontiguousarray(part).tobytes()]
+        return [str(part.shape).encode(), _bytes_of(part)]
     if isinstance(part, np.ndarray):
         return [repr(part.tolist()).encode()]
     return [repr(part).encode()]
+
+
+def _bytes_of(array: np.ndarray) -> bytes | memoryview:
+    """What `tobytes` gives, mostly without a copy."""
+    whole = np.ascontiguousarray(array)
+    return memoryview(whole.reshape(-1).view(np.uint8)) if whole.nbytes else b""
 
 
 def check_budget(budget: Any) -> None:
