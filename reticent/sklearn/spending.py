@@ -277,7 +277,7 @@ def _pieces(part: Any) -> Iterable[bytes | memoryview]:
 def _bytes_of(array: np.ndarray) -> bytes | memoryview:
     """What `tobytes` gives, mostly without a copy."""
     whole = np.ascontiguousarray(array)
-    return memoryview(whole.reshape(-1).view(np.uint8)) if whole.nbytes else b""
+    return whole.reshape(-1).view(np.uint8).data if whole.nbytes else b""
 
 
 def check_budget(budget: Any) -> None:
