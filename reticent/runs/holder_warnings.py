@@ -37,6 +37,7 @@ _IDENTIFIER = re.compile(
     r"(^|[_\W])(id|ids|key|uuid|guid|nr|number|index)($|[_\W])|[a-z](Id|ID|Key|Nr)$|^(id|ID)"
 )
 _MOST_WORDS = 50  # of a column that may give a label away
+_ALIKE = 0.9  # as many different numbers as the target has, nearly
 _UNDECLARED_SHARE = 0.05  # of cells outside what was declared
 
 
@@ -230,7 +231,8 @@ def _gives_away(column: FirstCells, target: FirstCells) -> bool:
     if len(classes) > _MOST_WORDS:
         if column.numbers is None or target.numbers is None:
             return False
-        return _is_multiple(column.numbers[is_known], target.numbers[is_known])
+        pair = column.numbers[is_known], target.numbers[is_known]
+        return _is_multiple(*pair) or _is_in_order(*pair)
     if column.numbers is not None and np.isfinite(column.numbers[is_known]).all():
         return _are_apart(column.numbers[is_known], goals)
     words = len(np.unique(codes))
@@ -245,6 +247,16 @@ def _is_multiple(numbers: np.ndarray, goals: np.ndarray) -> bool:
     a, b = _centred(numbers[known]), _centred(goals[known])
     scale = float(np.sqrt((a * a).sum() * (b * b).sum()))
     return scale > 0 and abs(float((a * b).sum())) / scale > 1 - 1e-6
+
+
+def _is_in_order(numbers: np.ndarray, goals: np.ndarray) -> bool:
+    """Whether one column of numbers only rises, or only falls, with another: such as its logarithm."""
+    known = np.isfinite(numbers) & np.isfinite(goals)
+    a, b = numbers[known], goals[known]
+    values = len(np.unique(a))
+    if values < _ALIKE * len(np.unique(b)) or values <= _MOST_WORDS:
+        return False
+    return any((np.diff(side[np.lexsort((side, a))]) >= 0).all() for side in (b, -b))
 
 
 def _centred(numbers: np.ndarray) -> np.ndarray:

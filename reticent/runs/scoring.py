@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import jax
 import numpy as np
@@ -60,13 +60,8 @@ def warnings_about(scores: HeldOutScores, problem: Problem, target: str | None) 
     """What a reader of the scores should not overlook, in one sentence each."""
     if scores.details is None:
         return ()
-    share = scores.details.outside.get(target or "", 0.0)
-    if problem.bounds is not None and share > MUCH_OUTSIDE:
-        low, high = problem.bounds
-        return (
-            f"{share:.0%} of the held-out values of '{target}' lie outside the bounds {low:g} to {high:g}, "
-            f"and the model predicts nothing beyond these. Declare wider ones: --bounds {target}=LOW:HIGH.",
-        )
+    if problem.bounds is not None:
+        return tuple(_about_numbers(scores, scores.details, problem.bounds, target))
     confusion = np.array(scores.details.confusion)
     if not confusion.size:
         return ()
@@ -80,6 +75,23 @@ def warnings_about(scores: HeldOutScores, problem: Problem, target: str | None) 
     listed = ", ".join(never[:4]) + (f" and {len(never) - 4} more" if len(never) > 4 else "")
     remedy = " Choose a lower threshold: reticent show RUN --thresholds." if problem.outputs == 2 else ""
     return (f"The model never predicts {listed}.{remedy}",)
+
+
+def _about_numbers(
+    scores: HeldOutScores, details: ScoreDetails, bounds: tuple[float, float], target: str | None
+) -> Iterator[str]:
+    share = details.outside.get(target or "", 0.0)
+    if share > MUCH_OUTSIDE:
+        yield (
+            f"{share:.0%} of the held-out values of '{target}' lie outside the bounds {bounds[0]:g} to "
+            f"{bounds[1]:g}, and the model predicts nothing beyond these. Declare wider ones: "
+            f"--bounds {target}=LOW:HIGH."
+        )
+    if scores.values.get("R2", 0.0) < 0:
+        yield (
+            "On the held-out rows the model predicts worse than their mean does: noise is louder than what "
+            "could be learned. More rows, a larger epsilon or fewer columns (--ignore) help."
+        )
 
 
 def predict_scores(learn: Learner, params: ArrayTree, inputs: np.ndarray) -> np.ndarray:

@@ -128,6 +128,13 @@ def test_scores_of_classes_agree_with_those_of_scikit_learn(classes: int) -> Non
         assert found.details.thresholds == ()
 
 
+def test_a_model_that_is_worse_than_a_constant_is_said_to_be() -> None:
+    problem, targets = Problem(rows=9, shape=(3,), bounds=(0.0, 9.0)), np.arange(10.0)
+    (warning,) = warnings_about(scored(problem, np.tile([[7.0]], (10, 1)), targets), problem, "cost")
+    assert "predicts worse than their mean does" in warning
+    assert warnings_about(scored(problem, targets[:, None], targets), problem, "cost") == ()
+
+
 def test_a_confident_model_that_is_wrong_is_not_calibrated() -> None:
     problem = Problem(rows=9, shape=(3,), classes=("a", "b"))
     targets = np.arange(1000) % 2

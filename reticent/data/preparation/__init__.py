@@ -145,7 +145,8 @@ def require_enough_rows(
             f"{table.label}: {rows} {table.unit}s are too few to find out privately what {every} columns "
             f"hold. At this price that takes about {needed:,.0f}.",
             remedy="Take what the table shows as public, which the guarantee then says: --prepare "
-            f"assume-public. Or declare it: reticent domain {table.label} -o domain.toml, then --domain.",
+            f"assume-public. Or declare it: reticent domain {shlex.quote(table.label)} -o domain.toml, then "
+            "--domain domain.toml.",
         )
 
 
