@@ -16,6 +16,7 @@ from reticent import models
 from reticent.audit import canaries as canaries_module
 from reticent.audit.canaries import Canaries, canaries_for, check_pull, draw_canaries, plan_with, require_room
 from reticent.audit.canary_scores import log_likelihood_ratio, with_canary_scores
+from reticent.audit.own_step import by_unit
 from reticent.audit.placement import Among, Apart
 from reticent.core.errors import DataError, InvalidArgument
 from reticent.core.keys import Keys
@@ -110,6 +111,19 @@ def test_a_canary_of_a_plan_for_users_is_a_user_with_as_many_rows_as_one_may_hav
     named = replace(named, users=np.where(np.arange(ROWS) == 4, np.nan, 1.0))
     with pytest.raises(DataError, match="Row 4 belongs to no user"):
         drawn.rows(named)
+
+
+def test_a_step_by_unit_takes_all_rows_of_a_user_as_one_record():
+    users = np.array([5, 5, 7, 5, 7, 9])
+    recipe = plan(sampler=FullBatch(examples=3), unit="user", rows_per_user=2)
+    given = {key: np.asarray(array[:6]) for key, array in data().arrays.items()}
+    loss, records, by_record = by_unit(LOSS, given, users, recipe)
+    assert (by_record.unit, by_record.event) == ("record", recipe.event)
+    of_rows = jax.vmap(jax.grad(LOSS), in_axes=(None, 0))(params(), given)
+    found = jax.vmap(jax.grad(loss), in_axes=(None, 0))(params(), records)
+    for own, each in zip(jax.tree.leaves(found), jax.tree.leaves(of_rows), strict=True):
+        wanted = [np.mean(np.asarray(each)[rows], axis=0) for rows in ([0, 1], [2, 4], [5])]
+        assert np.allclose(own, wanted, atol=1e-5)
 
 
 def test_canaries_leave_the_rows_of_the_user_as_they_are():

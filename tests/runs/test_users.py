@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.audit import Audit, Outcome
-from reticent.audit.from_run import audit_run, audit_run_arithmetic
 from reticent.core.errors import DataError, Inconclusive, InvalidArgument
 from reticent.core.keys import Keys
 from reticent.data.domain import Domain, Integer, Label, Number
@@ -156,16 +154,6 @@ def test_an_attack_plays_with_one_row_of_each_user_and_without_shadows(run: Path
     for rows, users in ((pool.members, again.users.train_on), (pool.outsiders, again.users.held_out)):
         assert len(set(users[rows])) == len(rows)
     assert not attack_run(again, shadows=4).to_json().get("shadows")
-
-
-def test_an_audit_plants_whole_users(run: Path) -> None:
-    again = open_again(run)
-    found = audit_run(again, confidence=0.9999, keys=Keys.seeded(0))
-    assert isinstance(found, Audit)
-    assert found.record["rows_each"] == 3
-    assert (found.plan.unit, found.plan.rows_per_user) == ("user", 3)
-    assert found.verdict.outcome is not Outcome.CONTRADICTED
-    assert audit_run_arithmetic(again).outcome is Outcome.CONSISTENT
 
 
 def test_an_additive_model_of_users_is_trained_and_promised(run: Path, tmp_path: Path) -> None:
