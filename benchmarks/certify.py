@@ -2,6 +2,8 @@
 
     python -m benchmarks.certify --count 500            random settings, and all of our benchmarks
     python -m benchmarks.certify --count 50 --seconds 60
+    python -m benchmarks.certify --log FILE             goes on where an earlier call stopped, and tries again
+                                                        what was too slow for a smaller --seconds
 
 A certificate is asked for the very bound that the accountant prints, so "proved" means that this number
 is a theorem. "close" means that the proved bound is larger by less than 1e-6, on another lattice. A
@@ -14,6 +16,7 @@ the lattice itself where the certificate needs none. Of several releases it is w
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import signal
 import time
@@ -21,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -121,6 +125,26 @@ def examine(task: Task, seconds: int) -> Outcome:
     return Outcome(kind, cost.upper, excess, 0.0, proving, checking)
 
 
+class Log:
+    """Outcomes in a file, one line each, so that an interrupted run can be resumed."""
+
+    def __init__(self, path: Path | None, seconds: int) -> None:
+        self._path, self._seconds = path, seconds
+        self._found: dict[str, tuple[Outcome, int]] = {}
+        for line in path.read_text().splitlines() if path and path.exists() else ():
+            name, outcome, limit = json.loads(line)
+            self._found[name] = Outcome(*outcome), limit
+
+    def recall(self, task: Task) -> Outcome | None:
+        outcome, limit = self._found.get(task.name, (None, 0))
+        return None if outcome and outcome.kind == "too slow" and limit < self._seconds else outcome
+
+    def note(self, task: Task, outcome: Outcome) -> None:
+        if self._path:
+            with self._path.open("a") as file:
+                file.write(json.dumps([task.name, outcome, self._seconds]) + "\n")
+
+
 def report(outcomes: list[Outcome]) -> None:
     if not outcomes:
         return
@@ -147,7 +171,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=int, default=300, help="of CPU, after which a setting is left out")
     parser.add_argument("--no-benchmarks", action="store_true")
+    parser.add_argument("--log", type=Path, help="a file of outcomes: those in it are not computed again")
     chosen = parser.parse_args()
+    log = Log(chosen.log, chosen.seconds)
     tasks = [] if chosen.no_benchmarks else list(of_benchmarks())
     failed = False
     for title, some in (
@@ -156,7 +182,10 @@ def main() -> None:
     ):
         outcomes = []
         for task in some:
-            found = examine(task, chosen.seconds)
+            found = log.recall(task)
+            if found is None:
+                found = examine(task, chosen.seconds)
+                log.note(task, found)
             outcomes.append(found)
             print(
                 f"{task.name:<26}{found.kind:<15}{found.epsilon:>14.6g}  excess {found.excess:.1e}  "

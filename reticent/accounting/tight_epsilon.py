@@ -319,7 +319,7 @@ def _upper(parts: _Parts, delta: float, *, relative_width: float = RELATIVE_WIDT
     upper = or_infinite(upper_epsilon(first, delta, relative_width=relative_width))
     for side in others:
         # A rough bound on the other direction is mostly enough to see that it does not matter.
-        if not upper_epsilon(side, delta, relative_width=16 * relative_width) <= upper:
+        if not upper_epsilon(side, delta, relative_width=16 * relative_width, like=first) <= upper:
             upper = max(upper, or_infinite(upper_epsilon(side, delta, relative_width=relative_width)))
     return upper
 

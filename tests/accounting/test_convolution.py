@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.accounting.loss_distribution import convolution
-from reticent.accounting.loss_distribution.convolution import RepeatedLattice, compose
+from reticent.accounting.loss_distribution import convolution, window
+from reticent.accounting.loss_distribution.convolution import compose
 from reticent.accounting.loss_distribution.distribution import RepeatedPair, lower_epsilon, upper_epsilon
-from reticent.accounting.loss_distribution.lattice import Lattice, Sketch, round_up, sketch
+from reticent.accounting.loss_distribution.lattice import Lattice, RepeatedLattice, Sketch, round_up, sketch
 from reticent.accounting.loss_distribution.pairs import AtomPair, GaussianPair, LaplacePair, Pair, SampledPair
 from reticent.accounting.theorems import composition, gaussian_dp
 from reticent.mechanisms.events import Gaussian, PoissonSampled, Repeated
@@ -88,7 +88,7 @@ def test_every_mass_is_within_the_stated_error_of_the_direct_one(seed, times, ti
     parts = [RepeatedLattice(_random_lattice(rng, 0.05), count) for count in times]
     composed = _composition(parts, tilt, width)
     losses, masses = _direct(parts)
-    window, wrapped, outside = _in_window(composed, losses, masses)
+    inside, wrapped, outside = _in_window(composed, losses, masses)
     # Wrapped around the window, the transform is what it should be, and the rest is accounted for.
     slack = composed.error + composed.relative * np.asarray(wrapped, float) + 1e-17
     assert np.all(np.abs(composed.mass - wrapped) <= slack)
@@ -97,7 +97,13 @@ def test_every_mass_is_within_the_stated_error_of_the_direct_one(seed, times, ti
     assert float(right.sum()) <= composed.beyond * (1 + composed.relative) + 1e-300
     assert composed.error < 1e-9
     # The window starts with what is inside, so an upper bound from it counts at least that.
-    assert np.all(composed.mass + slack >= np.asarray(window, float))
+    assert np.all(composed.mass + slack >= np.asarray(inside, float))
+    # Right of a central loss, what came round counts for no more than is said of it.
+    for least in composed.losses[[composed.is_central(loss) for loss in composed.losses]]:
+        right = composed.losses > least
+        weights = np.exp(-composed.tilt * (composed.losses[right] - least))
+        came = float(np.sum((wrapped - inside)[right] * weights))
+        assert came <= composed.returning * (1 + composed.relative) + 1e-15
 
 
 @settings(max_examples=60)
@@ -212,8 +218,8 @@ def test_planted_dropped_wrap_term_lifts_the_lower_bound_above_the_truth(monkeyp
     pair = SampledPair(GaussianPair(2.0), 0.3)
     lattice = round_up(pair, 0.05, 0.0, -2.0, 12.0)
     parts, copies = [RepeatedLattice(lattice, 20)], [sketch(pair)]
-    monkeypatch.setattr(convolution, "_LARGEST_WINDOW", 128)
-    composed = compose(parts, copies, 0.5, 6.0, 1e-12)
+    monkeypatch.setattr(window, "_LARGEST_WINDOW", 128)
+    composed = compose(parts, copies, 0.5, 1.0, 1e-12)
     losses, masses = _direct(parts)
 
     def exact(epsilon: float) -> float:
@@ -221,7 +227,7 @@ def test_planted_dropped_wrap_term_lifts_the_lower_bound_above_the_truth(monkeyp
         return float(gains) - math.expm1(20 * math.log1p(-lattice.infinite))
 
     delta = exact(float(composed.losses[len(composed.losses) // 2]))
-    planted = composed._replace(outside=0.0).epsilon_below(delta)
+    planted = composed._replace(outside=0.0, returning=0.0).epsilon_below(delta)
     honest = composed.epsilon_below(delta)
     assert planted is not None
     assert exact(planted) < delta * (1 - 1e-3)  # too high: a false claim

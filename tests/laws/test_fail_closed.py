@@ -18,7 +18,7 @@ from reticent.accounting import calibrate
 from reticent.accounting.accountants import ACCOUNTANTS
 from reticent.accounting.filters import RenyiFilter
 from reticent.accounting.guarantee import Guarantee
-from reticent.accounting.loss_distribution import convolution, dominating, pairs
+from reticent.accounting.loss_distribution import convolution, dominating, pairs, window
 from reticent.accounting.loss_distribution import distribution as loss_distribution
 from reticent.accounting.loss_distribution.dominating import Neighbours
 from reticent.accounting.setting import Setting
@@ -171,7 +171,7 @@ _PLANTS: dict[str, _Plant] = {
     "slack": _Plant(tightest, "_slack", decides=True),
     "upper epsilon": _Plant(tightest, "upper_epsilon", decides=True),
     "normal distribution": _Plant(pairs, "ndtr", decides=True),
-    "log moment": _Plant(convolution, "log_moment", decides=True),
+    "log moment": _Plant(window, "_lattice_moments", decides=True),
     "modulus": _Plant(convolution, "_log_modulus", decides=True),
     "transform": _Plant(convolution, "_convolve", _item(0), decides=True),
     "mass of the transform": _Plant(convolution, "_convolve", _item(0, _at(1)), decides=True),

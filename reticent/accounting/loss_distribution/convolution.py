@@ -14,28 +14,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy import fft
 
-from reticent.accounting.loss_distribution.lattice import Lattice, Sketch, log_moments
+from reticent.accounting.loss_distribution.lattice import Lattice, RepeatedLattice, Sketch
 from reticent.accounting.loss_distribution.pairs import UNIT
+from reticent.accounting.loss_distribution.window import CENTRAL, Sum, choose_window
 
-_LARGEST_WINDOW = 2**22  # points: 32 MB a copy
 _PRECISIONS = ((np.float64, UNIT), (np.longdouble, float(np.finfo(np.longdouble).eps) / 2))
 _DEEPEST = 600.0  # the exponent at which a tilted weight counts as zero
-_ODD = np.array([3**i * 5**j for i in range(16) for j in range(12) if 3**i * 5**j < 2**25])  # next to windows
-_STEPS = np.geomspace(0.02, 50, 24)  # of a tilt, in units of its own
+_LITTLE = 1e-3  # of delta: more that wraps around is worth a wider window
 _MOST_EXTENDED = 2**18  # points: extended precision is several times slower
-
-
-class RepeatedLattice(NamedTuple):
-    """A release and how often it is made."""
-
-    lattice: Lattice
-    times: int
 
 
 class Composition(NamedTuple):
     """The composed losses x, with P(x) in [mass - error, mass + error] * exp(log_scale - tilt * x).
 
+    mean: of the tilted masses, in the middle of the window.
     outside: tilted mass beyond the window, which wraps around into it.
+    returning: the most that it counts for right of a loss e that `is_central`: e^{-tilt (x - e)} at x.
     beyond: P mass of finite losses right of the window.
     infinite: P mass of an infinite loss.
     relative: how wrong the whole may be by rounding of the weights and of sums.
@@ -46,7 +40,9 @@ class Composition(NamedTuple):
     error: float
     tilt: float
     log_scale: float
+    mean: float
     outside: float
+    returning: float
     beyond: float
     infinite: float
     relative: float
@@ -76,11 +72,19 @@ class Composition(NamedTuple):
         for margin in np.array([0.001, 0.01, 0.1, 1.0, 10.0]) / self.tilt:
             # Right of `least`, what wrapped around weighs no more than it does there.
             least = max(rough - margin, 0.0)
-            wrapped = self.outside * _exp(self.log_scale - self.tilt * least)
+            most = self.returning if self.is_central(least) else self.outside
+            wrapped = most * _exp(self.log_scale - self.tilt * least)
+            if wrapped > _LITTLE * delta and not self.is_central(least):
+                return None  # in a wider window it will be
             found = tails.crossing(delta - certain + wrapped)
             if found is not None and found >= least:
                 return found
         return 0.0
+
+    def is_central(self, loss: float) -> bool:
+        """Whether a loss is near the middle of the window: what wraps around comes from far away (4.2)."""
+        width = float(self.losses[1] - self.losses[0]) * len(self.losses)
+        return abs(loss - self.mean) <= CENTRAL * width
 
     def _tails(self, sign: int) -> _Tails:
         """Running sums with every error counted upwards (sign 1) or downwards (sign -1)."""
@@ -150,15 +154,13 @@ class _Tails(NamedTuple):
         return max(float(self.x[last]) + log_ratio, least, 0.0)
 
 
-def log_moment(lattice: Lattice, tilt: float) -> float:
-    """ln E[e^{tilt * loss}] over the finite losses, in P."""
-    exponents = tilt * lattice.losses
-    top = exponents[lattice.masses > 0].max()
-    return float(top + np.log(np.sum(lattice.masses * np.exp(np.minimum(exponents - top, 0.0)))))
-
-
 def compose(
-    parts: list[RepeatedLattice], copies: list[Sketch], tilt: float, width: float, tolerated: float
+    parts: list[RepeatedLattice],
+    copies: list[Sketch],
+    tilt: float,
+    width: float,
+    tolerated: float,
+    near: float | None = None,
 ) -> Composition:
     """The composition of all parts, on a window of at least `width` around the tilted mean.
 
@@ -166,13 +168,18 @@ def compose(
         copies: coarse copies of the parts, which help to choose the window.
         tolerated: the tilted mass that may fall outside the window, or that rounding may add up to
             before extended precision is worth its time.
+        near: the epsilon that is sought, or so; the tilted mean, unless given.
     """
     total_times = sum(part.times for part in parts)
     tilted = [_tilt_weights(part.lattice, tilt) for part in parts]
     log_scale = sum(part.times * item.log_moment for part, item in zip(parts, tilted, strict=True))
     mean = sum(part.times * item.mean for part, item in zip(parts, tilted, strict=True))
     spacing = parts[0].lattice.spacing
-    window = _choose_window(parts, copies, tilt, mean, width, log_scale, tolerated)
+    deviation = max(
+        math.sqrt(sum(part.times * item.variance for part, item in zip(parts, tilted, strict=True))), spacing
+    )
+    whole = Sum(parts, tilt, mean, log_scale, mean if near is None else near)
+    window = choose_window(whole, copies, width, deviation, tolerated / 8)
     shift = sum(part.times * part.lattice.offset for part in parts)
     origin = int(np.floor((mean - shift) / spacing)) - window.size // 2
     points = min(window.size, 1 / (tilt * spacing))  # that carry weight near epsilon
@@ -190,7 +197,9 @@ def compose(
         error=error,
         tilt=tilt,
         log_scale=log_scale,
+        mean=mean,
         outside=window.outside,
+        returning=window.returning,
         beyond=window.beyond,
         infinite=float(infinite),
         relative=relative,
@@ -202,12 +211,7 @@ class _Tilted(NamedTuple):
     exponents: np.ndarray
     log_moment: float
     mean: float
-
-
-class _Window(NamedTuple):
-    size: int
-    outside: float
-    beyond: float
+    variance: float
 
 
 def _tilt_weights(lattice: Lattice, tilt: float) -> _Tilted:
@@ -220,67 +224,9 @@ def _tilt_weights(lattice: Lattice, tilt: float) -> _Tilted:
     total = weights.sum()
     weights /= total
     # Not a BLAS product: its idle threads would burn a second core for long after.
-    return _Tilted(weights, exponents, float(top + np.log(total)), float(np.sum(weights * losses)))
-
-
-def _choose_window(
-    parts: list[RepeatedLattice],
-    copies: list[Sketch],
-    tilt: float,
-    mean: float,
-    width: float,
-    log_scale: float,
-    tolerated: float,
-) -> _Window:
-    """The smallest handy size that holds `width`, widened until next to nothing is outside.
-
-    Chernoff's bound on both sides: the mass beyond x is at most E[e^{s (loss - x)}] for every s > 0.
-    A coarse copy finds a good s, the lattice itself says what it proves.
-    """
-    steps = _STEPS * _unit_tilt(parts, copies, tilt)
-    rightward = _coarse_moments(parts, copies, tilt + steps) - log_scale - steps * mean
-    leftward = _coarse_moments(parts, copies, tilt - steps) - log_scale + steps * mean
-    spacing = parts[0].lattice.spacing
-    size = max(16, int(width / spacing))
-    while True:
-        half = (size // 2 - 1) * spacing
-        if size < _LARGEST_WINDOW and _exp((rightward - steps * half).min()) > tolerated / 2:
-            size += size // 16 + 1
-            continue
-        size = _handy(size)
-        half = (size // 2 - 1) * spacing
-        right, left = mean + half, mean - half
-        s = tilt + steps[np.argmin(rightward - steps * half)]
-        beyond = _log_sum_moment(parts, s) - s * right
-        outside = _exp(beyond + tilt * right - log_scale)
-        s = tilt - steps[np.argmin(leftward - steps * half)]
-        outside += _exp(_log_sum_moment(parts, s) - s * left + tilt * left - log_scale)
-        if not (outside > tolerated and size < _LARGEST_WINDOW):
-            return _Window(size, min(outside, 1.0) * (1 + 1e-9), min(_exp(beyond), 1.0) * (1 + 1e-9))
-        size += size // 8
-
-
-def _coarse_moments(parts: list[RepeatedLattice], copies: list[Sketch], tilts: np.ndarray) -> np.ndarray:
-    total = np.zeros(len(tilts))
-    for part, copy in zip(parts, copies, strict=True):
-        total += part.times * log_moments(copy, tilts)
-    return total
-
-
-def _unit_tilt(parts: list[RepeatedLattice], copies: list[Sketch], tilt: float) -> float:
-    """One over the composed standard deviation under this tilt: the natural size of a change of it."""
-    variance = 0.0
-    for part, copy in zip(parts, copies, strict=True):
-        exponents = tilt * copy.losses + np.log(copy.masses)
-        weights = np.exp(exponents - exponents.max())
-        weights /= weights.sum()
-        centre = np.sum(weights * copy.losses)
-        variance += part.times * float(np.sum(weights * np.square(copy.losses - centre)))
-    return 1 / max(np.sqrt(variance), parts[0].lattice.spacing)
-
-
-def _log_sum_moment(parts: list[RepeatedLattice], tilt: float) -> float:
-    return sum(part.times * log_moment(part.lattice, tilt) for part in parts)
+    mean = float(np.sum(weights * losses))
+    variance = float(np.sum(weights * np.square(losses - mean)))
+    return _Tilted(weights, exponents, float(top + np.log(total)), mean, variance)
 
 
 def _convolve(
@@ -354,13 +300,6 @@ def _log_modulus(real: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         far = 0.5 * np.log(np.square(1 + real) + np.square(imaginary))
     return np.where(np.abs(excess) < 0.5, 0.5 * np.log1p(np.maximum(excess, -0.5)), far)
-
-
-def _handy(size: int) -> int:
-    """The next size with no prime factor above 5, so that its transform is fast and accurate."""
-    doublings = np.ceil(np.log2(np.maximum(size / _ODD, 1.0))).astype(int)
-    sizes = _ODD << doublings
-    return int(sizes[sizes >= size].min())
 
 
 def _wrap_around(weights: np.ndarray, size: int, origin: int) -> np.ndarray:

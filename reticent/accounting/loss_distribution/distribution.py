@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.accounting.loss_distribution.convolution import RepeatedLattice, compose
+from reticent.accounting.loss_distribution.convolution import compose
 from reticent.accounting.loss_distribution.lattice import (
+    RepeatedLattice,
     Sketch,
     cut_offs,
     lattice_ends,
@@ -68,13 +69,21 @@ class _Setting(NamedTuple):
 
 
 def upper_epsilon(
-    releases: Sequence[RepeatedPair], delta: float, *, relative_width: float = RELATIVE_WIDTH
+    releases: Sequence[RepeatedPair],
+    delta: float,
+    *,
+    relative_width: float = RELATIVE_WIDTH,
+    like: Sequence[RepeatedPair] | None = None,
 ) -> float:
-    """The smallest certified epsilon at `delta`; infinity when there is none."""
+    """The smallest certified epsilon at `delta`; infinity when there is none.
+
+    Args:
+        like: similar releases, whose lattice will do: nothing has to be chosen anew.
+    """
     near = None
     upper = math.inf
     for _ in range(_REFINEMENTS):
-        found, expected = _solve(releases, delta, relative_width, near, is_upper=True)
+        found, expected = _solve(releases, delta, relative_width, near, like, is_upper=True)
         upper = min(upper, or_infinite(found))
         # Where a single rare jump decides, Chernoff's estimate is far off: start again from what was found.
         if not upper < 0.7 * expected:
@@ -94,7 +103,7 @@ def lower_epsilon(
 
     `near`, an epsilon known to be close, helps to choose the lattice.
     """
-    return _solve(releases, delta, relative_width, near, is_upper=False)[0]
+    return _solve(releases, delta, relative_width, near, None, is_upper=False)[0]
 
 
 def discretise(
@@ -106,7 +115,7 @@ def discretise(
     sketches = [sketch(release.pair) for release in releases]
     if not all(len(copy.losses) for copy in sketches):
         return None
-    setting = _choose(releases, sketches, delta, relative_width, near)
+    setting = _choose(tuple(releases), delta, relative_width, near)
     if not np.isfinite(setting).all():
         return None
     cells = []
@@ -123,6 +132,7 @@ def _solve(
     delta: float,
     relative_width: float,
     near: float | None,
+    like: Sequence[RepeatedPair] | None,
     *,
     is_upper: bool,
 ) -> tuple[float, float]:
@@ -139,7 +149,8 @@ def _solve(
     sketches = [sketch(release.pair) for release in releases]
     if not all(len(copy.losses) for copy in sketches):  # losses beyond the range of float64
         return unknown, 0.0
-    setting = _choose(releases, sketches, delta, relative_width, near)
+    chosen_for = like if like is not None and near is None else releases
+    setting = _choose(tuple(chosen_for), delta, relative_width, near)
     if not np.isfinite(setting).all():
         return unknown, 0.0
     parts = [
@@ -150,10 +161,10 @@ def _solve(
         return unknown, setting.estimate
     # Rounding of the edges themselves: every loss may be off by this much (section 3.5).
     drift = sum(part.times * 16 * UNIT * (1 + max(map(abs, _ends(part)))) for part in parts)
-    width = 8 * setting.deviation + min(4 / setting.tilt, 4 * setting.estimate + 1)
+    width = 4 * setting.deviation + min(4 / setting.tilt, 4 * setting.estimate + 1)
     width = min(width, _MOST_POINTS * setting.spacing)
     for _ in range(6):
-        composed = compose(parts, sketches, setting.tilt, width, setting.tolerated)
+        composed = compose(parts, sketches, setting.tilt, width, setting.tolerated, setting.estimate)
         found = composed.epsilon_above(delta) if is_upper else composed.epsilon_below(delta)
         if found is not None:
             return (found + drift if is_upper else max(0.0, found - drift)), setting.estimate
@@ -163,14 +174,12 @@ def _solve(
     return unknown, setting.estimate
 
 
+@lru_cache(maxsize=16)  # both ends of a bracket ask
 def _choose(
-    releases: Sequence[RepeatedPair],
-    sketches: Sequence[Sketch],
-    delta: float,
-    relative_width: float,
-    near: float | None,
+    releases: tuple[RepeatedPair, ...], delta: float, relative_width: float, near: float | None
 ) -> _Setting:
     """The saddle point of Chernoff's bound on delta, and the spacing that meets the wanted width."""
+    sketches = [sketch(release.pair) for release in releases]
     tilts = _FIRST_TILTS
     tilt = estimate = 1.0
     for is_first in (True, False):

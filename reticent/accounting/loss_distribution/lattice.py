@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.accounting.loss_distribution.pairs import UNIT, Pair
+from reticent.accounting.loss_distribution.pairs import UNIT, Pair, ReversedPair
 
-_SKETCH_EDGES = 300  # a side; enough to place the saddle point and the cut-offs, no more
+_SKETCH = np.geomspace(1e-10, 1.0001, 160)  # of the reach; enough to place the saddle point and the cut-offs
+_SKETCH_EDGES = np.concatenate([-_SKETCH[::-1], _SKETCH])
 _EDGE_CELLS = 24  # next to an edge of the support, where the cuts are fitted one by one
 
 
@@ -31,6 +32,13 @@ class Lattice(NamedTuple):
         return self.offset + self.spacing * (self.first + np.arange(len(self.masses)))
 
 
+class RepeatedLattice(NamedTuple):
+    """A release and how often it is made."""
+
+    lattice: Lattice
+    times: int
+
+
 class Sketch(NamedTuple):
     """A coarse copy of a pair on uneven cells: chooses parameters, never enters a bound."""
 
@@ -44,16 +52,25 @@ class Sketch(NamedTuple):
 @lru_cache(maxsize=64)  # both ends of a bracket, and every delta, look at the same one
 def sketch(pair: Pair) -> Sketch:
     """Merges a pair on cells that are fine near a loss of zero and wide far out."""
-    low, high = pair.span()
-    reach = max(-low, high, 1e-300)
-    out = np.geomspace(1e-10 * reach, 1.0001 * reach, _SKETCH_EDGES)
-    edges = np.concatenate([-out[::-1], out])
-    edges = edges[(edges > low - 0.1 * reach) & (edges < high + 0.1 * reach)]
-    p, q, _, _ = pair.masses(edges)
+    if isinstance(pair, ReversedPair):  # the same cells, seen from the other side
+        edges, p, q = _uneven_cells(pair.inner)
+        edges, p, q = -edges[::-1], q[::-1], p[::-1]
+    else:
+        edges, p, q = _uneven_cells(pair)
     keep = (p > 0) & (q > 0)
     losses = np.log(p[keep]) - np.log(q[keep])
     below, above = np.cumsum(p)[:-1], np.cumsum(p[::-1])[::-1][1:]
     return Sketch(losses, p[keep], edges, below, above)
+
+
+@lru_cache(maxsize=8)  # one direction after the other
+def _uneven_cells(pair: Pair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    low, high = pair.span()
+    reach = max(-low, high, 1e-300)
+    edges = reach * _SKETCH_EDGES
+    edges = edges[(edges > low - 0.1 * reach) & (edges < high + 0.1 * reach)]
+    p, q, _, _ = pair.masses(edges)
+    return edges, p, q
 
 
 def log_moments(copy: Sketch, tilts: np.ndarray) -> np.ndarray:
