@@ -73,15 +73,27 @@ def test_a_round_is_bracketed_and_the_bracket_is_narrow(
     assert cost.upper - cost.lower <= 4e-3 * cost.upper + 1e-3
 
 
-@pytest.mark.parametrize(("steps", "times", "released"), [(3, 2, 3), (3, 2, 2), (2, 2, 2), (3, 3, 3)])
+@pytest.mark.parametrize(
+    ("steps", "times", "released"), [(3, 2, 3), (3, 2, 2), (2, 2, 2), (3, 3, 3), (4, 3, 4)]
+)
 def test_several_of_t_are_bracketed(steps: int, times: int, released: int):
     shifts = [unit(some, steps)[:released] for some in itertools.combinations(range(steps), times)]
-    p = density(1.0, shifts, [1 / len(shifts)] * len(shifts), 161 if released == 3 else 801)
-    q = density(1.0, [(0.0,) * released], [1.0], 161 if released == 3 else 801)
+    points = {2: 801, 3: 161, 4: 41}[released]
+    p = density(1.0, shifts, [1 / len(shifts)] * len(shifts), points)
+    q = density(1.0, [(0.0,) * released], [1.0], points)
     for delta in (0.1, 1e-4):
         cost = tight(allocated(1.0, steps, times=times, released=released), delta)
         assert worst(p, q, cost.upper) <= delta * (1 + 2e-3)
         assert worst(p, q, cost.lower) >= delta * (1 - 2e-3)
+
+
+def test_steps_that_blocks_leave_over_are_used():
+    """Seven steps in three blocks: of 3, 2 and 2. Between three blocks of 2 and three of 3."""
+    some = tight(allocated(1.0, 7, times=3), 1e-5).upper
+    short, long = (tight(allocated(1.0, steps, epochs=3), 1e-5).upper for steps in (2, 3))
+    product = Composed(events=(allocated(1.0, 2, epochs=2), allocated(1.0, 3)))
+    assert long < some < 0.97 * short
+    assert some == pytest.approx(tight(product, 1e-5).upper, rel=2e-3)
 
 
 def call(mu: float, strike: np.ndarray) -> np.ndarray:

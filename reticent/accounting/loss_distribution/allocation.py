@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from reticent.accounting.loss_distribution.lognormal_sums import Law, law_of_sum, power_of, scaled
+from reticent.accounting.loss_distribution.lognormal_sums import Law, law_of_sum, power_of, product, scaled
 from reticent.accounting.loss_distribution.pairs import (
     UNIT,
     AtomPair,
@@ -51,6 +51,7 @@ class AllocatedPair:
 
     Args:
         mu: how far the record moves the sum, in standard deviations.
+        longer: how many of the blocks have a step more; of an upper bound alone.
         side: the direction that is to be bounded; `added` is meant for `ReversedPair`.
         is_upper: whether the pair dominates the real one, or is dominated by it.
     """
@@ -60,6 +61,7 @@ class AllocatedPair:
     times: int = 1
     side: ChangedSide = "removed"
     is_upper: bool = True
+    longer: int = 0
 
     def masses(self, edges: np.ndarray) -> Masses:
         table = _table(self)
@@ -145,8 +147,8 @@ def attained_pairs(asked: AllocatedRound) -> tuple[Pair, Pair]:
 
 def _above(asked: AllocatedRound, side: ChangedSide) -> Pair:
     if asked.times > 1:
-        block = asked.steps // asked.times
-        return _one_of(asked.mu, block, asked.times, side, is_upper=True)
+        block, longer = divmod(asked.steps, asked.times)
+        return _one_of(asked.mu, block, asked.times, side, is_upper=True, longer=longer)
     # A record whose step is not made has joined nothing: a coin that nobody sees.
     seen = _one_of(asked.mu, asked.released, 1, side, is_upper=True)
     if asked.released == asked.steps:
@@ -154,11 +156,13 @@ def _above(asked: AllocatedRound, side: ChangedSide) -> Pair:
     return SampledPair(seen, math.nextafter(asked.released / asked.steps, 1.0))
 
 
-def _one_of(mu: float, steps: int, times: int, side: ChangedSide, *, is_upper: bool) -> Pair:
+def _one_of(mu: float, steps: int, times: int, side: ChangedSide, *, is_upper: bool, longer: int = 0) -> Pair:
     """A random step in each of so many blocks; without amplification where there is nothing else."""
-    if steps == 1 or mu > _MOST_MU or times > _MOST_TIMES:
+    if (steps == 1 and not longer) or mu > _MOST_MU or times > _MOST_TIMES:
         return GaussianPair(mu * math.sqrt(times))
-    return AllocatedPair(mu, min(steps, _MOST_STEPS) if is_upper else steps, times, side, is_upper)
+    if is_upper and steps >= _MOST_STEPS:
+        steps, longer = _MOST_STEPS, 0
+    return AllocatedPair(mu, steps, times, side, is_upper, longer)
 
 
 def _is_extreme(mu: float, steps: int) -> bool:
@@ -196,17 +200,20 @@ def _table(pair: AllocatedPair) -> _Table:
     if not pair.is_upper:
         return _table_below(pair, law)
     law, rest = scaled(law, pair.steps)
-    law = power_of(law, pair.times)
+    law, rest = power_of(law, pair.times - pair.longer), rest * (pair.times - pair.longer)
+    if pair.longer:
+        other, more = scaled(law_of_sum(pair.mu, pair.steps + 1, is_upper=True), pair.steps + 1)
+        law, rest = product(law, power_of(other, pair.longer)), rest + more * pair.longer
     keep = law.masses > 0
     q = law.masses[keep]
-    losses = law.spacing * (law.first + np.flatnonzero(keep)) + pair.times * rest
+    losses = law.spacing * (law.first + np.flatnonzero(keep)) + rest
     # Numbers may be off by this factor; losses count on the safe side of it.
-    largest = float(np.abs(losses).max()) + pair.times * math.log(pair.steps)
+    largest = float(np.abs(losses).max()) + pair.times * math.log(pair.steps + 1)
     slack = law.mean_error + 8 * UNIT * (1 + largest)
     losses = losses + (slack if pair.side == "removed" else -slack)
     p = q * np.exp(losses)
     error = law.mass_error + 4 * UNIT * (2 + largest)
-    infinite = law.infinite * math.exp(pair.times * rest) + _UNDERFLOW
+    infinite = law.infinite * math.exp(rest) + _UNDERFLOW
     return _Table(losses, p, q, infinite, law.zero + _UNDERFLOW, error)
 
 

@@ -90,16 +90,19 @@ def power_of(law: Law, times: int) -> Law:
     """
     found = law
     for digit in f"{times:b}"[1:]:
-        found = _multiply(found, found)
+        found = product(found, found)
         if digit == "1":
-            found = _multiply(found, law)
+            found = product(found, law)
     return found
 
 
-def _multiply(a: Law, b: Law) -> Law:
+def product(a: Law, b: Law) -> Law:
+    """The spread law of a product of two independent numbers, each of mean near 1."""
+    finest = min(a.spacing, b.spacing)  # a power of two, and all points of the other are on it
+    a, b = _refine(a, finest), _refine(b, finest)
     rounding = UNIT * (2 * min(len(a.masses), len(b.masses)) + 64)
     mean = [float(_relative_means(law, 1).sum()) + law.infinite for law in (a, b)]
-    product = Law(
+    whole = Law(
         spacing=a.spacing,
         first=a.first + b.first,
         masses=np.convolve(a.masses, b.masses),
@@ -109,7 +112,7 @@ def _multiply(a: Law, b: Law) -> Law:
         mass_error=a.mass_error + b.mass_error + rounding,
         mean_error=a.mean_error + b.mean_error,
     )
-    return trim(product, 1)
+    return trim(whole, 1)
 
 
 def _spacing(mu: float, count: int, steps: int) -> float:
