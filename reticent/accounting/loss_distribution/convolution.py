@@ -20,6 +20,7 @@ from reticent.accounting.loss_distribution.window import CENTRAL, Sum, choose_wi
 
 _PRECISIONS = ((np.float64, UNIT), (np.longdouble, float(np.finfo(np.longdouble).eps) / 2))
 _DEEPEST = 600.0  # the exponent at which a tilted weight counts as zero
+_LONGEST = 600.0  # between two losses: further away e^(origin - x) would overflow
 _LITTLE = 1e-3  # of delta: more that wraps around is worth a wider window
 _MOST_EXTENDED = 2**18  # points: extended precision is several times slower
 
@@ -101,7 +102,9 @@ class Composition(NamedTuple):
         above = np.cumsum(weighted[::-1])[::-1] * (1 + sign * self.relative)
         # Running sums of n terms, and the powers that scale them, are right to a few n u (section 4.6).
         leeway = max(1 - sign * (self.relative + UNIT * (4 * len(x) + 16 * 700)), 0.0)
-        return _Tails(x, weighted, above, step, leeway, is_complete=least == 0.0)
+        grown = _geometric(0.0, step, len(x)) if len(x) * step < _LONGEST else None
+        scaled = None if grown is None else np.cumsum((weighted / grown)[::-1])[::-1] * leeway
+        return _Tails(x, weighted, above, step, leeway, least == 0.0, grown, scaled)
 
 
 class _Tails(NamedTuple):
@@ -113,6 +116,8 @@ class _Tails(NamedTuple):
     step: float
     leeway: float  # what is subtracted counts with this factor, to stay on the safe side
     is_complete: bool  # nothing to the left was left out
+    grown: np.ndarray | None  # e^(x - origin), where the origin is the first loss: None if that is too far
+    scaled: np.ndarray | None
 
     @property
     def is_a_bound(self) -> bool:
@@ -129,12 +134,16 @@ class _Tails(NamedTuple):
             return None
         # delta at x is below the mass from x on, so the crossing is at or left of this loss.
         last = max(int(np.count_nonzero(self.above > delta)) - 1, 0)
-        first = max(last - int(600 / self.step), 0)  # further left e^(origin - x) would overflow
-        offsets = (first - last) * self.step
-        shrunk = self.masses[first:] * _geometric(-offsets, -self.step, len(self.x) - first)
-        scaled = np.cumsum(shrunk[::-1])[::-1][: last - first + 2] * self.leeway
+        if self.grown is not None and self.scaled is not None:
+            first, origin = 0, float(self.x[0])
+            grown, scaled = self.grown[: last + 2], self.scaled[: last + 2]
+        else:
+            first, origin = max(last - int(_LONGEST / self.step), 0), float(self.x[last])
+            offsets = (first - last) * self.step
+            shrunk = self.masses[first:] * _geometric(-offsets, -self.step, len(self.x) - first)
+            scaled = np.cumsum(shrunk[::-1])[::-1][: last - first + 2] * self.leeway
+            grown = _geometric(offsets, self.step, len(scaled))
         above = self.above[first : last + 2]
-        grown = _geometric(offsets, self.step, len(above))
         # At x itself, x adds nothing. Right of `last` alone may `grown` be infinite, and 0 times it be NaN:
         # there `above` as a whole is at most delta, and no comparison with NaN holds, so that both say no.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -151,7 +160,7 @@ class _Tails(NamedTuple):
             log_ratio = float(np.log(above[index] - delta) - np.log(scaled[index]))
         # At the loss before, delta is still above: where only the leeway makes it so, it drops right there.
         least = float(self.x[first + index - 1]) if index else 0.0
-        return max(float(self.x[last]) + log_ratio, least, 0.0)
+        return max(origin + log_ratio, least, 0.0)
 
 
 def compose(

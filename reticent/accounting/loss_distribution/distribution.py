@@ -115,7 +115,7 @@ def discretise(
     sketches = [sketch(release.pair) for release in releases]
     if not all(len(copy.losses) for copy in sketches):
         return None
-    setting = _choose(tuple(releases), delta, relative_width, near)
+    setting = _choose(releases, delta, relative_width, near)
     if not np.isfinite(setting).all():
         return None
     cells = []
@@ -150,7 +150,7 @@ def _solve(
     if not all(len(copy.losses) for copy in sketches):  # losses beyond the range of float64
         return unknown, 0.0
     chosen_for = like if like is not None and near is None else releases
-    setting = _choose(tuple(chosen_for), delta, relative_width, near)
+    setting = _choose(chosen_for, delta, relative_width, near)
     if not np.isfinite(setting).all():
         return unknown, 0.0
     parts = [
@@ -174,11 +174,16 @@ def _solve(
     return unknown, setting.estimate
 
 
-@lru_cache(maxsize=16)  # both ends of a bracket ask
-def _choose(
-    releases: tuple[RepeatedPair, ...], delta: float, relative_width: float, near: float | None
-) -> _Setting:
-    """The saddle point of Chernoff's bound on delta, and the spacing that meets the wanted width."""
+class _Saddle(NamedTuple):
+    tilt: float
+    estimate: float
+    deviation: float
+    tolerated: float
+
+
+@lru_cache(maxsize=16)  # for every width alike
+def _saddle_point(releases: tuple[RepeatedPair, ...], delta: float, near: float | None) -> _Saddle:
+    """Where Chernoff's bound on delta is smallest, and the losses there."""
     sketches = [sketch(release.pair) for release in releases]
     tilts = _FIRST_TILTS
     tilt = estimate = 1.0
@@ -203,6 +208,18 @@ def _choose(
     variance = sum(
         release.times * _variance(copy, tilt) for release, copy in zip(releases, sketches, strict=True)
     )
+    # Near epsilon a tilted mass m is worth m e^{log moment - tilt epsilon} of delta.
+    log_worth = float(_log_moment_at(releases, sketches, tilt)) - tilt * estimate
+    tolerated = 1e-4 * math.exp(min(max(math.log(delta) - log_worth, -300.0), 0.0))
+    return _Saddle(tilt, estimate, math.sqrt(variance), tolerated)
+
+
+def _choose(
+    releases: Sequence[RepeatedPair], delta: float, relative_width: float, near: float | None
+) -> _Setting:
+    """The saddle point of Chernoff's bound on delta, and the spacing that meets the wanted width."""
+    sketches = [sketch(release.pair) for release in releases]
+    tilt, estimate, deviation, tolerated = _saddle_point(tuple(releases), delta, near)
     # A cell of width h spreads a release's loss by at most h^2 / 4: epsilon moves by T h^2 (1 + tilt) / 8.
     wanted = relative_width * max(estimate, 1e-2) * (1 if estimate < _LARGE else 10)
     spacing = math.sqrt(6 * wanted / (_total(releases) * (1 + tilt)))
@@ -210,7 +227,7 @@ def _choose(
     share = delta / _total(releases)
     spans = [_span(release, copy, share) for release, copy in zip(releases, sketches, strict=True)]
     longest = max(high - low for low, high in spans)
-    finest = max(10.6 * math.sqrt(variance), longest) / _MOST_POINTS
+    finest = max(10.6 * deviation, longest) / _MOST_POINTS
     spacing = max(spacing, finest)
     on_atoms = _hit_atoms(releases, spacing)
     if on_atoms < spacing / 8 and longest > _FEW_POINTS * on_atoms:
@@ -218,10 +235,7 @@ def _choose(
         spacing = max(spacing / 8, finest)
     elif on_atoms >= finest:
         spacing = on_atoms
-    # Near epsilon a tilted mass m is worth m e^{log moment - tilt epsilon} of delta.
-    log_worth = float(_log_moment_at(releases, sketches, tilt)) - tilt * estimate
-    tolerated = 1e-4 * math.exp(min(max(math.log(delta) - log_worth, -300.0), 0.0))
-    return _Setting(tilt, estimate, math.sqrt(variance), spacing, tolerated)
+    return _Setting(tilt, estimate, deviation, spacing, tolerated)
 
 
 def _log_moment_at(releases: Sequence[RepeatedPair], sketches: Sequence[Sketch], tilt: float) -> float:
@@ -289,5 +303,6 @@ def _has_mass(part: RepeatedLattice) -> bool:
 
 
 def _ends(part: RepeatedLattice) -> tuple[float, float]:
-    losses = part.lattice.losses
-    return float(losses[0]), float(losses[-1])
+    lattice = part.lattice
+    last = lattice.first + len(lattice.masses) - 1
+    return lattice.offset + lattice.spacing * lattice.first, lattice.offset + lattice.spacing * last

@@ -17,7 +17,8 @@ from reticent.accounting.loss_distribution.lattice import Lattice, RepeatedLatti
 CENTRAL = 0.12  # of a window, on each side of its middle
 _APART = 0.875  # of a window: less than from there to where what wraps around comes from
 _LARGEST_WINDOW = 2**22  # points: 32 MB a copy
-_ODD = np.array([3**i * 5**j for i in range(16) for j in range(12) if 3**i * 5**j < 2**25])  # next to windows
+_SMOOTH = (2**k * 3**i * 5**j for k in range(36) for i in range(22) for j in range(15))
+_HANDY = np.array(sorted(size for size in _SMOOTH if size < 2**35))
 _STEPS = np.geomspace(0.02, 50, 24)  # of a tilt, in units of its own
 _SKEW = 1.08  # by how much wider than a normal one the tail of a nearly normal sum is
 
@@ -156,10 +157,14 @@ def _bound(whole: Sum, size: int, slopes: _Slopes, tolerated: float) -> tuple[Wi
 
 def _lattice_moments(lattice: Lattice, tilts: np.ndarray) -> np.ndarray:
     """ln E[e^{tilt * loss}] over the finite losses, in P, for each tilt."""
-    some = lattice.masses > 0
-    exponents = np.multiply.outer(tilts, lattice.losses[some])
-    top = exponents.max(axis=1)
-    return top + np.log((lattice.masses[some] * np.exp(exponents - top[:, None])).sum(axis=1))
+    masses, losses = lattice.masses, lattice.losses
+    some = masses > 0
+    if not some.all():
+        masses, losses = masses[some], losses[some]
+    exponents = np.multiply.outer(tilts, losses)
+    top = exponents.max(axis=1, keepdims=True)
+    exponents -= top
+    return top[:, 0] + np.log((masses * np.exp(exponents)).sum(axis=1))
 
 
 def handy(size: int) -> int:
@@ -169,9 +174,7 @@ def handy(size: int) -> int:
         >>> handy(1001), handy(1025)
         (1024, 1080)
     """
-    doublings = np.ceil(np.log2(np.maximum(size / _ODD, 1.0))).astype(int)
-    sizes = _ODD << doublings
-    return int(sizes[sizes >= size].min())
+    return int(_HANDY[np.searchsorted(_HANDY, size)])
 
 
 def _exp(value: float) -> float:
