@@ -16,7 +16,7 @@ from numpy import fft
 
 from reticent.accounting.loss_distribution.lattice import Lattice, RepeatedLattice, Sketch
 from reticent.accounting.loss_distribution.pairs import UNIT
-from reticent.accounting.loss_distribution.window import CENTRAL, Sum, choose_window
+from reticent.accounting.loss_distribution.window import CENTRAL, TiltedSum, choose_window
 
 _PRECISIONS = ((np.float64, UNIT), (np.longdouble, float(np.finfo(np.longdouble).eps) / 2))
 _DEEPEST = 600.0  # the exponent at which a tilted weight counts as zero
@@ -187,7 +187,7 @@ def compose(
     deviation = max(
         math.sqrt(sum(part.times * item.variance for part, item in zip(parts, tilted, strict=True))), spacing
     )
-    whole = Sum(parts, tilt, mean, log_scale, mean if near is None else near)
+    whole = TiltedSum(parts, tilt, mean, log_scale, mean if near is None else near)
     window = choose_window(whole, copies, width, deviation, tolerated / 8)
     shift = sum(part.times * part.lattice.offset for part in parts)
     origin = int(np.floor((mean - shift) / spacing)) - window.size // 2

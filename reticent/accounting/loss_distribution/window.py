@@ -23,8 +23,8 @@ _STEPS = np.geomspace(0.02, 50, 24)  # of a tilt, in units of its own
 _SKEW = 1.08  # by how much wider than a normal one the tail of a nearly normal sum is
 
 
-class Window(NamedTuple):
-    """The number of points; the rest as in `Composition`."""
+class Circle(NamedTuple):
+    """The number of points of a window, whose ends meet; the rest as in `Composition`."""
 
     size: int
     outside: float
@@ -32,12 +32,12 @@ class Window(NamedTuple):
     beyond: float
 
 
-class Sum(NamedTuple):
+class TiltedSum(NamedTuple):
     """The composed losses under a tilt.
 
     Example:
         >>> lattice = Lattice(spacing=1.0, offset=0.0, first=0, masses=np.array([0.5, 0.5]), infinite=0.0)
-        >>> whole = Sum([RepeatedLattice(lattice, 4)], tilt=0.0, mean=2.0, log_scale=0.0, near=2.0)
+        >>> whole = TiltedSum([RepeatedLattice(lattice, 4)], tilt=0.0, mean=2.0, log_scale=0.0, near=2.0)
         >>> whole.log_moments(np.array([0.0]))
         array([0.])
     """
@@ -70,8 +70,8 @@ class _Slopes(NamedTuple):
 
 
 def choose_window(
-    whole: Sum, copies: list[Sketch], width: float, deviation: float, tolerated: float
-) -> Window:
+    whole: TiltedSum, copies: list[Sketch], width: float, deviation: float, tolerated: float
+) -> Circle:
     """A handy size that holds `width`, so large that next to nothing comes round.
 
     Args:
@@ -97,7 +97,7 @@ def choose_window(
     return _choose_by_copies(whole, copies, at_hand, tolerated)
 
 
-def _choose_by_copies(whole: Sum, copies: list[Sketch], at_hand: int, tolerated: float) -> Window:
+def _choose_by_copies(whole: TiltedSum, copies: list[Sketch], at_hand: int, tolerated: float) -> Circle:
     """The smallest handy size of at least `at_hand` points for which a copy proposes s that prove enough."""
     # Copies hold rare jumps that the lattice counts as infinite, and are wider then: small s may be needed.
     steps = _STEPS / max(_deviation(whole, copies), whole.spacing)
@@ -124,7 +124,7 @@ def _choose_by_copies(whole: Sum, copies: list[Sketch], at_hand: int, tolerated:
         size += size // 8
 
 
-def _deviation(whole: Sum, copies: list[Sketch]) -> float:
+def _deviation(whole: TiltedSum, copies: list[Sketch]) -> float:
     """That of the composed copies, under the tilt."""
     variance = 0.0
     for part, copy in zip(whole.parts, copies, strict=True):
@@ -136,12 +136,12 @@ def _deviation(whole: Sum, copies: list[Sketch]) -> float:
     return math.sqrt(variance)
 
 
-def _distances(whole: Sum, size: int) -> tuple[float, float]:
+def _distances(whole: TiltedSum, size: int) -> tuple[float, float]:
     """From the mean to either end of the window, and from its centre to where what comes round is from."""
     return (size // 2 - 1) * whole.spacing, _APART * size * whole.spacing
 
 
-def _bound(whole: Sum, size: int, slopes: _Slopes, tolerated: float) -> tuple[Window, bool]:
+def _bound(whole: TiltedSum, size: int, slopes: _Slopes, tolerated: float) -> tuple[Circle, bool]:
     """What is proved about a window, and whether it is little enough."""
     half, apart = _distances(whole, size)
     slope = np.array(slopes)
@@ -152,7 +152,7 @@ def _bound(whole: Sum, size: int, slopes: _Slopes, tolerated: float) -> tuple[Wi
     found = (min(value, 1.0) * (1 + 1e-9) for value in (_exp(right) + _exp(left), returning, _exp(beyond)))
     weight = right - whole.tilt * (whole.mean + half - whole.near)
     is_too_much = returning > tolerated or weight > math.log(tolerated)
-    return Window(size, *found), not is_too_much
+    return Circle(size, *found), not is_too_much
 
 
 def _lattice_moments(lattice: Lattice, tilts: np.ndarray) -> np.ndarray:
