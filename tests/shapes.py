@@ -14,16 +14,25 @@ from beartype import BeartypeConf, beartype
 from jaxtyping import jaxtyped
 
 _ARRAY = re.compile(r"\b(Bool|Float|Int|Key|Num|Shaped|UInt32)\[")
+_TREE = re.compile(r"\b(ArrayTree|Params)\b")
 _CHECKER = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
 def has_shapes(function: object) -> bool:
+    """Whether the signature says what shape an array has."""
+    return inspect.isfunction(function) and any(
+        _ARRAY.search(str(text)) for text in function.__annotations__.values()
+    )
+
+
+def _is_checked(function: object) -> bool:
     return inspect.isfunction(function) and bool(_shapes_of(function))
 
 
 def _shapes_of(function: Any) -> dict[str, str]:
-    """The annotations of a function that say what shape an array has."""
-    return {name: text for name, text in function.__annotations__.items() if _ARRAY.search(str(text))}
+    """The annotations of a function that say that something is an array of a shape, or a tree of arrays."""
+    said = {name: str(text) for name, text in function.__annotations__.items()}
+    return {name: text for name, text in said.items() if _ARRAY.search(text) or _TREE.search(text)}
 
 
 def check_shapes(
@@ -58,11 +67,11 @@ def checked_shapes(module: ModuleType) -> Iterator[dict[str, Any]]:
         for name, value in list(vars(module).items()):
             if getattr(value, "__module__", None) != module.__name__:
                 continue
-            if has_shapes(value):
+            if _is_checked(value):
                 checked[name] = check_shapes(value)
                 patch.setattr(module, name, checked[name])
             elif inspect.isclass(value):
                 for inner, method in list(vars(value).items()):
-                    if has_shapes(method):
+                    if _is_checked(method):
                         patch.setattr(value, inner, check_shapes(method))
         yield checked

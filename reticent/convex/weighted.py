@@ -25,7 +25,7 @@ def weigh(loss: Loss) -> Loss:
     Example:
         >>> from reticent.convex.losses import logistic
         >>> pair = np.array([[1.0, 0.25]])
-        >>> weighted(logistic()).gradient(np.zeros((1, 1)), pair).item()
+        >>> weigh(logistic()).gradient(np.zeros((1, 1)), pair).item()
         -0.125
     """
 

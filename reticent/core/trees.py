@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
 Tree = TypeVar("Tree")
-ArrayTree = PyTree[Shaped[Array | np.ndarray | jax.ShapeDtypeStruct, "..."]]  # arrays, or shapes of such
+_Leaf = Array | np.ndarray | np.generic | float | jax.ShapeDtypeStruct  # an array, or its shape alone
+ArrayTree = PyTree[Shaped[_Leaf, "..."]]
 
 _SMALLEST = 2.0**-126  # the smallest normal float32; its reciprocal is normal too
 

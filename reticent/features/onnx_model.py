@@ -162,7 +162,7 @@ def resize(image: np.ndarray, size: tuple[int, int], channels: int = 3) -> np.nd
     """One image as bytes of another size, (height, width, channels): interpolated, each by itself.
 
     Example:
-        >>> resized(np.zeros((4, 4), np.uint8), (8, 6)).shape
+        >>> resize(np.zeros((4, 4), np.uint8), (8, 6)).shape
         (8, 6, 3)
     """
     from PIL import Image

@@ -115,7 +115,7 @@ def fold(params: Params) -> Params:
         >>> model = wide_resnet(10, 1)
         >>> params = model.init(jax.random.key(0))
         >>> image = jax.random.normal(jax.random.key(1), (8, 8, 3))
-        >>> same = wide_resnet(10, 1, is_folded=True).apply(folded(params), image)
+        >>> same = wide_resnet(10, 1, is_folded=True).apply(fold(params), image)
         >>> bool(jnp.allclose(same, model.apply(params, image), atol=1e-5))
         True
     """

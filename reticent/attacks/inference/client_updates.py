@@ -105,7 +105,7 @@ def cosines(
     """The cosine between an update and each direction; 0 for an update of zeros or of what is not finite.
 
     Example:
-        >>> aligned(np.eye(2), np.array([3.0, 0.0])).tolist()
+        >>> cosines(np.eye(2), np.array([3.0, 0.0])).tolist()
         [1.0, 0.0]
     """
     length = float(np.linalg.norm(np.asarray(update, np.float64)))

@@ -7,10 +7,8 @@ from typing import Any
 
 import jax
 
-from reticent.core.trees import ArrayTree
 
-
-def in_layer_order(tree: ArrayTree) -> list[Any]:
+def in_layer_order(tree: Any) -> list[Any]:
     """The leaves of a tree by their names, where dense2 comes before dense10.
 
     >>> in_layer_order({"dense10": {"w": 3}, "dense2": {"b": 1, "w": 2}})
