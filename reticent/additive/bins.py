@@ -25,6 +25,22 @@ _FEWEST = 6  # bins of rows that lie evenly, however much noise there is: smooth
 _REST = 0.5  # deviations: rare words count for at least that many rows, or they would have no curve
 
 
+class Parts(NamedTuple):
+    """The parts of a number's range that bins were made of, in order; the last one holds the missing cells.
+
+    Args:
+        of_cell: the part of each cell.
+        bins: the bin of each part.
+        mass: the share of rows in each part; sums to 1.
+        centres: where each part lies in the range, from 0 to 1; one less, as missing cells lie nowhere.
+    """
+
+    of_cell: np.ndarray
+    bins: np.ndarray
+    mass: np.ndarray
+    centres: np.ndarray
+
+
 class ColumnBins(NamedTuple):
     """The bins of a column.
 
@@ -33,12 +49,14 @@ class ColumnBins(NamedTuple):
         mass: the share of rows in each bin; sums to 1.
         is_number: whether bins are in order, except the last, which holds the missing cells.
         centres: where each bin lies in the range of the number, from 0 to 1; empty for words.
+        parts: of a number.
     """
 
     of_cell: np.ndarray
     mass: np.ndarray
     is_number: bool
     centres: np.ndarray
+    parts: Parts | None = None
 
 
 def parts_of_numbers() -> np.ndarray:
@@ -122,9 +140,14 @@ def _merge(parts: np.ndarray, masses: np.ndarray, enough: float) -> ColumnBins:
     of_part[-1] = len(merged)
     merged.append(float(masses[-1]))
     of_cell = of_part[parts]
-    numbers = np.arange(STEPS + 1) / STEPS
-    centres = np.array([numbers[of_cell[:-1] == at].mean() for at in range(len(merged) - 1)])
-    return ColumnBins(of_cell, _shares(merged), True, centres)
+    centres, finer = _centres(of_cell), Parts(parts, of_part, _shares(masses), _centres(parts))
+    return ColumnBins(of_cell, _shares(merged), True, centres, finer)
+
+
+def _centres(of_cell: np.ndarray) -> np.ndarray:
+    """Where the places of a number's cells lie in its range, from 0 to 1, but for that of missing cells."""
+    inside = of_cell[:-1]
+    return np.bincount(inside, weights=np.arange(STEPS + 1) / STEPS) / np.bincount(inside)
 
 
 def bins_of_words(noisy: np.ndarray, deviation: float, most: int) -> ColumnBins:

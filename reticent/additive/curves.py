@@ -2,7 +2,8 @@
 
 A curve is a combination of features: columns of a table with one row per bin. The products of two rows are a
 kernel that falls with the distance of the bins, so that neighbouring bins share what they learn, and the
-noise in a curve is as smooth as the curve.
+noise in a curve is as smooth as the curve. One feature of a number is a straight line. Bins are wide where
+few rows are, and the line goes on there.
 
 A curve has mean 0 over the data, so its features have. What is released is shifted: where nearly all rows
 have the same word, the others are far from the mean, and half as far from the middle of the two. The sum of
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.additive.bins import ColumnBins
+from reticent.additive.bins import ColumnBins, Parts
 
 RANK = 16  # features of a number's curve, at most
 _REACH = 0.2  # how far rows apart learn from each other, as a share of all rows
@@ -23,6 +24,7 @@ BY_VALUE = (
     0.3,
     0.6,
 )  # how much of a distance is by value, with much noise and with none; the rest is by rank
+STRAIGHT = 0.5  # the share of a straight line in the squares of the features of a number
 _STEPS_TO_MIDDLE = 300
 
 
@@ -51,8 +53,15 @@ class CurveFeatures(NamedTuple):
         return self.table + self.shift
 
 
-def features_of(bins: ColumnBins, rank: int = RANK, by_value: float = BY_VALUE[0]) -> CurveFeatures:
-    """The features of a column's curve; a curve has mean 0 over the data."""
+def features_of(
+    bins: ColumnBins, rank: int = RANK, by_value: float = BY_VALUE[0], straight: float = STRAIGHT
+) -> CurveFeatures:
+    """The features of a column's curve; a curve has mean 0 over the data.
+
+    Args:
+        straight: the share of a straight line, from part to part, in the squares of a number's features: the
+            others are steps, from bin to bin.
+    """
     kernel = _kernel(bins, by_value)
     centring = np.eye(len(kernel)) - bins.mass[None, :]  # (bins, bins): takes off the mean
     kernel = centring @ kernel @ centring.T
@@ -60,13 +69,26 @@ def features_of(bins: ColumnBins, rank: int = RANK, by_value: float = BY_VALUE[0
     if not largest > 1e-9:  # all rows are in one bin
         return CurveFeatures(bins.of_cell, np.zeros((len(kernel), 1)), np.zeros(1), np.zeros(1))
     values, vectors = np.linalg.eigh(kernel / largest)
-    kept = min(rank, len(kernel)) if bins.is_number else len(kernel)
+    has_line = bins.parts is not None and straight > 0 and rank > 1
+    kept = min(rank - has_line, len(kernel)) if bins.is_number else len(kernel)
     table = vectors[:, ::-1][:, :kept] * np.sqrt(np.maximum(values[::-1][:kept], 0.0))
+    of_cell, mass = bins.of_cell, bins.mass
+    if bins.parts is not None and has_line:
+        of_cell, mass = bins.parts.of_cell, bins.parts.mass
+        curved = table[bins.parts.bins] * np.sqrt(1 - straight)
+        table = np.column_stack([curved, _line(bins.parts) * np.sqrt(straight)])
     middle = _middle(table)
     table, shift = (part / np.linalg.norm(table - middle, axis=1).max() for part in (table, -middle))
-    strengths, turn = np.linalg.eigh(table.T @ (bins.mass[:, None] * table))
+    strengths, turn = np.linalg.eigh(table.T @ (mass[:, None] * table))
     turn = turn[:, ::-1]
-    return CurveFeatures(bins.of_cell, table @ turn, shift @ turn, np.maximum(strengths[::-1], 0.0))
+    return CurveFeatures(of_cell, table @ turn, shift @ turn, np.maximum(strengths[::-1], 0.0))
+
+
+def _line(parts: Parts) -> np.ndarray:
+    """A straight line from one end of the range to the other, 2 higher, (parts,); its mean over rows is 0."""
+    inside = parts.mass[:-1]
+    mean = float(inside @ parts.centres) / max(float(inside.sum()), 1e-12)
+    return np.append(2 * (parts.centres - mean), 0.0)
 
 
 def _middle(points: np.ndarray) -> np.ndarray:

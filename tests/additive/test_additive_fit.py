@@ -210,9 +210,30 @@ def test_features_are_bounded_and_curves_have_mean_zero():
         mass = source.dirichlet(np.ones(12))
         counts = Noisy(np.append(mass[:8].repeat(4), 0.1) * 1e4, 1.0)
         bins = bins_of_numbers(parts_of_numbers(), counts, counts, 10_000)
-        features = features_of(bins)
-        assert np.linalg.norm(features.released, axis=1).max() <= 1 + 1e-9
-        assert np.abs(bins.mass @ features.table).max() < 1e-7  # of an eigenvalue that is 0, the root
+        assert bins.parts is not None
+        for straight, mass in ((0.0, bins.mass), (0.5, bins.parts.mass)):
+            features = features_of(bins, straight=straight)
+            assert np.linalg.norm(features.released, axis=1).max() <= 1 + 1e-9
+            assert np.abs(mass @ features.table).max() < 1e-7  # of an eigenvalue that is 0, the root
+
+
+def test_a_line_goes_on_where_hardly_any_rows_are():
+    """Rows of a long tail share a bin; a straight line tells them apart."""
+    source = np.random.default_rng(0)
+    x = np.minimum(source.exponential(0.04, (20_000, 1)), 2.0) - 1
+    x[:6, 0] = np.linspace(0.0, 1.0, 6)
+    found = fit(
+        x,
+        x[:, 0],
+        NumberTarget((-1, 1)),
+        columns=Columns.of_numbers(1),
+        plan=AdditivePlan(passes=60, noise_multiplier=1e-3),
+        examples=20_000,
+        delta=1e-6,
+        keys=Keys.seeded(0),
+    )
+    far = found.model.scores(np.array([[0.0], [1.0]]))[:, 0]
+    assert far[1] - far[0] > 0.2  # by steps alone there is no difference
 
 
 def test_a_rare_word_is_told_apart_as_well_as_half_of_the_rows():
