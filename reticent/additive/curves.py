@@ -24,7 +24,7 @@ BY_VALUE = (
     0.3,
     0.6,
 )  # how much of a distance is by value, with much noise and with none; the rest is by rank
-STRAIGHT = 0.5  # the share of a straight line in the squares of the features of a number
+STRAIGHT = 0.3  # the share of a straight line in the squares of the features of a number
 _STEPS_TO_MIDDLE = 300
 
 

@@ -233,7 +233,7 @@ def test_a_line_goes_on_where_hardly_any_rows_are():
         keys=Keys.seeded(0),
     )
     far = found.model.scores(np.array([[0.0], [1.0]]))[:, 0]
-    assert far[1] - far[0] > 0.2  # by steps alone there is no difference
+    assert far[1] - far[0] > 0.1  # by steps alone there is no difference
 
 
 def test_a_rare_word_is_told_apart_as_well_as_half_of_the_rows():
