@@ -18,13 +18,13 @@ import numpy as np
 
 from reticent.additive.bins import ColumnBins, Parts
 
-RANK = 16  # features of a number's curve, at most
+RANK = (16, 24)  # features of a number's curve, at most, with much noise and with none
 _REACH = 0.2  # how far rows apart learn from each other, as a share of all rows
 BY_VALUE = (
     0.3,
-    0.6,
+    0.9,
 )  # how much of a distance is by value, with much noise and with none; the rest is by rank
-STRAIGHT = 0.3  # the share of a straight line in the squares of the features of a number
+STRAIGHT = (0.3, 0.5)  # the share of a straight line in the squares of a number's features
 _STEPS_TO_MIDDLE = 300
 
 
@@ -54,7 +54,7 @@ class CurveFeatures(NamedTuple):
 
 
 def features_of(
-    bins: ColumnBins, rank: int = RANK, by_value: float = BY_VALUE[0], straight: float = STRAIGHT
+    bins: ColumnBins, rank: int = RANK[0], by_value: float = BY_VALUE[0], straight: float = STRAIGHT[0]
 ) -> CurveFeatures:
     """The features of a column's curve; a curve has mean 0 over the data.
 

@@ -30,7 +30,7 @@ from reticent.additive import bins as binning
 from reticent.additive import sums
 from reticent.additive.bins import ColumnBins
 from reticent.additive.columns import NUMBER_CELLS, Columns
-from reticent.additive.curves import BY_VALUE, RANK, features_of
+from reticent.additive.curves import BY_VALUE, RANK, STRAIGHT, features_of
 from reticent.additive.descent import CurveDescent, between
 from reticent.additive.model import AdditiveModel
 from reticent.additive.plan import AdditivePlan, curve_room
@@ -99,9 +99,10 @@ def fit(
     start = releases.start(source, target.start_sums(y), plan.start, siblings)
     constant, curvature = target.start(start.values, examples)
     noise = plan.noise_multiplier / examples
-    by_value = between(*BY_VALUE, noise)
+    rank = min(int(between(*RANK, noise)), room)
+    shape = between(*BY_VALUE, noise), between(*STRAIGHT, noise)
     with threadpool_limits(limits=1):  # matrices are small: threads would wait for each other
-        curves = [features_of(bins, min(RANK, room), by_value) for bins in found]
+        curves = [features_of(bins, rank, *shape) for bins in found]
     descent = CurveDescent(
         curves,
         constant,
