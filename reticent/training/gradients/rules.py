@@ -44,6 +44,7 @@ _INSIDE = "promise_in_bounds"  # `Lookup.rows` keeps every number inside its tab
 SHORTCUTS = ("outer", "gram")  # rules whose bound rests on how a product of float32 is rounded
 _MEMORY_COST = 8  # arithmetic operations in the time of writing and reading one number
 _SMALL_PRODUCT = 4  # times as large as its factors: formed rather than not
+_NARROW = 128  # columns: products with so few are formed several times faster with the long side last
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +170,8 @@ def _outer_total(product: Product) -> Callable[[VectorPair, jax.Array, Grid], ja
     def total(kept: VectorPair, scale: jax.Array, grid: Grid) -> jax.Array:
         # An example that counts for nothing may hold NaN, and 0 * NaN is NaN: both sides are cleared.
         a, g = by_head(cleared(kept[0], scale)), by_head(weighted(kept[1], scale))
-        if (
-            product.fold_rows is not None
-        ):  # formed as it lies in memory: transposing takes a third of the time
+        if product.fold_rows is not None and product.columns > _NARROW:
+            # Formed as it lies in memory: transposing it would take a third of the time.
             return product.fold_rows(chunked_product(a, g, grid))
         return product.fold(chunked_product(g, a, grid))
 
