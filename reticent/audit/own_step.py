@@ -79,7 +79,8 @@ def own_step(
         places = jnp.arange(blocks.places)
         is_real = places < rows
         keys = Keys.seeded(seed)
-        roots = Roots(*(keys.take(stream, steps=range(at, at + 1)) for stream in _STREAMS))
+        sampling, noise, views = (keys.take(stream, steps=range(at, at + 1)) for stream in _STREAMS)
+        roots = Roots(sampling, noise, views)
         state = TrainState(jnp.int32(at), params, zeros, max_norm, zeros)
         source = DeviceRows(
             {key: jnp.asarray(array) for key, array in _pad_batch(batch, blocks.places).items()}

@@ -310,4 +310,4 @@ def test_classes_of_another_type_than_the_labels_are_refused():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         PateClassifier(**FIXED).fit(X, NAMES[:-1])
     with pytest.raises(InvalidArgument, match="y to be passed"):
-        PateClassifier(**FIXED).fit(X, None)
+        PateClassifier(**FIXED).fit(X, None)  # pyright: ignore[reportArgumentType]

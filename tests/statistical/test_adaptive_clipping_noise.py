@@ -84,9 +84,10 @@ def runs(*seeds: int, options: Any = None) -> list[Seen]:
     def seen(seed: int) -> Seen:
         keys = Keys.seeded(seed)
         streams = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
-        roots = Roots(*(keys.take(stream, steps=range(STEPS)) for stream in streams))
-        noise, next_norms = compiled(roots)
-        return Seen(np.asarray(-noise, np.float64), np.asarray(next_norms, np.float64), ROWS // 2)
+        sampling, noise, views = (keys.take(stream, steps=range(STEPS)) for stream in streams)
+        roots = Roots(sampling, noise, views)
+        released, next_norms = compiled(roots)
+        return Seen(np.asarray(-released, np.float64), np.asarray(next_norms, np.float64), ROWS // 2)
 
     compiled = jax.jit(all_steps, compiler_options=options)
     return [seen(seed) for seed in seeds]

@@ -75,7 +75,8 @@ def released(*seeds: int, options: Any = None) -> list[dict[str, np.ndarray]]:
     def noise(seed: int) -> dict[str, np.ndarray]:
         keys = Keys.seeded(seed)
         streams = (Stream.SAMPLING, Stream.NOISE, Stream.VIEWS)
-        roots = Roots(*(keys.take(stream, steps=range(STEPS)) for stream in streams))
+        sampling, noise, views = (keys.take(stream, steps=range(STEPS)) for stream in streams)
+        roots = Roots(sampling, noise, views)
         return {name: np.asarray(leaf, np.float64) for name, leaf in compiled(roots).items()}
 
     compiled = jax.jit(all_steps, compiler_options=options)
