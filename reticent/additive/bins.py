@@ -25,7 +25,7 @@ _FEWEST = 6  # bins of rows that lie evenly, however much noise there is: smooth
 _REST = 0.5  # deviations: rare words count for at least that many rows, or they would have no curve
 
 
-class Parts(NamedTuple):
+class FineBins(NamedTuple):
     """The parts of a number's range that bins were made of, in order; the last one holds the missing cells.
 
     Args:
@@ -56,7 +56,7 @@ class ColumnBins(NamedTuple):
     mass: np.ndarray
     is_number: bool
     centres: np.ndarray
-    parts: Parts | None = None
+    parts: FineBins | None = None
 
 
 def parts_of_numbers() -> np.ndarray:
@@ -140,7 +140,7 @@ def _merge(parts: np.ndarray, masses: np.ndarray, enough: float) -> ColumnBins:
     of_part[-1] = len(merged)
     merged.append(float(masses[-1]))
     of_cell = of_part[parts]
-    centres, finer = _centres(of_cell), Parts(parts, of_part, _shares(masses), _centres(parts))
+    centres, finer = _centres(of_cell), FineBins(parts, of_part, _shares(masses), _centres(parts))
     return ColumnBins(of_cell, _shares(merged), True, centres, finer)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reticent.additive.bins import ColumnBins, Parts
+from reticent.additive.bins import ColumnBins, FineBins
 
 RANK = (16, 24)  # features of a number's curve, at most, with much noise and with none
 _REACH = 0.2  # how far rows apart learn from each other, as a share of all rows
@@ -84,7 +84,7 @@ def features_of(
     return CurveFeatures(of_cell, table @ turn, shift @ turn, np.maximum(strengths[::-1], 0.0))
 
 
-def _line(parts: Parts) -> np.ndarray:
+def _line(parts: FineBins) -> np.ndarray:
     """A straight line from one end of the range to the other, 2 higher, (parts,); its mean over rows is 0."""
     inside = parts.mass[:-1]
     mean = float(inside @ parts.centres) / max(float(inside.sum()), 1e-12)

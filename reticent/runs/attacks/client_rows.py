@@ -31,7 +31,7 @@ TRAPPED = "rows of a client that a model made for it reads, as a share"
 _ROWS = 10  # of a client in a trap
 _CLIENTS = 64  # at most
 
-Rows = dict[str, np.ndarray]
+ClientRows = dict[str, np.ndarray]
 Found = dict[str, Estimate]
 
 
@@ -40,8 +40,8 @@ def rows_from_updates(
     params: Any,
     plan: Plan,
     rate: float,
-    rows: Rows,
-    outside: Rows,
+    rows: ClientRows,
+    outside: ClientRows,
     *,
     watched: int,
 ) -> dict[str, Found]:
