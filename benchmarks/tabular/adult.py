@@ -46,7 +46,8 @@ def preparation(trials: Trials) -> tuple[Section, Any]:
         f"The same at epsilon 1, and with `--domain adult.toml`: the catalog's public domain of Adult, its "
         f"columns numbered. Then the whole budget goes into training. Delta is {DELTA:g}. "
         "The two differ in more than budget: the public bounds are wider (capital gains up to 99,999), which "
-        "makes rare features small, so this is no price of the noise alone. Every run has a split of its own."
+        "makes rare features small, so the difference is not the price of the noise alone. Every run has a "
+        "split of its own."
     )
     checks = [Check("points of accuracy that preparation costs", declared - private, "<=", _PREPARATION, "")]
     rows = [(name, *_cells(runs)) for name, runs in found.items()]
@@ -65,7 +66,7 @@ def defaults(trials: Trials) -> tuple[Section, Any]:
     rows = [(name, *_cells(runs)) for name, runs in found.items()]
     raw = [as_json(settings[name], runs) for name, runs in found.items()]
     ours, *others = (_mean([run.accuracy for run in runs]) for runs in found.values())
-    checks = [Check("points that the best alternative is ahead", max(others) - ours, "<=", 0.5, "")]
+    checks = [Check("lead of the best alternative, in points", max(others) - ours, "<=", 0.5, "")]
     text = "The same at epsilon 1, with other methods and models. Every run has a split of its own."
     return Section("The defaults compared with the alternatives", text, ("", *_HEADER), rows, checks), raw
 

@@ -54,7 +54,7 @@ def growth(folder: Path) -> tuple[Section, Any]:
         checks.append(Check(f"{case.name}: time of all rows / three times a third", ratio, "<=", _LINEAR))
     text = (
         "`reticent train FILE --no-header --target LAST --model linear --epsilon 1 -o FOLDER` in a process "
-        "of its own, on rows taken by chance; nothing is declared. kddcup99 has 42 columns and 23 labels, "
+        "of its own, on rows drawn at random; nothing is declared. kddcup99 has 42 columns and 23 labels, "
         "covtype 55 columns and 7. Memory is the largest resident set; seconds are those of the process."
     )
     rows = [

@@ -43,8 +43,8 @@ def beside(trials: Trials, environments: Path) -> tuple[Section, Any]:
     text = (
         "`DPExplainableBoostingClassifier` of interpret-core 0.7.8 with its default settings, on the same "
         f"rows as ours, seed by seed, delta {DELTA:g}; mean and deviation in percent. By default it takes "
-        "the kinds and the bounds of the columns from the data without charge, and warns of it; ours pays. "
-        "Each epsilon is by the accounting of its own package."
+        "the kinds and the bounds of the columns from the data without charge, with a warning; ours pays. "
+        "Each epsilon comes from the accounting of its own package."
     )
     header = (
         "epsilon",
