@@ -2,9 +2,9 @@
 
     python examples/audit_saved_probabilities.py [FOLDER]
 
-The model is a random forest that never heard of privacy; it might be one of PyTorch, or somebody else's. An
-attack needs its answers about records that it was trained on, and about records of the same kind that it was
-not. With the two files a terminal does as well:
+The model is a random forest, trained without privacy; it could also be a PyTorch model, or somebody else's.
+An attack needs its answers about records that it was trained on, and about records of the same kind that it
+was not. With the two files, the same works from a terminal:
 
     reticent attack --members members.npz --outsiders outsiders.npz
 """
@@ -24,7 +24,7 @@ from reticent.attacks import battery, read_outputs
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
 
-# Whoever has the model: train it, ask it about both sides, save its answers.
+# The owner of the model trains it, asks it about both sides and saves its answers.
 images, labels = load_digits(return_X_y=True)
 inside, outside, inside_labels, outside_labels = train_test_split(
     images, labels, test_size=0.5, stratify=labels, random_state=0
@@ -38,7 +38,7 @@ for name, rows, truth in (("members", inside, inside_labels), ("outsiders", outs
         features=rows,  # may be left out; with them, a record on both sides is found and refused
     )
 
-# Whoever attacks it: nothing but the two files.
+# The attacker has nothing but the two files.
 members = read_outputs(folder / "members.npz", name="members")
 outsiders = read_outputs(folder / "outsiders.npz", name="outsiders")
 found = battery.run_without_shadows(members, outsiders)

@@ -61,7 +61,7 @@ run = rt.train(
     evaluate=held_out,
     metrics={"accuracy": accuracy},
 )
-model = eqx.combine(run.params, rest)  # a Network again, to be saved or asked as any other
+model = eqx.combine(run.params, rest)  # a Network again, to be saved or used like any other
 
 print(run.guarantee)
 print(f"{plan.steps} steps, noise multiplier {plan.noise_multiplier:.4f}")

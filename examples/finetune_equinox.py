@@ -14,7 +14,7 @@ import optax
 import reticent as rt
 from reticent.data import catalog
 
-digits = catalog.load("digits").train  # some of them are taken for public
+digits = catalog.load("digits").train  # some of them are treated as public
 public, held_out, private = (digits.take(part) for part in np.split(np.arange(1797), [300, 597]))
 network = eqx.nn.MLP(64, 10, width_size=64, depth=1, activation=jnp.tanh, key=jax.random.key(0))
 

@@ -15,7 +15,7 @@ import optax
 import reticent as rt
 from reticent.data import catalog
 
-digits = catalog.load("digits").train  # some of them are taken for public
+digits = catalog.load("digits").train  # some of them are treated as public
 public, held_out, private = (digits.take(part) for part in np.split(np.arange(1797), [300, 597]))
 
 

@@ -55,7 +55,7 @@ run = rt.train(
     evaluate=held_out,
     metrics={"accuracy": accuracy},
 )
-model = nnx.merge(graph, run.params)  # a Network again, to be saved or asked as any other
+model = nnx.merge(graph, run.params)  # a Network again, to be saved or used like any other
 
 print(run.guarantee)
 print(f"{plan.steps} steps, noise multiplier {plan.noise_multiplier:.4f}")

@@ -17,7 +17,7 @@ TEXT = """Milliseconds per step; the median of the rounds. float32, SGD, every c
 
 * **reticent**: `rt.train` as a user calls it, from one call of `on_progress` to the next: Poisson batches
   drawn from data in memory, clipping, noise, the optimizer, and the epsilon of each epoch.
-* **noise**: of that, the Gaussian noise by itself, in a loop of its own.
+* **noise**: of that, the Gaussian noise alone, in a loop of its own.
 * **not private**: `jax.value_and_grad` of the mean loss of the same network over random rows of the same
   data, SGD; as many steps in one compiled call as ours or one step per call, whichever is faster.
 * **Opacus**: `make_private` with `hooks` and with `ghost`; one resident batch, no data loader.
