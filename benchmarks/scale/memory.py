@@ -90,7 +90,7 @@ def _checks(raw: list[dict[str, Any]]) -> list[Check]:
     return checks
 
 
-ENCODED = """What `reticent train` does with a Parquet file of {width} numbers and a label, under a
+ENCODED = """`reticent train` on a Parquet file of {width} numbers and a label, under a
 declared domain, made to believe that no table fits into the memory: rows are encoded to a scratch folder
 once, then streamed. The recipe is that of the command: 200 steps, B = 4096. Preparing is everything before
 the first step, the pricing and the digest of the table too."""
