@@ -14,16 +14,16 @@ from reticent.data.files import Table
 from reticent.data.files.dialect import DeclaredFormat
 from reticent.data.preparation import prepare
 from reticent.data.preparation.noise import PreparationNoise
-from reticent.data.preparation.numbers import TAIL
+from reticent.data.preparation.numbers import TAILS, Tails
 from reticent.distributed import collectives
 from reticent.distributed.consensus import by_first
 from reticent.runs import folder as folders
 from reticent.runs.open_run import OpenRun
 from reticent.runs.users import rows_for_preparation
 
-# Of the rows, on each side: curves have their bins where rows are, so wide bounds cost them little, and what
-# lies beyond bounds is often most of what a number varies by.
-_TAIL_OF_CURVES = 0.0002
+# Curves have their bins where rows are, so wide bounds cost them little, and what lies beyond bounds is often
+# most of what a number varies by.
+_TAILS_OF_CURVES = Tails(cut=0.0002, are_continued=True)
 
 
 def layout_for(layout: Mapping[str, Any], declared: Domain | None) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _find(run: OpenRun, source: Any, noise: PreparationNoise, keys: Keys, observ
                 domain=source.declared,
                 target=target,
                 keeps_rest=run.record.is_generator,
-                tail=_TAIL_OF_CURVES if run.record.recipe.method == "additive" else TAIL,
+                tails=_TAILS_OF_CURVES if run.record.recipe.method == "additive" else TAILS,
                 on_progress=on_progress,
             )
     except Inconclusive as error:  # a second one was not paid for

@@ -287,6 +287,33 @@ def test_the_coarse_range_holds_what_was_counted() -> None:
     assert numbers.coarse_range(np.zeros(numbers.COARSE), 1.0) is None
 
 
+def test_a_tail_that_drowns_in_little_noise_goes_on_and_an_edge_stays() -> None:
+    source, rows, deviation = np.random.default_rng(0), 260_000, 80.0
+    values, within = source.exponential(60.0, rows) - 50, (-1024.0, 1024.0)
+    tail = {sign: numbers.fine_counts(sign * values, within) for sign in (-1, 1)}
+    edge = numbers.fine_counts(values[values < 170], within)
+    cut = numbers.Tails(cut=0.0002)
+    goes_on = cut._replace(are_continued=True)
+
+    def bounds(counts: np.ndarray, tails: numbers.Tails, deviation: float = deviation) -> tuple[float, float]:
+        return numbers.quantile_bounds(counts + noise * deviation, within, deviation, rows, tails=tails)
+
+    is_wide, are_kept = [], []
+    for _ in range(50):
+        noise = source.normal(size=numbers.FINE)
+        for sign, counts in tail.items():
+            before, after = (bounds(counts, tails)[::sign] for tails in (cut, goes_on))
+            assert before[0] == after[0]
+            assert sign * before[1] <= sign * after[1] <= 1024
+            # About 100 rows are beyond 430, and drown in the noise; the last is at 679.
+            is_wide.append(sign * before[1] < 550 and 620 < sign * after[1] < 850)
+            assert bounds(counts, goes_on, rows / 450) == bounds(counts, cut, rows / 450)
+        before, after = (bounds(edge, tails) for tails in (cut, goes_on))
+        are_kept.append(before == after)
+        assert max(before[0] - after[0], after[1] - before[1]) < 180  # by a noise beside the edge: two cells
+    assert np.mean(is_wide) > 0.8 < np.mean(are_kept)
+
+
 def test_dates_money_and_identifiers_are_found_by_noisy_counts_and_names(tmp_path: Path) -> None:
     days = [f"2024-{n % 12 + 1:02d}-{n % 28 + 1:02d}" for n in range(ROWS)]
     lines = [f'{n},{day},"${n % 100 * 1000:,}",{"+-"[n % 2]}' for n, day in enumerate(days)]

@@ -47,7 +47,7 @@ def prepare(
     domain: Domain | None = None,
     target: str | None = None,
     keeps_rest: bool = True,
-    tail: float = numbers.TAIL,
+    tails: numbers.Tails = numbers.TAILS,
     on_progress: OnProgress = lambda done: None,
 ) -> Prepared:
     """Makes a domain public: keeps what `domain` declares and finds the rest privately.
@@ -59,7 +59,7 @@ def prepare(
         keeps_rest: missing cells and other words always have features of their own. If not, they have where
             rows enough have such a cell; elsewhere a model would learn nothing about it but noise, and the
             cell counts as a typical one.
-        tail: the share of rows that the bounds of a number may cut off on each side.
+        tails: what the bounds of numbers do about the few rows at either end.
 
     Guarantee:
         Costs `noise.event`, whatever is found and however often.
@@ -81,7 +81,7 @@ def prepare(
         keeps_rest=keeps_rest,
         on_progress=on_progress,
         target=target if target is not None else (domain.target if domain else None),
-        tail=tail,
+        tails=tails,
     )
     require_enough_rows(table, noise, scan.rows, domain)
     columns = {} if domain is None else _declared_columns(domain, target)

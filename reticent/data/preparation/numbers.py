@@ -6,13 +6,33 @@ whoever is predicted. So where the noise leaves a choice, the wider ones are tak
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 _LEAST, _MOST = -15, 30  # exponents of four: from a billionth to a quintillion
 _EXPONENTS = _MOST - _LEAST + 1
 COARSE = 2 * _EXPONENTS + 1  # cells: negative, zero, positive
 FINE = 24  # cells: more would split the rows of a tail until none stands out
-TAIL = 0.01  # the share of rows cut off on each side, if the noise lets one see so few
+_LITTLE = 1 / 500  # of the rows in a deviation of the noise: tails that drown in less of it may be continued
+_SEEN = 3.0  # deviations above which the count of a tail's cell is taken for rows
+
+
+class Tails(NamedTuple):
+    """What bounds do about the few rows at either end of a number's range.
+
+    Args:
+        cut: the share of rows that may be cut off on each side, if the noise lets one see so few.
+        are_continued: where hardly any noise is, bounds go on to where a tail that gets thinner evenly would
+            have one row left.
+    """
+
+    cut: float = 0.01
+    are_continued: bool = False
+
+
+TAILS = Tails()
 
 
 def coarse_counts(numbers: np.ndarray) -> np.ndarray:
@@ -68,7 +88,7 @@ def quantile_bounds(
     deviation: float,
     present: float | None = None,
     *,
-    tail: float = TAIL,
+    tails: Tails = TAILS,
 ) -> tuple[float, float]:
     """The edges between which all but a small share of the rows lie, as far as the noise allows.
 
@@ -77,16 +97,17 @@ def quantile_bounds(
 
     Args:
         present: about how many rows have a number at all, if that is known better than from these cells.
-        tail: the share of rows that may be cut off on each side, if the noise lets one see so few.
     """
     low, high = bounds
     if high <= low:
         return low - 1, high + 1
+    rows = float(noisy.sum()) if present is None else present
     first, last = (
-        _crowd(noisy, deviation, float(noisy.sum()) if present is None else present, tail)
-        or _between_tails(noisy, deviation, tail)
-        or (0, FINE)
+        _crowd(noisy, deviation, rows, tails.cut) or _between_tails(noisy, deviation, tails.cut) or (0, FINE)
     )
+    if tails.are_continued and deviation <= _LITTLE * rows:
+        first = min(first, _end_of_tail(noisy, deviation))
+        last = max(last, FINE - _end_of_tail(noisy[::-1], deviation))
     width = (high - low) / FINE
     return low + first * width, high - (FINE - last) * width
 
@@ -132,3 +153,22 @@ def _first_above_noise(noisy: np.ndarray, deviation: float, tail: float) -> int 
     noise = 1.5 * deviation * np.sqrt(np.arange(1, len(noisy) + 1))
     found = np.flatnonzero(up_to > np.maximum(noise, tail * up_to[-1]))
     return int(found[0]) if len(found) else None
+
+
+def _end_of_tail(noisy: np.ndarray, deviation: float) -> float:
+    """The cells before the place where a tail on the left would have one row left; infinite if there is none.
+
+    A tail has three cells in a row that stand out of the noise, each with fewer rows than the next. It goes
+    on falling as fast as it does at most among them. If the cell before them has fewer rows than that, it
+    ends there.
+    """
+    last = int(np.argmax(noisy > _SEEN * deviation))
+    if not 0 < last < FINE - 2:
+        return math.inf
+    counts = noisy[last : last + 3]
+    if not 0 < counts[0] < counts[1] < counts[2]:
+        return math.inf
+    fall = float(np.diff(np.log(counts)).max())
+    if noisy[last - 1] + 2 * deviation < counts[0] * math.exp(-fall):
+        return math.inf
+    return max(last - math.log(max(counts[0], 1.0)) / fall, 0.0)

@@ -70,13 +70,13 @@ class Scan:
         keeps_rest: bool,
         on_progress: OnProgress,
         target: str | None,
-        tail: float = numbers.TAIL,
+        tails: numbers.Tails = numbers.TAILS,
     ) -> None:
         self.unseen: dict[str, float] = {}
         self._table, self._noise, self._root = table, noise, root
         self._markers, self._on_progress = markers, on_progress
         self._ignore_case, self._keeps_rest = ignore_case, keeps_rest
-        self._passes, self._target_name, self._tail = 0, target, tail
+        self._passes, self._target_name, self._tails = 0, target, tails
         self.rows = int(collectives.total(np.int64(table.row_count)))
 
     def kinds(self, wanted: list[str], target: str | None) -> dict[str, Column]:
@@ -225,7 +225,7 @@ class Scan:
         """A number with its bounds, and what stands for a missing one where few are missing."""
         counts, missing = noisy[:-1], float(noisy[-1])
         present = self.rows - min(max(missing, 0.0), self.rows)
-        inside = numbers.quantile_bounds(counts, bounds, deviation, present, tail=self._tail)
+        inside = numbers.quantile_bounds(counts, bounds, deviation, present, tails=self._tails)
         found = _with_bounds(column, inside)
         if self._keeps_rest or is_target or not isinstance(found, Number):
             return found
