@@ -79,13 +79,13 @@ def test_decimal_commas_are_detected(write) -> None:
 
 @pytest.mark.parametrize(
     ("encoding", "detected"),
-    [("utf-8", "utf-8"), ("utf-8-sig", "utf-8-sig"), ("utf-16", "utf-16"), ("latin-1", "latin-1")],
+    [("utf-8", "utf-8"), ("utf-8-sig", "utf-8-sig"), ("utf-16", "utf-16"), ("cp1252", "cp1252")],
 )
 def test_encodings_are_detected(write, encoding: str, detected: str) -> None:
-    table = open_table(write("größe,wert\n1,schön\n2,übel\n", encoding=encoding))
+    table = open_table(write("größe,wert\n1,schön\n2,9 €\n", encoding=encoding))
     assert table.dialect.encoding == detected
     assert table.names == ("größe", "wert")
-    assert rows_of(table) == [("1", "schön"), ("2", "übel")]
+    assert rows_of(table) == [("1", "schön"), ("2", "9 €")]
 
 
 def test_padding_comments_blank_lines_and_missing_markers(write) -> None:

@@ -54,7 +54,7 @@ def test_bytes_of_one_line_do_not_change_the_encoding(tmp_path: Path) -> None:
     odd = "9,9;Genève;latin".encode("latin-1") + b"\n"
     assert _format(_write(tmp_path, PLAIN, extra=odd)).endswith("utf-8")
     assert _format(_write(tmp_path, PLAIN, encoding="latin-1", extra="1;Genève;x\n".encode())).endswith(
-        "latin-1"
+        "cp1252"
     )
 
 

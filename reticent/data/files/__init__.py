@@ -57,7 +57,7 @@ def open_table(
         path: the file, or postgresql://USER@HOST:PORT/DATABASE.
         delimiter: one character; `None` to detect.
         header: whether the first line names the columns; `None` to detect.
-        encoding: of the text; `None` for UTF-8, UTF-16 with a mark, or else Latin-1.
+        encoding: of the text; `None` for UTF-8, UTF-16 with a mark, or else cp1252.
         decimal: the sign in numbers, "." or ","; `None` to detect.
         quote: the sign around cells, "" for none; `None` to detect.
         thousands: "." if 1.234 is more than a thousand in a file with a decimal comma, else "".

@@ -50,7 +50,7 @@ class DelimitedTable(Table):
         declared = declared or DeclaredFormat()
         with report_damage(path, "text"):
             self._encoding = declared.encoding or detect_encoding(first_bytes(path, SAMPLE))
-            self._is_lenient = declared.encoding is None and self._encoding.startswith("utf-8")
+            self._is_lenient = declared.encoding is None and self._encoding.startswith(("utf-8", "cp"))
             self._is_squeezed = declared.delimiter == BLANK
             text, is_whole = self._sample()
             known: dict[str, Any] = {"path": path, "encoding": self._encoding, "expected": expected}
