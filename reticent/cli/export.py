@@ -21,10 +21,12 @@ def run(
     write: Annotated[
         Path | None, typer.Option("-o", "--output", help="A new folder for the release.", show_default=False)
     ] = None,
-    form: Annotated[
-        str | None,
+    forms: Annotated[
+        list[str] | None,
         typer.Option(
-            "--format", help="For programs without reticent: onnx or sklearn.", show_default="reticent's own"
+            "--format",
+            help="For programs without reticent: onnx or sklearn. May be repeated.",
+            show_default="reticent's own",
         ),
     ] = None,
     as_json: output.AsJson = False,
@@ -45,7 +47,7 @@ def run(
 
     paths.require_folder(folder)
     paths.require_new_folder(write)
-    record = export(folder, write, form=_form(form))
+    record = export(folder, write, forms=_forms(forms or []))
     names = sorted(path.name for path in write.iterdir())
     if as_json:
         output.print_json({"folder": str(write), "files": names, "sentence": str(record.result.guarantee)})
@@ -54,10 +56,9 @@ def run(
     output.print_text(str(record.result.guarantee))
 
 
-def _form(name: str | None) -> PortableForm | None:
+def _forms(names: list[str]) -> list[PortableForm]:
     from reticent.core import checks
 
-    if name is None:
-        return None
-    checks.one_of(("onnx", "sklearn"), format=name)
-    return cast("PortableForm", name)
+    for name in names:
+        checks.one_of(("onnx", "sklearn"), format=name)
+    return cast("list[PortableForm]", names)

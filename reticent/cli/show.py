@@ -97,12 +97,17 @@ def _looks_at(folder: Path, record: RunRecord) -> list[tuple[str, str]]:
     assert record.outcome is not None
     if record.is_generator or record.outcome.model.name not in ("linear", "additive"):
         return []
+    problem = record.outcome.problem
+
+    def of_class(output: str) -> str:  # a number has one score: it needs no name
+        return f" for {output}" if problem is not None and problem.bounds is None else ""
+
     try:
         if record.outcome.model.name == "additive":
             from reticent.report.facts.shapes import effects_of_columns
 
             said = [
-                f"{each.column} ({plain_number(min(each.values), digits=3)} to "
+                f"{each.column}{of_class(each.output)} ({plain_number(min(each.values), digits=3)} to "
                 f"{plain_number(max(each.values), digits=3)}, noise up to "
                 f"{plain_number(max(each.deviations), digits=2)})"
                 for each in effects_of_columns(folder, record)[:_LOOKED_AT]
@@ -112,7 +117,7 @@ def _looks_at(folder: Path, record: RunRecord) -> list[tuple[str, str]]:
             from reticent.runs.weights import labelled_weights, show_effect
 
             found = labelled_weights(Predictor(folder)).weights[:_LOOKED_AT]
-            said = [f"{each.feature} ({show_effect(each)})" for each in found]
+            said = [f"{each.feature}{of_class(each.output)} ({show_effect(each)})" for each in found]
     except ReticentError:  # it has no names, or its file is gone: the rest of the card does not need it
         return []
     return [("looks at", f"{', '.join(said)}; more with --weights, and as pictures in the report")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,14 +27,14 @@ _ABOUT_THE_MODEL = ("model", "teachers", "ignore", "learn", "start_digest")  # o
 _MADE = (folders.MODEL, WEIGHTS, "generator.model", "generator.safetensors", "generator.json")
 
 
-def export(folder: Path, to: Path, *, form: PortableForm | None = None) -> RunRecord:
+def export(folder: Path, to: Path, *, forms: Collection[PortableForm] = ()) -> RunRecord:
     """Writes what is covered by the guarantee of a finished run into a new folder, and nothing else.
 
     It can be shown, reported on and predicted with, or sampled from. Held-out scores, the history, what was
     seen on the way, and the folders of data and ledger stay behind.
 
     Args:
-        form: also writes files for programs that do not have reticent: `onnx` or `sklearn`.
+        forms: also writes files for programs that do not have reticent: `onnx`, `sklearn` or both.
 
     Raises:
         DataError: the run is not finished, there is something at `to` already, or the model has no such form.
@@ -45,9 +46,11 @@ def export(folder: Path, to: Path, *, form: PortableForm | None = None) -> RunRe
     files = {name: content for name in _MADE if (content := _read(folder, name)) is not None}
     if not files:
         raise DataError(f"{folder} holds no model and no generator.", remedy="Restore it from a copy.")
-    if form is not None:
+    if forms:
         folders.require_model(folder, record)
-        files |= portable_files(portable_model(Predictor(folder), released), form)
+        portable = portable_model(Predictor(folder), released)
+        for form in forms:
+            files |= portable_files(portable, form)
     domain = folders.domain_text(folder)
     folders.create(to)
     for name, content in files.items():

@@ -122,12 +122,15 @@ def test_the_card_has_baselines_beside_scores(reticent, home: Path) -> None:
     _, out, _ = reticent("show", home / "loose")
     assert "always predicting the most frequent class: " in " ".join(out.split())
     assert "balanced accuracy" in out
+    assert " for yes (" in " ".join(out.split())  # what moves the score, and of which class
 
 
 def test_an_export_for_other_programs_says_what_it_wrote(reticent, home: Path, tmp_path: Path) -> None:
-    code, out, err = reticent("export", home / "loose", "-o", tmp_path / "r", "--format", "sklearn", "--json")
+    pytest.importorskip("onnx")
+    forms = ("--format", "sklearn", "--format", "onnx")
+    code, out, err = reticent("export", home / "loose", "-o", tmp_path / "r", *forms, "--json")
     assert code == 0, err
-    assert {"released_model.py", "arrays.npz", "encoding.json", "MODEL_CARD.md"} <= set(
+    assert {"released_model.py", "arrays.npz", "encoding.json", "model.onnx", "MODEL_CARD.md"} <= set(
         json.loads(out)["files"]
     )
     card = (tmp_path / "r" / "MODEL_CARD.md").read_text()

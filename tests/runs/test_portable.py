@@ -107,7 +107,7 @@ def run(request: pytest.FixtureRequest, table: Path, tmp_path_factory: pytest.Te
 def test_a_scikit_learn_release_predicts_the_same_without_reticent(
     run: Path, table: Path, tmp_path: Path
 ) -> None:
-    export(run, tmp_path / "release", form="sklearn")
+    export(run, tmp_path / "release", forms=["sklearn"])
     assert {"released_model.py", "arrays.npz", "encoding.json"} <= {
         path.name for path in (tmp_path / "release").iterdir()
     }
@@ -135,7 +135,7 @@ def test_a_scikit_learn_release_predicts_the_same_without_reticent(
 
 def test_an_onnx_release_predicts_the_same_in_another_runtime(run: Path, table: Path, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    export(run, tmp_path / "release", form="onnx")
+    export(run, tmp_path / "release", forms=["onnx"])
     predictor = Predictor(run)
     x = np.asarray(encode(open_table(table / "t.csv"), predictor._domain())["x"])
     session = onnxruntime.InferenceSession(
@@ -158,7 +158,7 @@ def test_an_onnx_release_predicts_the_same_in_another_runtime(run: Path, table: 
 
 def test_no_file_of_a_release_is_a_pickle_or_holds_what_is_private(run: Path, tmp_path: Path) -> None:
     for form in ("onnx", "sklearn"):
-        export(run, tmp_path / form, form=form)
+        export(run, tmp_path / form, forms=[form])
         names = {path.name for path in (tmp_path / form).iterdir()}
         assert names <= {
             *("MODEL_CARD.md", "domain.toml", "model.safetensors", "run.json", "encoding.json"),
@@ -175,7 +175,7 @@ def test_a_form_that_is_not_there_leaves_nothing_behind(
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(Unavailable, match=r"reticent\[onnx\]"):
-        export(run, tmp_path / "release", form="onnx")
+        export(run, tmp_path / "release", forms=["onnx"])
     assert not (tmp_path / "release").exists()
 
 
