@@ -5,10 +5,12 @@ Exit codes: 0 fine, 1 wrong input or failure, 3 refused by the privacy budget, 1
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import shlex
 import sys
+import threading
 import traceback
 from contextlib import suppress
 from typing import Annotated
@@ -88,6 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
     kept = None
     if arguments is None:  # elsewhere, the process is somebody else's
         kept = keep_programs()
+        sys.unraisablehook = _send_interrupt_again
         leave_pandas_out(given)
     code = _run([word for word in given if word != "--debug"], debug="--debug" in given)
     if kept is not None and "jax" in sys.modules:
@@ -100,6 +103,18 @@ def main(arguments: list[str] | None = None) -> None:
     if is_interrupted or (arguments is None and {"jax", "pyarrow"} & sys.modules.keys()):
         _exit_past_threads(code)
     sys.exit(code)
+
+
+def _send_interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Repeats a Ctrl-C that Python dropped.
+
+    An exception in a callback of the garbage collector is printed and ignored, and JAX has such a callback:
+    a run that was interrupted there would go on, and be charged.
+    """
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        threading.Timer(0.01, _thread.interrupt_main).start()  # once that callback has ended
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _exit_past_threads(code: int) -> None:

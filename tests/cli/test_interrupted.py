@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -45,3 +46,14 @@ def test_an_interrupt_before_anything_heavy_is_an_ordinary_exit(monkeypatch: pyt
     with pytest.raises(SystemExit) as ended:
         app.main(["account"])
     assert ended.value.code == 130
+
+
+def test_an_interrupt_that_python_drops_is_sent_again(monkeypatch: pytest.MonkeyPatch):
+    class Callback:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "unraisablehook", app._send_interrupt_again)
+    Callback()  # gone at once
+    with pytest.raises(KeyboardInterrupt):
+        time.sleep(30)
