@@ -66,6 +66,7 @@ def declare_as_asked(request: Request, target: str, table: Table, domain: Domain
         ignore=request.ignore,
         missing=request.missing,
         assumes_public=request.prepare == "assume-public",
+        user=request.user,
     )
 
 
@@ -81,6 +82,7 @@ def declare(
     ignore: Collection[str] = (),
     missing: Collection[str] = (),
     assumes_public: bool = False,
+    user: str | None = None,
 ) -> Declared:
     """The domain of a request, with what its options and its target add.
 
@@ -88,6 +90,7 @@ def declare(
         ignore: columns to leave out.
         missing: cells that mean "not known", beside the usual ones.
         assumes_public: what no file declares is read off the data, all of it.
+        user: the column that names the user of each row, which is no feature.
 
     Raises:
         InvalidArgument, DataError: an option contradicts the table.
@@ -101,7 +104,8 @@ def declare(
     if domain is None or _is_open(domain.columns.get(target)):
         found = _public_target(table, domain, target, task, classes)
     if assumes_public:
-        found = _assume_public_beside(found, table, domain, target, is_bare=is_bare)
+        settled = {*ignore, *(bounds or {}), *(buckets or {}), *((user,) if user else ())}
+        found = _assume_public_beside(found, table, domain, target, is_bare=is_bare, settled=settled)
     known = found.domain
     if isinstance(classes, tuple):
         known = with_column(table, known, target, Label(values=classes, lenient=True))
@@ -196,15 +200,22 @@ def _with_bounds(domain: Domain | None, name: str, low: float, high: float, *, i
     return Number(bounds=(float(low), float(high)), missing=not is_target, lenient=True)
 
 
-def assume_public(table: Table, domain: Domain | None, target: str | None) -> Declared:
-    """Everything that a draft reads off the data, taken as public; what a file declares goes first."""
+def assume_public(
+    table: Table, domain: Domain | None, target: str | None, settled: Collection[str] = ()
+) -> Declared:
+    """Everything that a draft reads off the data, taken as public; what a file declares goes first.
+
+    Args:
+        settled: columns of which nothing that is read is used: they are left out, or declared otherwise.
+    """
     drafted = draft(table, target, markers=MISSING_MARKERS if domain is None else domain.missing_markers)
     columns = {name: _as_public(column) for name, column in drafted.columns.items()}
-    if domain is not None:
-        declared = {name: column for name, column in domain.columns.items() if not column.looked_up}
-        columns = {name: declared.get(name, column) for name, column in columns.items()}
-    numbers = sum(isinstance(column, (Number, Integer)) for column in columns.values())
-    words = sum(isinstance(column, (Category, Label)) for column in columns.values())
+    declared = {} if domain is None else domain.columns
+    declared = {name: column for name, column in declared.items() if not column.looked_up}
+    columns = {name: declared.get(name, column) for name, column in columns.items()}
+    used = [column for name, column in columns.items() if name not in declared and name not in settled]
+    numbers = sum(isinstance(column, (Number, Integer)) for column in used)
+    words = sum(isinstance(column, (Category, Label)) for column in used)
     sentence = (
         "what was read off the data is public: the kinds of all columns, which of them have missing cells, "
         f"bounds of {numbers} and words of {words}"
@@ -213,7 +224,13 @@ def assume_public(table: Table, domain: Domain | None, target: str | None) -> De
 
 
 def _assume_public_beside(
-    chosen: Declared, table: Table, domain: Domain | None, target: str, *, is_bare: bool
+    chosen: Declared,
+    table: Table,
+    domain: Domain | None,
+    target: str,
+    *,
+    is_bare: bool,
+    settled: Collection[str],
 ) -> Declared:
     """The rest of a table taken as public, beside a target that is chosen by the same rule as without that.
 
@@ -221,7 +238,7 @@ def _assume_public_beside(
     """
     column = None if chosen.domain is None else chosen.domain.columns.get(target)
     is_number = not _is_open(column) and isinstance(column, (Number, Integer))
-    drafted = assume_public(table, domain, None if is_number else target)
+    drafted = assume_public(table, domain, None if is_number else target, settled)
     assert drafted.domain is not None
     columns = dict(drafted.domain.columns)
     read = columns[target]

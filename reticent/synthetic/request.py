@@ -175,7 +175,8 @@ class SynthSource:
         if known is not self.declared and known is not None:
             self.declared = _without(known, request.ignore)
         if request.prepare == "assume-public":
-            self.declares = assume_public(self.table, self.declared, request.target)
+            settled = {*request.ignore, *filter(None, (request.user,))}
+            self.declares = assume_public(self.table, self.declared, request.target, settled)
             assert self.declares.domain is not None
             self.declared = _without(self.declares.domain, request.ignore)
 

@@ -128,6 +128,13 @@ def test_all_that_is_read_off_the_data_is_said_to_be(tmp_path: Path) -> None:
         "what was read off the data is public: the kinds of all columns, which of them have missing cells, "
         "bounds of 1 and words of 1",
     )
+    for settled in (
+        {"ignore": ["age"]},
+        {"bounds": {"age": (0, 99)}},
+        {"user": "age"},
+    ):  # not what is not used
+        beside = declared(tmp_path, ["no", "yes"] * 50, assumes_public=True, **settled)
+        assert beside.assumptions[-1].endswith("bounds of 0 and words of 1")
 
 
 @pytest.mark.parametrize("days", [4, 20])
