@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from reticent.accounting.rounding import at_least, at_most
 from reticent.audit.evidence import Evidence, EvidenceKind
 from reticent.core import checks
 from reticent.core.errors import InvalidArgument
@@ -55,36 +56,33 @@ class Verdict:
         return 1 if self.outcome is Outcome.CONTRADICTED else 0
 
     def __str__(self) -> str:
-        bound, sure = f"{_down(self.bound)}", f"{100 * self.confidence:.4g}%"
-        limits = f"the most that it could show is {_down(self.ceiling)}"
+        bound, claim, sure = at_least(self.bound), at_most(self.claim), f"{100 * self.confidence:.4g}%"
+        limits = f"the most that it could show is {at_least(self.ceiling)}"
         if self.power is not None:
-            limits += f"; without any noise it would show {_down(self.power)}"
+            limits += f"; without any noise it would show {at_least(self.power)}"
         if self.expected is not None:
             limits += f"; with the right noise about {self.expected:.2f}"
         match self.outcome:
             case Outcome.CONTRADICTED if self.bound <= self.claim:
                 sentence = (
                     f"the guesses are too good for this plan, with {sure} confidence. They show epsilon "
-                    f"{bound}, below the claimed {self.claim:.4g} at this delta, but contradict the plan's "
+                    f"{bound}, below the claimed {claim} at this delta, but contradict the plan's "
                     "claims at other deltas"
                 )
             case Outcome.CONTRADICTED:
-                sentence = (
-                    f"epsilon is at least {bound} with {sure} confidence, above the claimed {self.claim:.4g}"
-                )
+                sentence = f"epsilon is at least {bound} with {sure} confidence, above the claimed {claim}"
             case Outcome.CONSISTENT:
                 sentence = (
-                    f"nothing contradicts the claimed epsilon {self.claim:.4g}; the audit shows at least "
-                    f"{bound}"
+                    f"nothing contradicts the claimed epsilon {claim}; the audit shows at least {bound}"
                 )
             case Outcome.UNINFORMATIVE if self.power is None:
                 sentence = (
-                    f"nothing contradicts the claimed epsilon {self.claim:.4g}, but it is not known whether "
+                    f"nothing contradicts the claimed epsilon {claim}, but it is not known whether "
                     "this audit would have detected training without noise"
                 )
             case Outcome.UNINFORMATIVE:
                 sentence = (
-                    f"this audit could not have contradicted the claimed epsilon {self.claim:.4g}, "
+                    f"this audit could not have contradicted the claimed epsilon {claim}, "
                     "even if there had been no noise at all"
                 )
         return f"{self.outcome}: {sentence} ({limits})."
@@ -157,8 +155,3 @@ def judge(
         expected=expected,
         is_plan_refuted=is_plan_refuted,
     )
-
-
-def _down(value: float) -> str:
-    """Rounds down to two digits, which is still a lower bound."""
-    return f"{math.floor(value * 100) / 100:.2f}"

@@ -10,7 +10,7 @@ import pytest
 from reticent.attacks.explain import describe
 from reticent.attacks.metrics import measure
 from reticent.attacks.scores import Scores
-from reticent.report.facts.attacks import _strongest_in_words, strongest_value
+from reticent.report.facts.attacks import _strongest_in_words, strongest_value, trade_off
 from reticent.report.facts.odds import ClaimPoint
 
 NOTHING = [ClaimPoint(epsilon=0.0, delta=0.0)]  # at most the false-positive rate itself
@@ -55,6 +55,13 @@ def test_a_rate_above_the_proved_limit_is_explained(low: float, said: str) -> No
 def test_a_rate_below_the_limit_needs_no_word_more() -> None:
     words = _strongest_in_words({"weak": attack(0.0005, 0.0, 0.01)}, NOTHING)
     assert words.endswith("The proved limit there is 0.100%.")
+
+
+@pytest.mark.parametrize(("found", "is_explained"), [(0.5, False), (0.6, True)])
+def test_a_curve_above_the_proved_one_is_explained(found: float, is_explained: bool) -> None:
+    curve = {"false_positive_rate": [0.0, 0.5, 1.0], "true_positive_rate": [0.0, found, 1.0]}
+    (chart,) = trade_off({"attacks": {"sure": attack(0.5, 0.0, 1.0) | {"roc": curve}}}, tuple(NOTHING))
+    assert ("chance may explain that" in chart.description) is is_explained
 
 
 @pytest.mark.parametrize(("shift", "said"), [(-0.5, True), (0.5, False)])

@@ -163,9 +163,16 @@ def trade_off(attacked: dict[str, Any] | None, known: tuple[ClaimPoint, ...]) ->
     attacks = played_attacks(attacked)
     name = strongest_attack(attacks)
     curve = None if name is None else attacks[name].get("roc")
+    doubt = ""
     if curve:
         x, y = (_percent(curve[kind]) for kind in ("false_positive_rate", "true_positive_rate"))
         lines.append(Line(name=f"the strongest attack, {name}", x=x, y=y))
+        proved = [100 * largest_true_positive_rate(known, at / 100) for at in x]
+        if any(found > most for found, most in zip(y, proved, strict=True)):
+            doubt = (
+                " The curve of the attack is an estimate. Where it lies above the proved one, chance may "
+                "explain that: an audit can tell (reticent audit)."
+            )
     lines.append(Line(name="guessing", x=(0.0, 100.0), y=(0.0, 100.0), is_dashed=True))
     found = bound_from_above("", 100 * largest_true_positive_rate(known, 0.1), digits=3).shown
     return (
@@ -173,7 +180,7 @@ def trade_off(attacked: dict[str, Any] | None, known: tuple[ClaimPoint, ...]) ->
             id="tradeoff",
             title="Members found, for how many false alarms",
             description=f"An attack that accuses 10% of the outsiders finds at most {found}% of the members. "
-            "Guessing finds 10%.",
+            f"Guessing finds 10%.{doubt}",
             x_label="outsiders who are accused (false-positive rate), %",
             y_label="members who are found, %",
             lines=tuple(lines),
