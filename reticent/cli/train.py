@@ -299,7 +299,7 @@ def show(done: FinishedRun, *, as_json: bool) -> None:
         print_card(done.folder, done.record)
         output.note(
             f"Next: reticent predict {done.folder} NEW.csv; reticent show {done.folder}; "
-            f"reticent attack {done.folder} -o {done.folder}/attacks; reticent report {done.folder}."
+            f"reticent attack {done.folder}; reticent report {done.folder}."
         )
 
 

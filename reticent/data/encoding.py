@@ -270,6 +270,7 @@ class ColumnCells:
         self._table = table
         markers = markers_for(domain.columns[name], domain.missing_markers)
         self.missing = missing_cells(self._column, markers)
+        self._forgiven = np.zeros(len(self.missing), bool)
 
     def _reading(self, column: Column) -> Reading:
         is_date = isinstance(column, Number) and column.date
@@ -280,6 +281,7 @@ class ColumnCells:
         if not isinstance(column, Number) or not column.lenient:
             return np.zeros(len(self.missing), bool)
         wrong = unreadable_cells(self._column, self.missing, self._reading(column))
+        self._forgiven = wrong
         self.missing = self.missing | wrong
         return wrong
 
@@ -321,7 +323,9 @@ class ColumnCells:
     def refuse_missing(self) -> NoReturn:
         row = int(self.missing.argmax())
         remedy = "Declare missing = true for this column, or remove the row."
-        self._refuse(row, "is missing, and the domain does not expect that", remedy)
+        is_text = self._forgiven[row]
+        said = "cannot be read, so it counts as missing," if is_text else "is missing,"
+        self._refuse(row, f"{said} and the domain does not expect that", remedy)
 
     def _refuse(
         self, row: int, what: str, remedy: str = "Correct the cell, or list it in missing_markers."

@@ -163,7 +163,8 @@ def require_unit(dataset: Dataset, plan: Plan) -> None:
     """
     if dataset.unit != plan.unit:
         raise DataError(
-            f"The plan protects a {plan.unit}, and dataset '{dataset.name}' has records of a {dataset.unit}.",
+            f"The plan protects a {plan.unit}, and dataset '{dataset.name}' "
+            f"{'names no users' if dataset.users is None else 'names the user of each row'}.",
             remedy="Give the dataset its users and the plan unit='user' with rows_per_user, or neither.",
         )
 

@@ -105,7 +105,7 @@ def test_the_guarantee_is_for_a_user_and_counts_users() -> None:
 
 def test_units_of_plan_and_data_must_agree() -> None:
     data = table()
-    with pytest.raises(DataError, match="protects a record, and dataset 'data' has records of a user"):
+    with pytest.raises(DataError, match="protects a record, and dataset 'data' names the user of each row"):
         step_of(data, plan(users=len(data), unit="record", rows_per_user=None))
     with pytest.raises(DataError, match="protects a user"):
         step_of(Dataset(arrays=data.arrays))

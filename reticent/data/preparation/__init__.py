@@ -142,11 +142,11 @@ def require_enough_rows(
     every, needed = len(columns), _needed_rows(noise, len(columns))
     if needed > rows:
         raise TooFewRows(
-            f"{table.label}: {rows} {table.unit}s are too few to find out privately what {every} columns "
+            f"{table.label}: {rows:,} {table.unit}s are too few to find out privately what {every} columns "
             f"hold. At this price that takes about {needed:,.0f}.",
             remedy="Take what the table shows as public, which the guarantee then says: --prepare "
-            f"assume-public. Or declare it: reticent domain {shlex.quote(table.label)} -o domain.toml, then "
-            "--domain domain.toml.",
+            f"assume-public. Or declare it: reticent domain {shlex.quote(table.label)} -o domain.toml, "
+            "remove the looked_up marks of what is public, then --domain domain.toml.",
         )
 
 

@@ -28,6 +28,7 @@ from reticent.runs.attacks.recipes import has_shadows, shadow_recipe
 from reticent.runs.attacks.view import require_cells
 from reticent.runs.reopen import Again
 from reticent.runs.scoring import predict_scores
+from reticent.runs.users import several_rows
 
 
 def attack_run(
@@ -54,7 +55,9 @@ def attack_run(
     pool = pool_of(again)
     if shadows < 1 or not has_shadows(again):
         if shadows >= 1:
-            observer.say("There are no shadow models for this run: only attacks that need none are run.")
+            several = several_rows(again.record.request.rows_per_user) is not None
+            why = "users with several rows" if several else f"the method '{again.record.recipe.method}'"
+            observer.say(f"There are no shadow models for {why}: only attacks that need none are run.")
         return _attack_without_shadows(again, pool, attacks)
     found = _train_shadows(again, pool, shadows, minutes, cache, observer)
     logits, robustness = ask_about_pool(again, pool)(again.params)
