@@ -206,7 +206,8 @@ def _kind(seen: _ColumnSummary | None, table: Table, name: str) -> Column:
     if seen.is_number:
         return _number(seen, table, name)
     if seen.is_date:
-        bounds = day_number(day_of(seen.first_day)), day_number(day_of(seen.last_day))
+        # A time of day lies after the beginning of its day: the bound above it is the next one.
+        bounds = day_number(day_of(seen.first_day)), day_number(day_of(math.ceil(seen.last_day)))
         is_lenient = seen.numbers + seen.others > 0
         return Number(
             bounds=bounds,

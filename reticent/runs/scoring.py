@@ -19,7 +19,7 @@ UNRELEASED, NOBODY = "unreleased estimate on held-out rows", "no rows were held 
 MUCH_OUTSIDE = 0.05  # of the targets: above that there is a warning
 
 _BINS = 10  # of confidence
-_THRESHOLDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def score(

@@ -76,13 +76,17 @@ def test_words_among_numbers_count_as_missing_as_they_do_in_training(tmp_path) -
 
 
 def test_dates_money_and_identifiers_have_their_kinds(tmp_path) -> None:
-    lines = [f'{n},01/{n % 28 + 1:02d}/2024,"${n * 1000:,}.50",c{n},{"yn"[n % 2]}' for n in range(1, 61)]
-    text = "patient_id,seen,paid,customerID,sick\n" + "\n".join(lines) + "\n"
+    lines = [
+        f'{n},01/{n % 28 + 1:02d}/2024,"${n * 1000:,}.50",c{n},2024-01-{n % 9 + 1:02d}T18:00:00,{"yn"[n % 2]}'
+        for n in range(1, 61)
+    ]
+    text = "patient_id,seen,paid,customerID,at,sick\n" + "\n".join(lines) + "\n"
     domain = drafted(tmp_path, text, "sick")
     seen, paid = domain.columns["seen"], domain.columns["paid"]
     assert isinstance(seen, Number)
     assert seen.date
     assert seen.bounds == Number.of_dates("2024-01-01", "2024-01-28").bounds
+    assert getattr(domain.columns["at"], "bounds", None) == Number.of_dates("2024-01-01", "2024-01-10").bounds
     assert isinstance(paid, Number)
     assert paid.bounds == (1000.5, 60000.5)
     for name in ("patient_id", "customerID"):

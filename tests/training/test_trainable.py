@@ -196,6 +196,7 @@ def test_training_factors_learns_and_a_loss_with_a_key_keeps_it() -> None:
     ("make", "message"),
     [
         (lambda: lambda name: False, "Nothing is left to learn"),
+        (lambda: "last_layer", "trainable='last_layer' is text"),
         (lambda: dict.fromkeys(MODEL, False), "Nothing is left to learn: the mask"),
         (lambda: {"w9": True}, "names 'w9', which the model does not have"),
         (lambda: {**dict.fromkeys(MODEL), "w2": jnp.zeros((3, 3))}, "has shape"),

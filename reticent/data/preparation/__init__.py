@@ -193,8 +193,12 @@ def _describe_ignored(domain: Domain, names: list[str]) -> list[str]:
 
 def _how_to_use(name: str, column: Ignored) -> str:
     if column.reason == TOO_RARE:
-        return f"If its words repeat, a public hash can sort them: --buckets {shlex.quote(name)}={_BUCKETS}."
+        return f"If its words repeat, a public hash can sort them: {_buckets_for(name)}."
     return "Declare it in a domain file if it matters."
+
+
+def _buckets_for(name: str) -> str:
+    return f"--buckets {shlex.quote(name)}={_BUCKETS}, or in Python Category(buckets={_BUCKETS})"
 
 
 def _describe_unseen(domain: Domain, unseen: Mapping[str, float]) -> list[str]:
@@ -205,7 +209,7 @@ def _describe_unseen(domain: Domain, unseen: Mapping[str, float]) -> list[str]:
         said.append(
             f"{quote(name)}: {words} of its words are frequent enough to be shown, and about {share:.0%} of "
             "the rows have others, which count as one word. To tell them apart by a public hash: "
-            f"--buckets {shlex.quote(name)}={_BUCKETS}."
+            f"{_buckets_for(name)}."
         )
     return said
 

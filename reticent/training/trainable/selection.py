@@ -41,8 +41,14 @@ def chosen_leaves(trainable: Any, model: NamedLeaves, program: Callable[[], Trac
         program: traces the loss, for selectors that look at it.
 
     Raises:
-        InvalidArgument: nothing is left to learn, or a mask does not fit the model.
+        InvalidArgument: it is text, nothing is left to learn, or a mask does not fit the model.
     """
+    if isinstance(trainable, str):
+        raise InvalidArgument(
+            f"trainable={trainable!r} is text.",
+            remedy="Pass rt.trainable.last_layer without quotes, or a function of a leaf's name, such as "
+            "lambda path: 'head' in path.",
+        )
     if isinstance(trainable, Selector):
         names = trainable.choose(roles_of(program(), model), model)
         found = {path: leaf for path, leaf in model.floats.items() if path in names}
