@@ -123,7 +123,8 @@ def _stretches(key: jax.Array, starts: jax.Array, lanes: int, multiple: int | ja
 
     halves = lax.map(stretch, starts)  # two arrays (stretches, 4, lanes)
     block = _blocks_with_ties(halves)  # (stretches, blocks)
-    lane = (block[:, :, None] * _BLOCK + jnp.arange(_BLOCK)).reshape(block.shape[0], block.shape[1] * _BLOCK)
+    lane = block[:, :, None] * _BLOCK + jnp.arange(_BLOCK, dtype=jnp.int32)
+    lane = lane.reshape(block.shape[0], block.shape[1] * _BLOCK)
     at = _Lanes(jnp.repeat(starts, lane.shape[1]), lane.reshape(-1).astype(jnp.uint32), lanes)
     rows = jnp.arange(starts.shape[0])[:, None]
     settled = []
@@ -225,7 +226,8 @@ def _blocks_with_ties(halves: tuple[jax.Array, jax.Array]) -> jax.Array:
     stretches, blocks = is_open.shape[0], is_open.shape[1] // _BLOCK
     has_ties = jnp.max(is_open.reshape(stretches, blocks, _BLOCK), axis=2)
     if blocks <= _MOST_TIES:
-        return jnp.broadcast_to(jnp.arange(blocks), has_ties.shape)
+        return jnp.broadcast_to(jnp.arange(blocks, dtype=jnp.int32), has_ties.shape)
     so_far = jnp.cumsum(has_ties, axis=1)[:, None, :]
-    place = jnp.sum(so_far <= jnp.arange(_MOST_TIES)[None, :, None], axis=2)
+    each = jnp.arange(_MOST_TIES, dtype=so_far.dtype)[None, :, None]
+    place = jnp.sum(so_far <= each, axis=2, dtype=jnp.int32)
     return jnp.minimum(place, blocks - 1)

@@ -292,7 +292,8 @@ def _name_of(
     """All that the steps of a run are compiled from besides shapes; None if its functions have no name."""
     if how.program is None:
         return None
-    devices = (layout.mesh, how.divide_params, _moves_others(plan))
+    # Where parameters are divided, their sizes say which of the noise is whose.
+    devices = (layout.mesh, layout.exchange, _moves_others(plan))
     return (how.program, blocks, feed.shape, how.strategy, *devices, *used)
 
 

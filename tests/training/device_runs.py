@@ -220,11 +220,12 @@ def nothing(params: Any, example: Any) -> jax.Array:
     return 0.0 * jnp.sum(params["w"]) * example["number"]
 
 
-def noise_alone(numbers: int, execution: Execution) -> Run:
-    """One step of a model whose gradients are zero."""
+def noise_alone(numbers: int, execution: Execution, **beside: int) -> Run:
+    """One step of a model whose gradients are zero, and that may have more leaves."""
+    sizes = {"w": numbers, **beside}
     return train(
         nothing,
-        {"w": np.zeros(numbers, np.float32)},
+        {name: np.zeros(size, np.float32) for name, size in sizes.items()},
         {"number": np.ones(ROWS, np.float32)},
         plan(noise_multiplier=LARGE, steps=1),
         optimizer=optax.sgd(1.0),
@@ -270,6 +271,15 @@ def noise_on_divided_params(devices: int) -> Arrays:
 
 
 @case(2)
+def noise_of_one_name(devices: int) -> Arrays:
+    """Two models of one name, each divided: the parts of the second are not where those of the first are."""
+    how = on(devices, microbatch=1, divide_params=True, program="nothing")
+    return {size: params_of(noise_alone(int(size), how, z=40))["w"] for size in ("40", "100")} | {
+        "beside": params_of(noise_alone(100, how, z=40))["z"]
+    }
+
+
+@case(2)
 def noise_that_every_device_adds(devices: int) -> Arrays:
     """Planted: noise before the sum, the same on every device, or of its own on each."""
     added, found = steps_module.add_whole_noise, {}
@@ -286,7 +296,9 @@ def noise_that_every_device_adds(devices: int) -> Arrays:
 
 
 def watched(devices: int, attempt: Callable[[], Run]) -> tuple[Run, list[tuple[str, int]]]:
-    """A run, and what its devices exchange in one step, by its compiled program."""
+    """A run, and what its devices exchange in one step, by its compiled program; one device has nobody."""
+    if devices == 1:
+        return attempt(), []
     compiled, programs = mesh.Layout.compiled, []
 
     def keeping(self: Any, function: Any, state: Any) -> Any:

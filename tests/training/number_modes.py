@@ -12,6 +12,7 @@ import optax
 
 import reticent as rt
 from reticent.core.keys import Keys
+from reticent.core.whole_normals import whole_normals
 from reticent.models import accuracy, classification_loss, linear, mlp
 from reticent.sklearn import PrivateMLPClassifier
 from reticent.training import AdaptiveNorm
@@ -64,6 +65,9 @@ def main() -> None:
         PrivateMLPClassifier(epsilon=3.0, delta=1e-4, norm=4.0, classes=[0, 1], steps=3, random_state=0).fit(
             found["x"], found["y"]
         )
+    else:  # so many that their ties are looked for
+        drawn = whole_normals(jax.random.key(0), 6000, multiple=jnp.int32(3))
+        assert drawn.dtype == jnp.int32
     print("trained", jnp.zeros(1).dtype, jax.config.values["jax_numpy_dtype_promotion"])
 
 

@@ -38,7 +38,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 def noises(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What came out of the cases about noise, on one device and on two."""
     names = "noise", "noise_that_every_device_adds", "correlated_noise", "who_is_in_allocated_batches"
-    return run_cases(tmp_path_factory.mktemp("noises"), *names)
+    return run_cases(tmp_path_factory.mktemp("noises"), *names, "noise_of_one_name")
 
 
 def run_cases(folder: Path, *names: str) -> Found:
@@ -146,6 +146,12 @@ def test_noise_is_added_once_on_two_devices(noises: Found) -> None:
     for devices in (1, 2):
         assert is_noise(noises[devices]["noise"]["w"], NOISE), devices
     assert np.array_equal(noises[2]["noise"]["w"], noises[1]["noise"]["w"])
+
+
+def test_models_of_one_name_and_other_sizes_do_not_share_places_of_noise(noises: Found) -> None:
+    drawn = noises[2]["noise_of_one_name"]
+    assert len(drawn["100"]) == 100
+    assert not np.intersect1d(drawn["100"], drawn["beside"]).size
 
 
 def test_correlated_noise_is_that_of_one_device(noises: Found) -> None:

@@ -91,7 +91,7 @@ class Descent(NamedTuple):
         }
 
     def follow(self, inputs: Inputs) -> Trained:
-        name = ("descent", *what_loss_depends_on(inputs), self.learning_rate, self.share)
+        name = ("descent", *what_loss_depends_on(inputs), self.learning_rate, self.share, self.is_adam)
         execution = Execution(program=name)
         shown = _train_options(self.views, self.decay)
         return follow_plan(self.plan, inputs.learner.loss, self.optimizer, inputs, execution, **shown)
