@@ -18,6 +18,7 @@ from reticent.core.errors import DataError, IntegrityError, InvalidArgument
 from reticent.data.domain import Domain, Ignored
 from reticent.data.encoding import OddCells, encode, feature_names
 from reticent.data.files import Table, open_table
+from reticent.data.files.text import SAMPLE, first_bytes, is_utf8_beyond_ascii
 from reticent.runs import folder as folders
 from reticent.runs.feature_source import open_rows
 from reticent.runs.learners import Learner, ModelName, learner
@@ -88,6 +89,8 @@ class Predictor:
             return open_rows(str(path))
         typed = dict(typed or {})
         known = {**layout_for(self.record.request.layout, self.domain), **typed}
+        if "encoding" not in typed and _is_plainly_utf8(Path(path)):
+            known.pop("encoding", None)  # in that of training, its words would be others
         tries = [known] if "header" in typed else [{**known, "header": True}, known]
         for layout in tries if self.columns else ():
             with suppress(DataError, InvalidArgument):  # it is written in another way
@@ -200,3 +203,7 @@ def _model_name(folder: Path, name: str) -> Any:
             remedy="Restore it from a copy.",
         )
     return name
+
+
+def _is_plainly_utf8(path: Path) -> bool:
+    return path.is_file() and is_utf8_beyond_ascii(first_bytes(path, SAMPLE))

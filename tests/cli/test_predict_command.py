@@ -119,6 +119,15 @@ def test_a_table_is_read_as_in_training_unless_it_is_written_otherwise(
         assert (code, err) == (0, ""), name
     assert found["first.csv"].splitlines() == found["comma.csv"].splitlines()[:2]
     assert found["point.csv"] == found["blank.txt"] == found["lines.jsonl"] == found["comma.csv"]
+    shutil.copytree(run, tmp_path / "western")
+    domain = tmp_path / "western" / "domain.toml"
+    domain.write_text(domain.read_text().replace("utf-8", "cp1252"))
+    for encoding in ("utf-8", "cp1252"):  # the sign of the euro is not one byte in both
+        (tmp_path / "euro.csv").write_text(
+            comma.replace(";", " €;").replace("first €", "first") + "\n", encoding=encoding
+        )
+        code, out, err = reticent("predict", tmp_path / "western", tmp_path / "euro.csv")
+        assert (code, err, out) == (0, "", found["comma.csv"]), encoding
     otherwise = ["--format", "CSV, separated by semicolon, with a header"]
     assert "not like 1234.5" in reticent("predict", run, tmp_path / "comma.csv", *otherwise)[2]
 

@@ -318,9 +318,12 @@ def test_dates_money_and_identifiers_are_found_by_noisy_counts_and_names(tmp_pat
     days = [f"2024-{n % 12 + 1:02d}-{n % 28 + 1:02d}" for n in range(ROWS)]
     lines = [f'{n},{day},"${n % 100 * 1000:,}",{"+-"[n % 2]}' for n, day in enumerate(days)]
     lines += ['7,soon,"$5,000",+', '8,x,"a few",-']
-    lines = [f"{line},{'Bonn' if n % 3 == 0 else f'town {n}'},note {n}" for n, line in enumerate(lines)]
+    lines = [
+        f"{line},{'Bonn' if n % 3 == 0 else f'town {n}'},note {n},{'rare' if n < 3 else 'usual'}"
+        for n, line in enumerate(lines)
+    ]
     path = tmp_path / "t.csv"
-    path.write_text("id,seen,paid,y,town,note\n" + "\n".join(lines) + "\n")
+    path.write_text("id,seen,paid,y,town,note,state\n" + "\n".join(lines) + "\n")
     prepared = prepare(open_table(path), LOUD, Keys.seeded(0), target="y")
     seen, paid = prepared.domain.columns["seen"], prepared.domain.columns["paid"]
     assert isinstance(seen, Number)
@@ -337,6 +340,8 @@ def test_dates_money_and_identifiers_are_found_by_noisy_counts_and_names(tmp_pat
     assert any("'town': 1 of its words are frequent" in line for line in prepared.ignored)
     assert any("about 67% of the rows" in line and "--buckets town=256" in line for line in prepared.ignored)
     assert any("'note' is not used" in line and "--buckets note=256" in line for line in prepared.ignored)
+    assert any("'state': one of its words is frequent" in line for line in prepared.ignored)
+    assert {"state: 1 value", "y: 2 values"} <= set(prepared.found)
     assert any(line.startswith("seen: 20") for line in prepared.found)
     assert Domain.from_toml(prepared.domain.to_toml()) == prepared.domain
     data = encode(open_table(path), prepared.domain)

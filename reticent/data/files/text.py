@@ -220,6 +220,11 @@ def detect_encoding(start: bytes) -> str:
     return "cp1252" if 2 * wrong > len(strange) else "utf-8"
 
 
+def is_utf8_beyond_ascii(start: bytes) -> bool:
+    """Whether the beginning of a text has letters beyond ASCII, and is UTF-8."""
+    return not start.isascii() and detect_encoding(start).startswith("utf-8")
+
+
 def _is_utf8(line: bytes) -> bool:
     try:
         line.decode("utf-8")

@@ -104,6 +104,11 @@ def prepare(
     result.require_public()
     names = list(dict.fromkeys([*open_words, *open_bounds, *open_kinds]))
     left_out = [*_describe_ignored(result, names), *_describe_unseen(result, scan.unseen)]
+    left_out += [
+        _describe_lone(name)
+        for name in open_words
+        if _words_of(result, name) == 1 and name not in scan.unseen
+    ]
     return Prepared(result, tuple(_describe(result, names)), tuple(left_out))
 
 
@@ -201,11 +206,22 @@ def _buckets_for(name: str) -> str:
     return f"--buckets {shlex.quote(name)}={_BUCKETS}, or in Python Category(buckets={_BUCKETS})"
 
 
+def _words_of(domain: Domain, name: str) -> int:
+    return len(getattr(domain.columns[name], "values", None) or ())
+
+
+def _describe_lone(name: str) -> str:
+    return (
+        f"{quote(name)}: one of its words is frequent enough to be shown. If rarer ones matter, declare them "
+        "in a domain file."
+    )
+
+
 def _describe_unseen(domain: Domain, unseen: Mapping[str, float]) -> list[str]:
     """Columns of very many words. All that is said follows from what was released."""
     said = []
     for name, share in unseen.items():
-        words = len(getattr(domain.columns[name], "values", None) or ())
+        words = _words_of(domain, name)
         said.append(
             f"{quote(name)}: {words} of its words are frequent enough to be shown, and about {share:.0%} of "
             "the rows have others, which count as one word. To tell them apart by a public hash: "
@@ -223,7 +239,7 @@ def _describe(domain: Domain, names: list[str]) -> list[str]:
                 low, high = (format_bound(column, bound) for bound in bounds)
                 found.append(f"{name}: {low} to {high}")
             case Category(values=values) | Label(values=values) if values is not None:
-                found.append(f"{name}: {len(values)} values")
+                found.append(f"{name}: {len(values)} value{'s' * (len(values) != 1)}")
             case _:
                 pass
     return found
