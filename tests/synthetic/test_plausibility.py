@@ -23,12 +23,15 @@ from reticent.synthetic.tables.table_model import TableModel
 
 
 def made(
-    rows: int, ages: tuple[float, float], *, epsilon: float = 1.0, seed: int = 0
+    rows: int, ages: tuple[float, float], *, epsilon: float = 1.0, seed: int = 0, other: bool = False
 ) -> tuple[TableModel, Coder]:
     """A model of ages between 18 and 68, about 40, in a column with these bounds."""
     random = np.random.default_rng(seed)
     age = np.round(np.clip(random.normal(40, 12, rows), 18, 68))
-    columns = {"age": Number(bounds=ages, whole=True), "sex": Category(values=("f", "m"))}
+    columns = {
+        "age": Number(bounds=ages, whole=True),
+        "sex": Category(values=("f",) if other else ("f", "m"), other=other),
+    }
     coder = Coder(Domain(columns=columns))
     bins = coder.columns[0].bins
     assert bins is not None
@@ -44,6 +47,14 @@ def test_bounds_that_cut_off_most_rows_are_named() -> None:
     assert "at 32 and about" in said
     assert "Declare its bounds" in said
     assert not noise_warnings(model, coder, ("age",))  # somebody declared them, and means them
+
+
+def test_a_column_of_which_one_word_was_found_is_named() -> None:
+    model, coder = made(5000, (18.0, 68.0), other=True)
+    (said,) = noise_warnings(model, coder, ())
+    assert "'sex' has one word" in said
+    assert "written as (other)" in said
+    assert not noise_warnings(model, coder, ("sex",))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reticent.data.kinds import quote
+from reticent.data.kinds import OTHER, quote
 from reticent.synthetic.tables.codes import CodedColumn, Coder
 from reticent.synthetic.tables.table_model import TableModel
 
@@ -79,6 +79,12 @@ def noise_warnings(model: TableModel, coder: Coder, declared: Collection[str]) -
         line = _about_noise(model, at, column)
         if line is None and column.bins is not None and column.name not in declared:
             line = _about_ends(model, at, column)
+        words = getattr(column.column, "values", None)
+        if line is None and words is not None and len(words) == 1 and column.name not in declared:
+            line = (
+                f"{quote(column.name)} has one word that is frequent enough to be shown, and all others are "
+                f"written as {OTHER}. If they matter, declare them in a domain file."
+            )
         said += [] if line is None else [line]
     return said
 
