@@ -13,6 +13,7 @@ import numpy as np
 import optax
 
 from reticent.audit.claim import require_claim
+from reticent.core import trees
 from reticent.core.errors import InvalidArgument
 from reticent.core.keys import Keys, Stream
 from reticent.core.trees import ArrayTree
@@ -21,6 +22,7 @@ from reticent.training.contributions import Contribution, DeviceRows, Several, u
 from reticent.training.devices.memory import examples_at_once
 from reticent.training.gradients import LossFunction, Strategy, clipped_gradient_sum
 from reticent.training.plan import Plan
+from reticent.training.programs import quick_options
 from reticent.training.step import Blocks, Roots, TrainState, private_step
 
 _ROOM, _MOST_BYTES = 128, 1 << 21  # rows that are there, whoever is in the batch, if not all that may be
@@ -38,7 +40,7 @@ _KEEPING = optax.GradientTransformation(  # keeps the noisy mean, to the last bi
 def own_step(
     loss: LossFunction, params: ArrayTree, plan: Plan, *, strategy: Strategy = "auto"
 ) -> Callable[[dict[str, np.ndarray], int, int], Any]:
-    """The step that `train` takes under a plan, as `replay` takes it.
+    """The step that `train` takes under a plan, compiled with the options of a run, as `replay` takes it.
 
     Returns:
         A function of a batch, a seed and the number of the step. It returns the noisy sum over the plan's
@@ -66,7 +68,8 @@ def own_step(
                 contribution=Contribution(),
                 blocks=blocks,
             )
-            compiled.update(blocks=blocks, step=jax.jit(step))
+            work = trees.size(params) * plan.sampler.batch_size * plan.steps
+            compiled.update(blocks=blocks, step=jax.jit(step, compiler_options=quick_options(work)))
         return compiled["blocks"], compiled["step"]
 
     def take(batch: dict[str, np.ndarray], seed: int, at: int) -> Any:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import reticent as rt
 from reticent import audit, models
+from reticent.audit import own_step
 from reticent.core.errors import DataError, InvalidArgument
+from reticent.core.keys import Keys
 from reticent.mechanisms import gaussian
+from reticent.training import loop
 
 MODEL = models.linear(6, 12)
 LOSS = models.classification_loss(MODEL)
@@ -53,6 +58,17 @@ def test_train_itself_is_clean(changes: dict):
     assert found.is_clean, found
     assert 0.5 < found.moved <= 1.001
     assert "No problem found" in str(found)
+
+
+def test_what_is_audited_is_compiled_with_the_options_of_a_run(monkeypatch: pytest.MonkeyPatch):
+    asked: dict[str, float] = {}
+    for where in (own_step, loop):
+        monkeypatch.setattr(where, "quick_options", partial(asked.__setitem__, where.__name__))
+    start, recipe = {"w": jnp.zeros(3)}, plan(examples=12, batch_size=4, steps=2, delta=1e-3)
+    loss = lambda params, example: jnp.sum(params["w"] * example["x"][:3])  # noqa: E731
+    rt.train(loss, start, rows(), recipe, optimizer=optax.sgd(0.1), keys=Keys.seeded(0))
+    own_step.own_step(loss, start, recipe)(rows(), 0, 0)
+    assert asked[own_step.__name__] == asked[loop.__name__] == 3 * 4 * 2
 
 
 def test_noise_that_is_missing_from_train_is_found(monkeypatch: pytest.MonkeyPatch):

@@ -26,6 +26,7 @@ from reticent.training.gradients.totals import (
     whole_products,
     whole_total,
 )
+from reticent.training.programs import quick_options
 
 pytestmark = pytest.mark.usefixtures("compiled_as_shipped")
 
@@ -83,6 +84,17 @@ def test_terms_that_cancel_are_clipped_as_they_are_summed(seed: int, strategy: S
     loss, params = cancelling(seed)
     function = jax.jit(clipped_gradient_sum(loss, max_norm=NORM, strategy=strategy))
     assert all(moved(function, params, hostile(seed * 10 + draw)) <= NORM for draw in range(4))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_quick_options_of_small_programs_clip_them_as_well(
+    strategy: Strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XLA_FLAGS", raising=False)  # whoever sets some has no quick options
+    loss, params = cancelling(4)
+    summed = clipped_gradient_sum(loss, max_norm=NORM, strategy=strategy)
+    function = jax.jit(summed, compiler_options=quick_options(1))
+    assert all(moved(function, params, hostile(draw)) <= NORM for draw in range(100, 110))
 
 
 def test_without_pinning_some_compiled_sum_breaks_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
