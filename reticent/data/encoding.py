@@ -273,17 +273,14 @@ class ColumnCells:
         self._forgiven = np.zeros(len(self.missing), bool)
 
     def _reading(self, column: Column) -> Reading:
-        is_date = isinstance(column, Number) and column.date
-        return self._table.dialect.reading._replace(has_truth=True, is_date=is_date)
+        return self._table.dialect.reading._replace(has_truth=True, is_date=getattr(column, "date", False))
 
     def forgive(self, column: Column) -> np.ndarray:
         """Counts cells that are not numbers as missing, where the domain says so; returns which."""
-        if not isinstance(column, Number) or not column.lenient:
-            return np.zeros(len(self.missing), bool)
-        wrong = unreadable_cells(self._column, self.missing, self._reading(column))
-        self._forgiven = wrong
-        self.missing = self.missing | wrong
-        return wrong
+        if isinstance(column, Number) and column.lenient:
+            self._forgiven = unreadable_cells(self._column, self.missing, self._reading(column))
+            self.missing = self.missing | self._forgiven
+        return self._forgiven
 
     def numbers(self, column: Number | Integer) -> np.ndarray:
         """The cells as float64, 0 where missing; each of them finite."""
@@ -323,9 +320,8 @@ class ColumnCells:
     def refuse_missing(self) -> NoReturn:
         row = int(self.missing.argmax())
         remedy = "Declare missing = true for this column, or remove the row."
-        is_text = self._forgiven[row]
-        said = "cannot be read, so it counts as missing," if is_text else "is missing,"
-        self._refuse(row, f"{said} and the domain does not expect that", remedy)
+        said = "cannot be read, so it counts as missing" if self._forgiven[row] else "is missing"
+        self._refuse(row, f"{said}, and the domain does not expect that", remedy)
 
     def _refuse(
         self, row: int, what: str, remedy: str = "Correct the cell, or list it in missing_markers."
