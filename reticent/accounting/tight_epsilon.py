@@ -37,6 +37,9 @@ from reticent.mechanisms import events
 from reticent.mechanisms.adjacency import Adjacency
 from reticent.mechanisms.events import Event
 
+_VAST = (
+    10**8
+)  # releases: with more, the lattice of their losses is coarse, and Renyi divergence may be better
 _SLACK_OF_EXACT = 1e-9  # relative; the closed form is good to ten digits
 _LARGE = 300.0  # an epsilon beyond which a wider bracket is good enough
 _NEXT_TO_NOTHING = 1e-6  # of delta: so much is set aside without a thought
@@ -280,7 +283,9 @@ def _upper_bound(event: Event, delta: float, neighbours: Neighbours) -> float:
     except Unproven:
         return or_infinite(renyi.epsilon_with_slack(event, delta, neighbours))
     upper = _price(parts, delta).upper
-    return upper if math.isfinite(upper) else _best_other(event, delta, neighbours)[0]
+    if math.isfinite(upper) and sum(times for _, times in parts) < _VAST:
+        return upper
+    return min(upper, _best_other(event, delta, neighbours)[0])
 
 
 _Parts = list[tuple[Directions, int]]

@@ -66,7 +66,7 @@ def test_a_file_is_written_and_read_back(tmp_path) -> None:
 
 def test_a_domain_that_cannot_be_written_leaves_nothing_behind(tmp_path) -> None:
     domain = Domain(columns={"age": Integer()})
-    with pytest.raises(DataError, match=r"nowhere.*its folder is there"):
+    with pytest.raises(DataError, match=r"nowhere.*its folder exists"):
         domain.write(tmp_path / "nowhere" / "table.toml")
     (tmp_path / "folder").mkdir()
     with pytest.raises(DataError):

@@ -128,8 +128,8 @@ def test_a_model_that_has_its_name_is_not_drawn_again(
 _HOLDER = """
 import sys, time
 from pathlib import Path
-from reticent.runs.folder import held
-with held(Path(sys.argv[1])):
+from reticent.runs.folder import hold
+with hold(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
