@@ -75,7 +75,8 @@ def _page(sections: list[Section], options: argparse.Namespace, minutes: float) 
         f"Written by `{_command(options)}` on "
         f"{datetime.date.today()}, with {options.rounds} rounds in {minutes:.0f} minutes, on a machine with "
         f"{cores} {platform.machine()} cores and no accelerator, Python {platform.python_version()}. Every "
-        "implementation is a process of its own, and they take turns, so that a busy machine slows all."
+        "implementation is a process of its own, and they take turns, so that a busy machine slows all. "
+        "All keep the memory that they free (`GLIBC_TUNABLES`; set it empty to see what that is worth)."
     )
     return "\n\n".join([head, *(section.markdown() for section in sections)]) + "\n"
 

@@ -27,7 +27,7 @@ def memory(rounds: int, seconds: float) -> Measured:
     }
     peaks: dict[str, float | None] = {}
     for name, (module, spec) in asked.items():  # one at a time: they do not have to share
-        worker = Worker(module, spec)
+        worker = Worker(module, spec, keeps_memory=False)
         with turns({name: worker}, rounds, seconds):
             peak = worker.last("peak")
             peaks[name] = None if peak is None else peak - worker.facts["base"] - worker.facts["data"]
