@@ -30,9 +30,9 @@ def play() -> str:
     return "\n\n".join(speeches)
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory):
-    folder = tmp_path_factory.mktemp("texts") / "run"
+@pytest.fixture(scope="module", autouse=True)
+def small_play():
+    """The dataset of the catalog, as if it were at hand and small."""
     usual = catalog.load
     characters = np.frombuffer(play().encode(), np.uint8)
     text = Splits(train=Dataset(arrays={"x": characters}, name="tinyshakespeare"))
@@ -40,11 +40,17 @@ def run(tmp_path_factory: pytest.TempPathFactory):
         patch.setattr(
             catalog, "load", lambda name, **named: text if name == "tinyshakespeare" else usual(name, **named)
         )
-        request = Request(
-            source="tinyshakespeare", epsilon=4.0, task="next-character", user="speaker", rows_per_user=2
-        )
-        fit(request, folder)
-        yield folder
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(small_play: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts") / "run"
+    request = Request(
+        source="tinyshakespeare", epsilon=4.0, task="next-character", user="speaker", rows_per_user=2
+    )
+    fit(request, folder)
+    return folder
 
 
 def test_what_a_speaker_says_decides_about_no_window_of_another():
