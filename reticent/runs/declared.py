@@ -90,7 +90,7 @@ def declare(
         ignore: columns to leave out.
         missing: cells that mean "not known", beside the usual ones.
         assumes_public: what no file declares is read off the data, all of it.
-        user: the column that names the user of each row, which is no feature.
+        user: the column that names the user of each row; it is not a feature.
 
     Raises:
         InvalidArgument, DataError: an option contradicts the table.

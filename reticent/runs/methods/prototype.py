@@ -25,11 +25,11 @@ import numpy as np
 import optax
 
 from reticent.accounting.reserve import TRAINING
-from reticent.core.errors import InvalidArgument
 from reticent.core.trees import ArrayTree
 from reticent.mechanisms.events import Event
-from reticent.runs.method import Inputs, Method, Terms, Trained, require_enough
+from reticent.runs.method import Inputs, Method, Terms, Trained
 from reticent.runs.methods.descent import follow_plan, what_loss_depends_on
+from reticent.runs.methods.one_release import plan_one_release
 from reticent.training.execution import Execution
 from reticent.training.plan import Plan
 from reticent.training.plan_json import from_json, to_json
@@ -99,25 +99,7 @@ def method() -> Method:
 
 
 def _price(terms: Terms) -> Prototypes:
-    require_enough(terms)
-    if terms.model != "linear":
-        raise InvalidArgument(
-            f"The method 'prototype' makes linear models, and this is '{terms.model}'.",
-            remedy="Pass --model linear, or --method sgd.",
-        )
-    plan = Plan.for_budget(
-        epsilon=terms.epsilon,
-        delta=terms.delta,
-        examples=terms.records,
-        batch_size=None,
-        sampling="full",
-        steps=1,
-        max_norm=1.0,
-        unit="record" if terms.rows_per_user is None else "user",
-        rows_per_user=terms.rows_per_user,
-        beside=terms.beside,
-    )
-    return Prototypes(plan)
+    return Prototypes(plan_one_release("prototype", terms))
 
 
 def _read(value: Mapping[str, Any]) -> Prototypes:
